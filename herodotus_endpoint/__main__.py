@@ -15,7 +15,7 @@ from herodotus_endpoint.access.api_client import ApiServerCredentialsError
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.server import serve
-from herodotus_endpoint.store import StoreError, prepare
+from herodotus_endpoint.store import StoreError, prepare_database
 from herodotus_endpoint.tls import ServingTlsError
 from herodotus_record.escaping import escape
 from herodotus_serving import logs
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.warning("--insecure: unauthenticated ingest is accepted from any peer")
     try:
         delegation = resolve_delegation(options.build_delegation(arguments))
-        prepare(url)
+        prepare_database(url)
         serve(options.build_settings(arguments), url, where, delegation)
     except (StoreError, ListenError, ServingTlsError, ApiServerCredentialsError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)

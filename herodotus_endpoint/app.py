@@ -94,7 +94,7 @@ def _service_routes(
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
         try:
-            metrics.observe(store.reader.sizes(), store.file_bytes())
+            metrics.observe(store.reader.measure_sizes(), store.file_bytes())
             metrics.database_up.set(1)
         except StoreUnavailableError as e:  # the other numbers are needed then more than ever
             _log.warning("metrics without the database's: %s", e)
@@ -125,7 +125,7 @@ def _measure(app: Flask, metrics: EndpointMetrics) -> None:
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
-        g.damage = integrity.collect()
+        g.damage = integrity.collect_damage()
 
     @app.after_request
     def end(response: Response) -> Response:

@@ -16,10 +16,10 @@ from typing import Final
 
 from herodotus_endpoint import options
 from herodotus_endpoint.exchange import command as exchange
-from herodotus_endpoint.exchange.files import FileRefusedError
-from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database
-from herodotus_endpoint.store.check import Checked, check
-from herodotus_endpoint.store.purge import Purge, purge
+from herodotus_endpoint.exchange.atomic_files import FileRefusedError
+from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database_from_url
+from herodotus_endpoint.store.database_check import CheckReport, check_database
+from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
 from herodotus_record.node_results import pluralize
@@ -53,24 +53,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _purge(url: str, arguments: argparse.Namespace) -> int:
-    found = database(url)
+    found = database_from_url(url)
     if isinstance(found, Sqlite):
         found.require()
     store = Store(url)
     try:
-        return purge(store.writer, Purge(arguments.namespace, arguments.pod_uid, arguments.cluster))
+        return purge_decisions(store.writer, PurgeSelection(arguments.namespace, arguments.pod_uid, arguments.cluster))
     finally:
         store.close()
 
 
 def _check(url: str) -> int:
     """Print what is damaged; 1 where anything is."""
-    opened = database(url)
+    opened = database_from_url(url)
     if isinstance(opened, Sqlite):
         opened.require()
-    store, found = Store(url), Checked()
+    store, found = Store(url), CheckReport()
     try:
-        for line in check(store, found):
+        for line in check_database(store, found):
             print(f"damaged: {line}", flush=True)
     finally:
         store.close()
@@ -82,7 +82,7 @@ def _check(url: str) -> int:
 
 
 def _file_database(url: str, otherwise: str) -> Sqlite:
-    found = database(url)
+    found = database_from_url(url)
     if not isinstance(found, Sqlite):
         raise StoreError(f"{found.name} is no file: use PostgreSQL's own {otherwise}")
     return found

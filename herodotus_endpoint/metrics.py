@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from herodotus_endpoint.store import Pruned, Receipt, Sizes
+from herodotus_endpoint.store import IngestReceipt, PruneResult, StoreSizes
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -74,7 +74,7 @@ class EndpointMetrics:
             "herodotus_watches_refused_total", "Watches refused because there were too many.", registry=r
         )
 
-    def count(self, receipt: Receipt, size: int) -> None:
+    def count(self, receipt: IngestReceipt, size: int) -> None:
         """A batch was stored."""
         self.batches.inc()
         self.bytes.inc(size)
@@ -82,12 +82,12 @@ class EndpointMetrics:
         for kind in ("decisions", "outcomes", "gaps", "node_rows"):
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
-    def left(self, pruned: Pruned) -> None:
+    def left(self, pruned: PruneResult) -> None:
         """Retention took something out."""
         self.summarised.inc(pruned.summarised)
         self.pruned.inc(pruned.deleted)
 
-    def observe(self, sizes: Sizes, file_bytes: int | None) -> None:
+    def observe(self, sizes: StoreSizes, file_bytes: int | None) -> None:
         """What is stored now."""
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)

@@ -17,7 +17,7 @@ from herodotus_endpoint.delegation import DelegationOptions
 from herodotus_endpoint.deployment_modes import DeploymentMode
 from herodotus_endpoint.server import ListenOptions
 from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, ServiceSettings
-from herodotus_endpoint.store import Limits, sqlite_url
+from herodotus_endpoint.store import RetentionLimits, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
 from herodotus_record.version import __version__
 from herodotus_serving.sockets import Address
@@ -54,7 +54,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
     """What the application is told."""
     return ServiceSettings(
         insecure=arguments.insecure,
-        limits=Limits(
+        limits=RetentionLimits(
             max_age_s=arguments.max_age,
             max_bytes=arguments.max_bytes,
             history_max_age_s=arguments.history_max_age,

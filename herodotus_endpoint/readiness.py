@@ -38,7 +38,12 @@ class Readiness:
     @classmethod
     def from_store(cls, store: Store) -> Readiness:
         """Return the readiness of a store."""
-        return cls({"database-read": lambda: store.reader.check(), "database-write": lambda: store.writer.check()})
+        return cls(
+            {
+                "database-read": lambda: store.reader.check_readable(),
+                "database-write": lambda: store.writer.check_writable(),
+            }
+        )
 
     def start(self) -> None:
         """Check every EVERY_S from now on, in a daemon thread. The first result is there on return."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from herodotus_endpoint.delegation import DelegationOptions, open_delegation
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Pruner, Pruning, Store
+from herodotus_endpoint.store import Pruner, PruningThread, Store
 from herodotus_endpoint.tls import ServingTls, TlsFiles
 from herodotus_serving import workers
 from herodotus_serving.limits import ListenerLimits
@@ -89,7 +89,7 @@ class _Worker:
         if listen_on.tls:
             self.tls = ServingTls(listen_on.tls, authorities or tuple)
         store = Store(self.database_url, settings.clock)
-        Pruning(Pruner(store, settings.limits), metrics.left).start()
+        PruningThread(Pruner(store, settings.limits), metrics.left).start()
         pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)
         readiness.start()

@@ -9,7 +9,7 @@ from typing import Final
 
 from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_endpoint.store import Limits
+from herodotus_endpoint.store import RetentionLimits
 
 MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
 MAX_WATCHES_PER_USER: Final = 8
@@ -35,5 +35,5 @@ class ServiceSettings:
     access: AccessControl | None = None
     cluster: str = ""
     senders: SenderAuthenticator | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: RetentionLimits = field(default_factory=RetentionLimits)
     clock: Callable[[], float] = time.time

@@ -17,7 +17,7 @@ from bench import ending
 from bench.algorithm import calibration_ms
 from bench.store.decisions import generate
 from bench.store.replay import ServiceProcess
-from herodotus_endpoint.store import database, sqlite_url
+from herodotus_endpoint.store import database_from_url, sqlite_url
 from herodotus_endpoint.store.sqlite import Sqlite
 from tests import postgresql
 
@@ -59,7 +59,7 @@ def _run(name: str, folder: Path, url: str, files: list[Path]) -> None:
 
 def _size(url: str) -> int:
     """Return the size of the database in bytes after a checkpoint."""
-    opened = database(url)
+    opened = database_from_url(url)
     engine = opened.writing_engine()
     with engine.connect() as connection:
         if isinstance(opened, Sqlite):

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from herodotus_endpoint.store import Involved, NodeFacts, Stored
-from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_record import reasons
 from herodotus_record.disclosure import (
     HIDDEN,
@@ -30,7 +30,7 @@ from herodotus_record.disclosure import (
 from herodotus_record.placements import PlacementCount
 from herodotus_record.reviews import ReviewedAttempt
 
-Value = TypeVar("Value", Stored, Involved, NodeFacts, ReviewedAttempt)
+Value = TypeVar("Value", StoredAttempt, NodeDecision, NodeHistoryCounts, ReviewedAttempt)
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class VisibleRow:
         return getattr(self.row, column)
 
 
-def list_namespaces(value: Stored | Involved | NodeFacts | ReviewedAttempt) -> frozenset[str]:
+def list_namespaces(value: StoredAttempt | NodeDecision | NodeHistoryCounts | ReviewedAttempt) -> frozenset[str]:
     """Return every namespace whose pods or workloads the value names."""
-    if isinstance(value, NodeFacts):
+    if isinstance(value, NodeHistoryCounts):
         return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
-    origins = value.origins if isinstance(value, Stored) else None
+    origins = value.origins if isinstance(value, StoredAttempt) else None
     return list_named_namespaces(value.decision, value.outcomes) | (
         list_named_namespaces(origins.reconstructed) if origins else set()
     )
@@ -80,10 +80,10 @@ def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
 
 
 def _masked_fields(
-    value: Stored | Involved | NodeFacts | ReviewedAttempt, visible: VisibleNamespaces
+    value: StoredAttempt | NodeDecision | NodeHistoryCounts | ReviewedAttempt, visible: VisibleNamespaces
 ) -> dict[str, Any]:
     """Return the fields of the value that masking replaces."""
-    if isinstance(value, NodeFacts):
+    if isinstance(value, NodeHistoryCounts):
         return {
             "counters": _mask_counters(value.counters),
             "workloads": _mask_workloads(value.workloads, visible),
@@ -91,17 +91,17 @@ def _masked_fields(
         }
     outcomes = tuple(mask_outcome(o, value.decision, visible) for o in value.outcomes)
     shown: dict[str, Any] = {"decision": mask_decision(value.decision, visible), "outcomes": outcomes}
-    if isinstance(value, Stored) and value.origins is not None:
+    if isinstance(value, StoredAttempt) and value.origins is not None:
         shown["origins"] = replace(value.origins, reconstructed=mask_decision(value.origins.reconstructed, visible))
     return shown
 
 
-def _mask_counters(counters: Counter[Name]) -> Counter[Name]:
+def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:
     """Return a node's counters with reasons of unknown codes, which a plugin may choose freely, summed as one."""
-    shown: Counter[Name] = Counter()
+    shown: Counter[CounterName] = Counter()
     for name, count in counters.items():
         known = name.counter != "reason" or name.detail.partition("/")[0] in reasons.CATALOGUE
-        shown[name if known else Name(name.counter, name.plugin, "text")] += count
+        shown[name if known else CounterName(name.counter, name.plugin, "text")] += count
     return shown
 
 

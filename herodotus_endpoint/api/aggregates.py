@@ -28,10 +28,10 @@ from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.api.selectors import parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Stored, Wait
-from herodotus_endpoint.store.labels import read
-from herodotus_endpoint.store.listing import AnyCondition, Condition, Unsuccessful
-from herodotus_endpoint.store.reader import SIMILAR
+from herodotus_endpoint.store import PodWait, StoredAttempt
+from herodotus_endpoint.store.labels import parse_labels
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, UnsuccessfulCondition
+from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_record.agreements import ComparedOutcome, build_agreements
 from herodotus_record.attempts import AttemptRecords
@@ -83,12 +83,12 @@ class AggregateViews:
         """Return the pods whose last attempt found no node, with retry times for MAX_DECISIONS_READ of them."""
         parameters.known("cluster", "labelSelector")
         within = self._within(namespace)
-        failed = self._rows([*within, Unsuccessful()])
+        failed = self._rows([*within, UnsuccessfulCondition()])
         placed = self._rows([*within, *_same_pod_names(failed), _PLACED]) if failed else []
         waiting = [
             (uid, row) for uid, row in _latest_attempt_by_uid([*failed, *placed]).items() if row.state in UNSUCCESSFUL
         ]
-        waits = self._reader.waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
+        waits = self._reader.find_pod_waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
         told = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
         now_us = int(self._clock() * 1e6)
         return json_response(
@@ -131,7 +131,7 @@ class AggregateViews:
         weights = _parse_weights(parameters.text("weights"))
         limit = parameters.integer("limit", least=1, most=MAX_SAMPLE) or DEFAULT_SAMPLE
         since_us, profile = self._since(), parameters.text("profile")
-        conditions = [*self._within(""), _PLACED, *([Condition("profile", (profile,))] if profile else [])]
+        conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         found = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
         sample = list(self._read(rows[:limit]))
@@ -148,7 +148,7 @@ class AggregateViews:
         parameters.known("since", "profile", "cluster", "labelSelector")
         since_us, profile = self._since(), parameters.text("profile")
         rows = self._rows(
-            [*self._within(namespace), _COMPARED, *([Condition("profile", (profile,))] if profile else [])]
+            [*self._within(namespace), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         )
         within = [row for row in rows if row.started_us >= since_us]
         disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
@@ -170,7 +170,7 @@ class AggregateViews:
             headline=None if stored is None else format_headline(stored.decision, stored.table),
         )
 
-    def _read(self, rows: Sequence[Row]) -> Iterator[Stored]:
+    def _read(self, rows: Sequence[Row]) -> Iterator[StoredAttempt]:
         for row in rows:
             stored = self._reader.decision_by_id(row.namespace, row.decision_id)
             if stored is not None and stored.decision.chosen is not None and not stored.decision.summary:
@@ -182,7 +182,7 @@ class AggregateViews:
     def _within(self, namespace: str) -> list[AnyCondition]:
         """Return the conditions on the namespace and the pod labels that the request names."""
         asked = parameters.name(namespace, "the namespace")
-        within: list[AnyCondition] = [Condition("namespace", (asked,))] if asked else []
+        within: list[AnyCondition] = [ColumnCondition("namespace", (asked,))] if asked else []
         return within + parse_label_selector(request.args.get("labelSelector", ""))
 
     def _since(self) -> int:
@@ -191,13 +191,15 @@ class AggregateViews:
 
     def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> StatusError:
         owners = {row.owner.partition("/")[2] for row in rows if row.owner}
-        close = get_close_matches(name, owners | {owner.rpartition("-")[0] for owner in owners}, n=SIMILAR, cutoff=0.5)
+        close = get_close_matches(
+            name, owners | {owner.rpartition("-")[0] for owner in owners}, n=MAX_SIMILAR, cutoff=0.5
+        )
         details = {"name": name, "kind": "workloadplacements", "similar": close}
         return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
 
 
-_PLACED: Final = Condition("state", PLACED_STATES)
-_COMPARED: Final = Condition("agreement", (None,), negated=True)
+_PLACED: Final = ColumnCondition("state", PLACED_STATES)
+_COMPARED: Final = ColumnCondition("agreement", (None,), negated=True)
 _KIND_NAMES: Final = {
     "deployment": "Deployment",
     "replicaset": "ReplicaSet",
@@ -226,7 +228,7 @@ def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
     owner_kind, _, owner = (row.owner or "").partition("/")
     if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
         return (owner_kind, owner) == (kind, name)
-    made = read(row.labels).get(_HASH)
+    made = parse_labels(row.labels).get(_HASH)
     return owner == f"{name}-{made}" if made else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
 
 
@@ -243,12 +245,12 @@ def _group_newest_first(rows: Sequence[Row]) -> list[AttemptRecords]:
     return group_rows_by_attempt(rows)[::-1]
 
 
-def _same_pod_names(rows: Sequence[Row]) -> list[Condition]:
+def _same_pod_names(rows: Sequence[Row]) -> list[ColumnCondition]:
     """Return the condition that selects rows of pods with the same names, which an index supports."""
-    return [Condition("pod", tuple({row.pod for row in rows}))]
+    return [ColumnCondition("pod", tuple({row.pod for row in rows}))]
 
 
-def _build_pending_pod(uid: str, row: Row, wait: Wait | None) -> PendingPod:
+def _build_pending_pod(uid: str, row: Row, wait: PodWait | None) -> PendingPod:
     return PendingPod(
         namespace=row.namespace,
         pod=row.pod,

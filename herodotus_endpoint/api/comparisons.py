@@ -17,7 +17,7 @@ from herodotus_endpoint.api.explanations import View, find_decision_of_pod, node
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.errors import StatusError, json_response
-from herodotus_endpoint.store import Stored
+from herodotus_endpoint.store import StoredAttempt
 from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
 from herodotus_record.histories import build_pod_history
 
@@ -88,5 +88,5 @@ class ComparisonViews:
         return json_response(document)
 
 
-def _attempt_position(stored: Stored) -> dict[str, int]:
+def _attempt_position(stored: StoredAttempt) -> dict[str, int]:
     return {"ordinal": stored.ordinal, "attempts": stored.attempts}

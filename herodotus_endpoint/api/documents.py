@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from herodotus_endpoint.store import KnownIncarnation, Stored
+from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.columns import build_node_columns
 from herodotus_record.document import build_decision_document
@@ -24,7 +24,9 @@ LOST_CLAUSE: Final = "its result was not recorded: the scheduler was restarted" 
 SENTENCES: Final = ("headline", "summary")  # the fields that name the pod's node; each can be shown without the outcome
 
 
-def build_explanation(stored: Stored, *, every_node: bool = False, columns: bool = False, node: str = "") -> Json:
+def build_explanation(
+    stored: StoredAttempt, *, every_node: bool = False, columns: bool = False, node: str = ""
+) -> Json:
     """Return the PodExplanation with the facts of the store. Raises KeyError if `node` was not in the cluster.
 
     `columns` adds all nodes as columns; `every_node` adds every node as an object.
@@ -45,7 +47,7 @@ def build_explanation(stored: Stored, *, every_node: bool = False, columns: bool
     return answer
 
 
-def build_record(stored: Stored) -> Json:
+def build_record(stored: StoredAttempt) -> Json:
     """Return the Decision document with all nodes and the facts of the store."""
     document = build_decision_document(stored.decision, stored.outcomes, stored.table)
     if stored.origins is not None:
@@ -60,11 +62,11 @@ def build_list(kind: str, items: list[Json]) -> Json:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {}, "items": items}
 
 
-def _is_result_lost(stored: Stored) -> bool:
+def _is_result_lost(stored: StoredAttempt) -> bool:
     return stored.replaced and derive_state(stored.decision, stored.outcomes) == "Binding"
 
 
-def build_incarnations(known: Sequence[KnownIncarnation]) -> list[Json]:
+def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
     """Return the known scheduler processes, newest first, with the gaps in their sequences."""
     return [
         {

@@ -21,8 +21,8 @@ from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Stored
-from herodotus_endpoint.store.reader import SIMILAR
+from herodotus_endpoint.store import StoredAttempt
+from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.rollups import bucket_of
 
 View = Callable[..., Response]
@@ -76,12 +76,12 @@ class ExplanationViews:
         parameters.name(node, "the node's name")
         over = node_history.parse_window(self._clock)
         since = bucket_of(over.from_us)
-        facts = self._reader.node_facts(node, from_bucket=since)
+        facts = self._reader.sum_node_history(node, from_bucket=since)
         if facts is None:
             details = {"name": node, "kind": "nodehistories", "similar": self._reader.similar_nodes(node)}
             raise not_found(self._reader, f'no decision considered node "{node}"', details)
-        recent = self._reader.recent_of_node(node)
-        share = self._reader.share(from_bucket=since)
+        recent = self._reader.find_recent_decisions(node)
+        share = self._reader.sum_cluster_totals(from_bucket=since)
         return json_response(node_history.build_node_history(node, over, facts, share, recent))
 
     def incarnations(self) -> Response:
@@ -91,14 +91,14 @@ class ExplanationViews:
         return json_response(documents.build_list("IncarnationList", known))
 
 
-def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> Stored:
+def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:
     """Return the decision with the ID `name`, or else the decision of the pod `name`. Raises StatusError 404."""
     parameters.name(namespace, "the namespace")
     stored = reader.decision_by_id(namespace, name) if ID.fullmatch(name) else None
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
 
-def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> Stored:
+def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
     """Return the decision that `attempt` and `uid` select, by default the latest. Raises StatusError 404."""
     parameters.name(namespace, "the namespace")
     parameters.name(pod, "the pod's name")
@@ -112,12 +112,12 @@ def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: s
 
 def not_found(reader: MaskedReader, said: str, details: dict[str, Any]) -> StatusError:
     """Return a 404 error; its details say `noRecords` while the store holds no record."""
-    return StatusError(404, said, details=details if reader.any_records() else details | {"noRecords": True})
+    return StatusError(404, said, details=details if reader.has_records() else details | {"noRecords": True})
 
 
-def node_not_found(stored: Stored, node: str) -> StatusError:
+def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
     """Return a 404 error for a node that the decision does not know, with similar node names."""
-    similar = get_close_matches(node, filter(None, stored.table.names), n=SIMILAR, cutoff=0.5)
+    similar = get_close_matches(node, filter(None, stored.table.names), n=MAX_SIMILAR, cutoff=0.5)
     said = f'node "{node}" was not in the cluster when this decision was taken'
     return StatusError(404, said, details={"name": node, "kind": "nodes", "similar": similar})
 

@@ -26,7 +26,7 @@ from flask import Blueprint, Response, request
 from herodotus_endpoint import parameters
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
-from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_record.explain import Json, weigh_scores
 from herodotus_record.model import Decision, Evaluation, NodeTable
 
@@ -55,8 +55,8 @@ def blueprint(reader: MaskedReader) -> Blueprint:
     def node() -> Response:
         parameters.known("name", "cluster")
         name = _required_parameter("name")
-        facts = reader.node_facts(name)
-        if facts is None or not facts.counters[Name("scored")]:
+        facts = reader.sum_node_history(name)
+        if facts is None or not facts.counters[CounterName("scored")]:
             raise StatusError(404, f'node "{name}" was never scored')
         return json_response(build_node_document(facts.counters))
 
@@ -88,18 +88,20 @@ def build_pod_document(decision: Decision, table: NodeTable) -> Json | None:
     return {"filter_scores": {name: scores}, "filter_status": {name: statuses}, "skipped_scoring": not scores}
 
 
-def build_node_document(c: Counter[Name]) -> Json:
+def build_node_document(c: Counter[CounterName]) -> Json:
     """Return the document of `/node` from the counters of all stored histories."""
     reached = [name.plugin for name in c if name.counter == "filter_reached"]
     scored = [name.plugin for name in c if name.counter == "score"]
     return {
-        "node_score_total": c[Name("total")],
-        "node_score_attempts": c[Name("scored")],
-        "node_score_plugin_total": {plugin: str(c[Name("score", plugin)]) for plugin in scored},
-        "node_filter_pass": {p: c[Name("filter_reached", p)] - c[Name("filter_blocked", p)] for p in reached},
-        "node_filter_attempts": {p: c[Name("filter_reached", p)] for p in reached},
-        "node_eligible_num": c[Name("feasible")],
-        "node_eligible_check_num": c[Name("evaluated")],
+        "node_score_total": c[CounterName("total")],
+        "node_score_attempts": c[CounterName("scored")],
+        "node_score_plugin_total": {plugin: str(c[CounterName("score", plugin)]) for plugin in scored},
+        "node_filter_pass": {
+            p: c[CounterName("filter_reached", p)] - c[CounterName("filter_blocked", p)] for p in reached
+        },
+        "node_filter_attempts": {p: c[CounterName("filter_reached", p)] for p in reached},
+        "node_eligible_num": c[CounterName("feasible")],
+        "node_eligible_check_num": c[CounterName("evaluated")],
     }
 
 

@@ -12,8 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from herodotus_endpoint.access.masking import Value, VisibleNamespaces, VisibleRow, list_namespaces, mask, mask_row
-from herodotus_endpoint.store import Involved, KnownIncarnation, NodeFacts, Share, Store, Stored, Wait
-from herodotus_endpoint.store.listing import AnyCondition, Condition, Listing, NodeCounts
+from herodotus_endpoint.store import (
+    ClusterTotals,
+    IncarnationStatus,
+    NodeDecision,
+    NodeHistoryCounts,
+    PodWait,
+    Store,
+    StoredAttempt,
+)
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, Listing, NodeCounts
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.reviews import ReviewedAttempt
 
@@ -25,30 +33,30 @@ FindVisible = Callable[
 class MaskedListing:
     """`Listing` for one reader and one cluster, with masked messages. The route has checked the right to the namespace.
 
-    `within` holds the conditions that every shown row must meet. `following`, `settling` and `of_ids` do not apply it;
-    a watch does.
+    `within` holds the conditions that every shown row must meet. `list_after`, `list_unsettled` and `list_by_id` do not
+    apply it; a watch does.
     """
 
     def __init__(self, listing: Listing, visible: VisibleNamespaces, cluster: str) -> None:
         self._listing = listing
         self._visible = visible
         self._cluster = cluster
-        self.within: Sequence[AnyCondition] = (Condition("cluster", (cluster,)),) if cluster else ()
+        self.within: Sequence[AnyCondition] = (ColumnCondition("cluster", (cluster,)),) if cluster else ()
 
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[VisibleRow]:
         return self._mask_rows(self._listing.decisions([*self.within, *conditions], before, limit))
 
-    def following(self, after: int, limit: int) -> list[VisibleRow]:
-        return self._mask_rows(self._listing.following(after, limit))
+    def list_after(self, after: int, limit: int) -> list[VisibleRow]:
+        return self._mask_rows(self._listing.list_after(after, limit))
 
-    def settling(self, after: int, upto: int, within_s: float) -> list[VisibleRow]:
-        return self._mask_rows(self._listing.settling(after, upto, within_s))
+    def list_unsettled(self, after: int, upto: int, within_s: float) -> list[VisibleRow]:
+        return self._mask_rows(self._listing.list_unsettled(after, upto, within_s))
 
-    def of_ids(self, ids: Collection[int]) -> list[VisibleRow]:
-        return self._mask_rows(self._listing.of_ids(ids))
+    def list_by_id(self, ids: Collection[int]) -> list[VisibleRow]:
+        return self._mask_rows(self._listing.list_by_id(ids))
 
-    def bounds(self) -> tuple[int, int]:
-        return self._listing.bounds()
+    def id_range(self) -> tuple[int, int]:
+        return self._listing.id_range()
 
     def nodes(self, after: str, limit: int, from_bucket: int) -> list[NodeCounts]:
         """Return the counts of nodes unmasked: they name no pod."""
@@ -82,20 +90,22 @@ class MaskedReader:
         """Return the listing for the reader of this request; it stays valid after the request ends (watches)."""
         return MaskedListing(self._listing, self._find_visible(frozenset()), self._cluster())
 
-    def decision_of_pod(self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None) -> Stored | None:
+    def decision_of_pod(
+        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None
+    ) -> StoredAttempt | None:
         cluster = self._cluster()
         return self._mask(self._reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt, cluster=cluster))
 
-    def decision_by_id(self, namespace: str, decision_id: str) -> Stored | None:
+    def decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
 
-    def waits(self, ids: Collection[int]) -> dict[int, Wait]:
+    def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
         """Return times of decisions that the reader has already listed."""
-        return self._reader.waits(ids)
+        return self._reader.find_pod_waits(ids)
 
-    def any_records(self) -> bool:
+    def has_records(self) -> bool:
         """Return whether the cluster has any record; this names no pod."""
-        return self._reader.any_records(self._cluster())
+        return self._reader.has_records(self._cluster())
 
     def similar_pods(self, namespace: str, pod: str) -> list[str]:
         """Return similar pod names in the namespace of the request."""
@@ -107,15 +117,15 @@ class MaskedReader:
         visible = self._find_visible(frozenset(found))
         return [name for name in found if visible.sees(name)]
 
-    def node_facts(self, node: str, *, from_bucket: int = 0) -> NodeFacts | None:
-        return self._mask(self._reader.node_facts(node, cluster=self._cluster(), from_bucket=from_bucket))
+    def sum_node_history(self, node: str, *, from_bucket: int = 0) -> NodeHistoryCounts | None:
+        return self._mask(self._reader.sum_node_history(node, cluster=self._cluster(), from_bucket=from_bucket))
 
-    def share(self, *, from_bucket: int = 0) -> Share:
+    def sum_cluster_totals(self, *, from_bucket: int = 0) -> ClusterTotals:
         """Return sums over all nodes unmasked: they name no pod."""
-        return self._reader.share(cluster=self._cluster(), from_bucket=from_bucket)
+        return self._reader.sum_cluster_totals(cluster=self._cluster(), from_bucket=from_bucket)
 
-    def recent_of_node(self, node: str) -> list[Involved]:
-        found = (self._mask(involved) for involved in self._reader.recent_of_node(node, cluster=self._cluster()))
+    def find_recent_decisions(self, node: str) -> list[NodeDecision]:
+        found = (self._mask(involved) for involved in self._reader.find_recent_decisions(node, cluster=self._cluster()))
         return [involved for involved in found if involved is not None]
 
     def reviewed(self, attempt: ReviewedAttempt) -> ReviewedAttempt:
@@ -126,7 +136,7 @@ class MaskedReader:
     def similar_nodes(self, node: str) -> list[str]:
         return self._reader.similar_nodes(node, cluster=self._cluster())
 
-    def incarnations(self) -> list[KnownIncarnation]:
+    def incarnations(self) -> list[IncarnationStatus]:
         """Return the known scheduler processes unmasked: they name no namespace."""
         return self._reader.incarnations(self._cluster())
 

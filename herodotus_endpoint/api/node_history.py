@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from herodotus_endpoint import parameters
-from herodotus_endpoint.store import Involved, NodeFacts, Share
-from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store import ClusterTotals, NodeDecision, NodeHistoryCounts
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.listing import COUNTED
-from herodotus_endpoint.store.reader import LOOKED_AT
+from herodotus_endpoint.store.reader import MAX_SEARCHED
 from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
 from herodotus_record import reasons
 from herodotus_record.explain import Json, compute_margin, derive_state, weigh_scores
@@ -63,7 +63,7 @@ def build_window_document(over: HistoryWindow) -> Json:
 
 
 def build_node_history(
-    node: str, over: HistoryWindow, facts: NodeFacts, share: Share, recent: Sequence[Involved]
+    node: str, over: HistoryWindow, facts: NodeHistoryCounts, share: ClusterTotals, recent: Sequence[NodeDecision]
 ) -> Json:
     """Return the NodeHistory document. `share` covers all nodes over the same window."""
     c, kept = facts.counters, list_top_workloads(facts.decided)
@@ -73,27 +73,27 @@ def build_node_history(
         "kind": "NodeHistory",
         "metadata": {"name": node},
         "window": build_window_document(over),
-        "considered": c[Name("considered")],  # it was in the node table
-        "evaluated": c[Name("evaluated")],
-        "notEvaluated": c[Name("considered")] - c[Name("evaluated")],
-        "feasible": c[Name("feasible")],
-        "chosen": c[Name("chosen")],
+        "considered": c[CounterName("considered")],  # it was in the node table
+        "evaluated": c[CounterName("evaluated")],
+        "notEvaluated": c[CounterName("considered")] - c[CounterName("evaluated")],
+        "feasible": c[CounterName("feasible")],
+        "chosen": c[CounterName("chosen")],
         "overTime": _over_time(facts.hours, over),
         "eligibility": {
-            "feasible": c[Name("feasible")],
-            "evaluated": c[Name("evaluated")],
-            "rate": _share(c[Name("feasible")], c[Name("evaluated")]),
+            "feasible": c[CounterName("feasible")],
+            "evaluated": c[CounterName("evaluated")],
+            "rate": _share(c[CounterName("feasible")], c[CounterName("evaluated")]),
         },
         "filters": [_filter(c, plugin) for plugin in _plugins(c, "filter_reached")],
         "scores": {
-            "attempts": c[Name("scored")],
-            "accumulated": c[Name("total")],
-            "average": _share(c[Name("total")], c[Name("scored")]),
+            "attempts": c[CounterName("scored")],
+            "accumulated": c[CounterName("total")],
+            "average": _share(c[CounterName("total")], c[CounterName("scored")]),
             "plugins": [
                 {
                     "plugin": plugin,
-                    "accumulated": c[Name("score", plugin)],
-                    "average": _share(c[Name("score", plugin)], c[Name("scored")]),
+                    "accumulated": c[CounterName("score", plugin)],
+                    "average": _share(c[CounterName("score", plugin)], c[CounterName("scored")]),
                 }
                 for plugin in _plugins(c, "score")
             ],
@@ -106,7 +106,7 @@ def build_node_history(
         "keepsGetting": kept[:WORKLOADS],
         "keepsGettingOf": sum(row["placements"] for row in kept),
         "recent": [_recent(involved) for involved in recent],
-        "recentOf": LOOKED_AT,
+        "recentOf": MAX_SEARCHED,
     }
 
 
@@ -126,16 +126,16 @@ def _over_time(hours: Mapping[int, Sequence[int]], over: HistoryWindow) -> list[
     ]
 
 
-def _filter(c: Counter[Name], plugin: str) -> Json:
+def _filter(c: Counter[CounterName], plugin: str) -> Json:
     """Return a filter's counts independent of other filters; `decisive` counts the nodes that it rejected first."""
-    evaluated, rejected = c[Name("filter_evaluated", plugin)], c[Name("filter_rejected", plugin)]
+    evaluated, rejected = c[CounterName("filter_evaluated", plugin)], c[CounterName("filter_rejected", plugin)]
     counts = [(name.detail, n) for name, n in c.items() if name[:2] == ("reason", plugin) and n]
     return {
         "plugin": plugin,
         "evaluated": evaluated,
         "passed": evaluated - rejected,
         "rejected": rejected,
-        "decisive": c[Name("filter_blocked", plugin)],
+        "decisive": c[CounterName("filter_blocked", plugin)],
         "rate": _share(evaluated - rejected, evaluated),
         "reasons": [_reason(detail, n) for detail, n in sorted(counts, key=lambda x: (-x[1], x[0]))],
     }
@@ -150,28 +150,30 @@ def _reason(detail: str, count: int) -> Json:
     return {"code": code, "resource": resource or None, "text": text, "count": count}
 
 
-def _won(c: Counter[Name]) -> Json:
+def _won(c: Counter[CounterName]) -> Json:
     """Return how the node won; `uncontested` counts wins as the only feasible or the only evaluated node."""
-    contested = c[Name("won")]
+    contested = c[CounterName("won")]
     return {
-        "count": c[Name("chosen")],
+        "count": c[CounterName("chosen")],
         "contested": contested,
-        "uncontested": c[Name("chosen")] - contested,
-        "ties": c[Name("tied")],
-        "meanMargin": _share(c[Name("lead")], contested),
+        "uncontested": c[CounterName("chosen")] - contested,
+        "ties": c[CounterName("tied")],
+        "meanMargin": _share(c[CounterName("lead")], contested),
         "carriedBy": {
-            p: n for n, p in sorted(((c[Name("carried", p)], p) for p in _plugins(c, "carried")), reverse=True) if n
+            p: n
+            for n, p in sorted(((c[CounterName("carried", p)], p) for p in _plugins(c, "carried")), reverse=True)
+            if n
         },
     }
 
 
-def _lost(c: Counter[Name]) -> Json:
+def _lost(c: Counter[CounterName]) -> Json:
     """Return how the node lost; `costsMost` is the mean of its points minus the winner's per plugin, lowest first."""
-    lost = c[Name("lost")]
-    costs = sorted((c[Name("cost", plugin)], plugin) for plugin in _plugins(c, "cost"))
+    lost = c[CounterName("lost")]
+    costs = sorted((c[CounterName("cost", plugin)], plugin) for plugin in _plugins(c, "cost"))
     return {
         "count": lost,
-        "meanBehind": _share(c[Name("behind")], lost),
+        "meanBehind": _share(c[CounterName("behind")], lost),
         "costsMost": {plugin: points / lost for points, plugin in costs if lost and points < 0},
     }
 
@@ -183,7 +185,7 @@ def _workload(name: str, count: int) -> Json:
     return {"namespace": namespace, "workload": workload, "count": count}
 
 
-def _recent(involved: Involved) -> Json:
+def _recent(involved: NodeDecision) -> Json:
     d, slot = involved.decision, involved.slot
     entry: Json = {
         "namespace": d.pod.namespace,
@@ -202,7 +204,7 @@ def _recent(involved: Involved) -> Json:
     return entry | _result_after_filters(involved)
 
 
-def _result_after_filters(involved: Involved) -> Json:
+def _result_after_filters(involved: NodeDecision) -> Json:
     """Return the result of a node that passed the filters: its distance to the winner, or its lead as the winner."""
     d, slot = involved.decision, involved.slot
     scored = bool(len(d.totals) and d.rank[slot])
@@ -232,7 +234,7 @@ def _deciding_plugin(ties: Sequence[int], shares: Sequence[tuple[str, int]]) -> 
     return shares[0][0] if shares and shares[0][1] > 0 else None
 
 
-def _plugins(c: Counter[Name], counter: str) -> list[str]:
+def _plugins(c: Counter[CounterName], counter: str) -> list[str]:
     """Return the plugins that a counter has, in the order in which decisions added them."""
     return [name.plugin for name in c if name.counter == counter]
 

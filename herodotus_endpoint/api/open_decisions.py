@@ -14,7 +14,7 @@ from herodotus_endpoint import parameters
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Store, settling
+from herodotus_endpoint.store import Store, late_outcomes
 
 PATH: Final = "/ingest/v1/open-decisions"
 MAX_ITEMS: Final = 500  # per answer: the scheduler requests the rest after these have their results
@@ -31,7 +31,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
         if not schedulers:
             raise StatusError(400, "scheduler must be given")
         with store.snapshot() as connection:
-            found = settling.open_decisions(
+            found = late_outcomes.find_open_decisions(
                 connection,
                 cluster,
                 schedulers[: review_queue.MAX_SCHEDULERS],

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from herodotus_endpoint.store import Stored
-from herodotus_endpoint.store.counters import workload
+from herodotus_endpoint.store import StoredAttempt
+from herodotus_endpoint.store.counters import workload_name
 from herodotus_record.placements import Placement, find_deciding_factor
 
 PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 
 
-def build_placement(row: Any, stored: Stored | None) -> Placement:
+def build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
     """Return the placement of a row; `stored` is its decision if it was read."""
     placed = row.state in PLACED_STATES
     return Placement(
         namespace=row.namespace,
         pod=row.pod,
-        workload=workload(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
+        workload=workload_name(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
         node=row.node if placed else None,
         started_us=row.started_us,
         state=row.state,

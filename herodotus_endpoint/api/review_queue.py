@@ -20,7 +20,7 @@ from herodotus_endpoint.api import ingest, request_body
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
-from herodotus_endpoint.store.reviews import Answer, TooManyReviewersError
+from herodotus_endpoint.store.reviews import ReviewAnswer, TooManyReviewersError
 from herodotus_record import codec
 from herodotus_serving.wsgi import CANCELLED
 
@@ -57,7 +57,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
     @routes.post(f"{PATH}/<id>", provide_automatic_options=False)
     def answer(id: str) -> Response:
         cluster = resolve_sender_cluster(settings, parameters.text("cluster"))
-        waited = store.reviews.answer(parameters.name(id, "the review"), cluster, _parse_answer())
+        waited = store.reviews.store_answer(parameters.name(id, "the review"), cluster, _parse_answer())
         if not waited:
             raise StatusError(404, "nobody waits for this review")
         return json_response({})
@@ -77,12 +77,12 @@ def _take_review(
     store: Store, cluster: str, schedulers: list[str], wait_s: int, cancelled: threading.Event
 ) -> Response:
     try:
-        store.reviews.announce(cluster, schedulers)
+        store.reviews.register(cluster, schedulers)
     except TooManyReviewersError as e:
         raise retry_later(429, str(e)) from e
     until = time.monotonic() + wait_s
     while True:
-        question = store.reviews.take(cluster, schedulers)
+        question = store.reviews.claim_question(cluster, schedulers)
         if question is not None:
             asked: dict[str, Any] = msgspec.json.decode(question.body)
             return json_response(asked | {"id": question.id, "deadlineSeconds": EVALUATION_S})
@@ -98,10 +98,10 @@ def resolve_sender_cluster(settings: ServiceSettings, named: str) -> str:
     return bound or named
 
 
-def _parse_answer() -> Answer:
+def _parse_answer() -> ReviewAnswer:
     body = request_body.read_body(MAX_ANSWER_BYTES, "an answer")
     if request.mimetype == codec.CONTENT_TYPE and request.headers.get("Content-Encoding") == "zstd":
-        return Answer(body, codec.CONTENT_TYPE)
+        return ReviewAnswer(body, codec.CONTENT_TYPE)
     if request.mimetype != "application/json":
         raise StatusError(415, f"an answer is {codec.CONTENT_TYPE} in zstd, or application/json")
     try:
@@ -110,4 +110,4 @@ def _parse_answer() -> Answer:
         raise StatusError(400, f"not a refusal: {e}") from e
     if refused.code not in _REFUSALS:
         raise StatusError(400, f"code: expected one of {', '.join(map(str, _REFUSALS))}")
-    return Answer(body, "application/json")
+    return ReviewAnswer(body, "application/json")

@@ -26,7 +26,7 @@ from herodotus_endpoint.api.resources import PREFIX, REVIEW
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
-from herodotus_endpoint.store.reviews import Answer, Question, Reviewer
+from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_record import codec
 from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
@@ -115,34 +115,34 @@ class ReviewViews:
         asked = _parse_request(parameters.name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
             guard.switch_cluster(asked.spec.cluster)
-        known = self._reviews.reviewers(review_queue.REVIEWER_EXPIRY_S)
+        known = self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S)
         reviewer = _find_reviewer(known, asked.scheduler, asked.spec.cluster, self._own)
-        answer = self._answer(Question(_new_review_id(self._clock()), reviewer, asked.body()))
+        answer = self._answer(ReviewQuestion(_new_review_id(self._clock()), reviewer, asked.body()))
         return json_response(self._document(answer, asked), 201)
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: ReviewQuestion) -> ReviewAnswer:
         """Return the scheduler's answer. Raises StatusError if no scheduler takes or answers the review in time.
 
         A review that is taken so late that the client would no longer wait for the answer is withdrawn: it would only
         delay other reviews.
         """
-        if not self._reviews.ask(question, MAX_WAITING):
+        if not self._reviews.add_question(question, MAX_WAITING):
             raise retry_later(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
         try:
             began = time.monotonic()
             while (waited_s := time.monotonic() - began) < WAIT_S:
-                answer = self._reviews.look(question.id)
+                answer = self._reviews.read_answer(question.id)
                 if answer is not None:
                     return answer
-                if waited_s > PICKUP_S and not self._reviews.taken(question.id):
+                if waited_s > PICKUP_S and not self._reviews.is_claimed(question.id):
                     raise self._not_taken(question)
                 time.sleep(POLL_S)
         finally:
-            self._reviews.withdraw(question.id)
+            self._reviews.remove_question(question.id)
         said = f'scheduler "{question.reviewer.scheduler}" has not answered within {WAIT_S:.0f} s'
         raise StatusError(504, said, reason="Timeout")
 
-    def _not_taken(self, question: Question) -> StatusError:
+    def _not_taken(self, question: ReviewQuestion) -> StatusError:
         """Return the error for a review that nobody took: other reviews are before it, or the scheduler is gone."""
         if self._reviews.is_first(question):
             return retry_later(
@@ -150,7 +150,7 @@ class ReviewViews:
             )
         return retry_later(429, f"other reviews are before this one, for {PICKUP_S:.0f} s already; ask again")
 
-    def _document(self, answer: Answer, asked: ReviewRequest) -> Json:
+    def _document(self, answer: ReviewAnswer, asked: ReviewRequest) -> Json:
         if answer.type != codec.CONTENT_TYPE:
             refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
             raise StatusError(refused.code, refused.message)
@@ -210,7 +210,7 @@ def _strip_containers(value: Any) -> Any:
     return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]
 
 
-def _find_reviewer(known: Sequence[Reviewer], scheduler: str, cluster: str, own: str) -> Reviewer:
+def _find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
     """Return the scheduler that answers the review. Raises StatusError if none does, or if several clusters have one.
 
     `own` is the service's cluster, which an empty `cluster` means. A scheduler without a cluster belongs to it.

@@ -16,7 +16,7 @@ from typing import Final
 from herodotus_endpoint.api.resources import LABELS
 from herodotus_endpoint.errors import StatusError
 from herodotus_endpoint.store.labels import LabelCondition
-from herodotus_endpoint.store.listing import AnyCondition, Condition
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
 
 MAX_LENGTH: Final = 4096
 MAX_TERMS: Final = 32  # each term is an SQL clause, whose number databases limit
@@ -54,7 +54,7 @@ def parse_field_selector(selector: str) -> list[AnyCondition]:
             known = ", ".join(FIELDS)
             raise StatusError(400, f'field label not supported: "{match["key"][:64]}"; known here: {known}')
         values = (match["values"], None) if not match["values"] else (match["values"],)
-        conditions.append(Condition(FIELDS[match["key"]], values, match["operator"] == "!="))
+        conditions.append(ColumnCondition(FIELDS[match["key"]], values, match["operator"] == "!="))
     return conditions
 
 
@@ -76,7 +76,9 @@ def _parse_label_term(term: str) -> AnyCondition:
     if operator in ("", "!"):
         if column is None:
             return LabelCondition(match["key"], None, excludes)
-        return Condition(column, (None,), negated=not excludes)
+        return ColumnCondition(column, (None,), negated=not excludes)
     listed = match["values"].split(",") if operator in ("in", "notin") else [match["values"]]
     values = tuple(value.strip() for value in listed)
-    return LabelCondition(match["key"], values, excludes) if column is None else Condition(column, values, excludes)
+    return (
+        LabelCondition(match["key"], values, excludes) if column is None else ColumnCondition(column, values, excludes)
+    )

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from herodotus_endpoint import options
-from herodotus_endpoint.exchange import files
-from herodotus_endpoint.exchange.files import FileRefusedError
-from herodotus_endpoint.exchange.lines import Line, LineError, Reading, Writing
-from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database
-from herodotus_endpoint.store.exchange import Exported, Selection, exported
+from herodotus_endpoint.exchange import atomic_files
+from herodotus_endpoint.exchange.atomic_files import FileRefusedError
+from herodotus_endpoint.exchange.json_lines import ImportLine, LineError, LineReader, LineWriter
+from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database_from_url
+from herodotus_endpoint.store.export import ExportedDecision, ExportSelection, export_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.node_results import pluralize
 from herodotus_record.units import format_timestamp
@@ -73,7 +73,7 @@ def _output(text: str) -> Path | None:
 
 def run(url: str, arguments: argparse.Namespace) -> None:
     """Run what was asked for. FileRefusedError, StoreError and StoreUnavailableError say why not."""
-    found = database(url)
+    found = database_from_url(url)
     if arguments.command == "export" and isinstance(found, Sqlite):
         found.require()
     store = Store(url)
@@ -87,15 +87,15 @@ def run(url: str, arguments: argparse.Namespace) -> None:
 
 
 def _export(store: Store, arguments: argparse.Namespace) -> None:
-    what = Selection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
+    what = ExportSelection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
     progress = _Progress("exported")
-    found = _watched(exported(store, what), progress)
+    found = _watched(export_decisions(store, what), progress)
     try:
         if arguments.format == "parquet":
             _parquet(found, arguments.output)
         else:
-            writing = Writing()
-            with files.written(arguments.output) as file:
+            writing = LineWriter()
+            with atomic_files.create_file(arguments.output) as file:
                 for each in found:
                     file.write(writing.line(each))
     except BrokenPipeError as e:
@@ -103,7 +103,7 @@ def _export(store: Store, arguments: argparse.Namespace) -> None:
     progress.done()
 
 
-def _parquet(found: Iterator[Exported], to: Path | None) -> None:
+def _parquet(found: Iterator[ExportedDecision], to: Path | None) -> None:
     if to is None:
         raise FileRefusedError("--format parquet needs -o DIRECTORY: it writes more than one file")
     try:
@@ -112,16 +112,16 @@ def _parquet(found: Iterator[Exported], to: Path | None) -> None:
         if e.name != "pyarrow":
             raise
         raise FileRefusedError("--format parquet needs pyarrow: pip install 'herodotus-servers[parquet]'") from e
-    with files.directory(to) as directory:
+    with atomic_files.create_directory(to) as directory:
         parquet.write(found, directory)
 
 
 def _import(store: Store, file: Path) -> None:
     progress = _Progress("imported")
     read = new = 0
-    with files.read(file) as opened:
+    with atomic_files.open_input(file) as opened:
         try:
-            for batch in _batches(Reading().lines(opened)):
+            for batch in _batches(LineReader().lines(opened)):
                 for lines, stored in _stored(store, batch):
                     read, new = read + lines, new + stored
                     progress.at(read)
@@ -132,9 +132,9 @@ def _import(store: Store, file: Path) -> None:
     print(f"{pluralize(new, 'decision')} imported, {read - new} stored already")
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
     """Lines that are stored together. LineError after those before the line."""
-    batch, size = list[Line](), 0
+    batch, size = list[ImportLine](), 0
     try:
         for line in lines:
             batch.append(line)
@@ -148,7 +148,7 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
     yield batch
 
 
-def _stored(store: Store, batch: Sequence[Line]) -> Iterator[tuple[int, int]]:
+def _stored(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, int]]:
     """Store lines: how many, and how many new decisions they brought. Line by line where one cannot be stored.
 
     LineError with its number.
@@ -165,7 +165,7 @@ def _stored(store: Store, batch: Sequence[Line]) -> Iterator[tuple[int, int]]:
         yield from _stored(store, [line])
 
 
-def _watched(found: Iterator[Exported], progress: _Progress) -> Iterator[Exported]:
+def _watched(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
     for number, each in enumerate(found, 1):
         yield each
         progress.at(number, each)
@@ -179,7 +179,7 @@ class _Progress:
         self._number = 0
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
-    def at(self, number: int, found: Exported | None = None) -> None:
+    def at(self, number: int, found: ExportedDecision | None = None) -> None:
         """So many decisions. `found`: the last one."""
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:

@@ -21,8 +21,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
-from herodotus_endpoint.exchange.files import created
-from herodotus_endpoint.store.exchange import Exported
+from herodotus_endpoint.exchange.atomic_files import open_new_file
+from herodotus_endpoint.store.export import ExportedDecision
 from herodotus_record.codec import as_numpy
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Column, Decision, NodeTable
@@ -75,11 +75,11 @@ SCORES: Final = pa.schema(
 )
 
 
-def write(found: Iterator[Exported], directory: Path) -> None:
+def write(found: Iterator[ExportedDecision], directory: Path) -> None:
     """Both tables, as files in a directory."""
     with (
-        created(directory / "decisions.parquet") as of_decisions,
-        created(directory / "scores.parquet") as of_scores,
+        open_new_file(directory / "decisions.parquet") as of_decisions,
+        open_new_file(directory / "scores.parquet") as of_scores,
         pq.ParquetWriter(of_decisions, DECISIONS, compression=COMPRESSION) as decisions,
         pq.ParquetWriter(of_scores, SCORES, compression=COMPRESSION) as scores,
     ):
@@ -103,7 +103,7 @@ def _put(decisions: Any, scores: Any, rows: list[dict[str, Any]], groups: list[A
         scores.write_table(pa.Table.from_batches(groups, SCORES))
 
 
-def _decision(each: Exported) -> dict[str, Any]:
+def _decision(each: ExportedDecision) -> dict[str, Any]:
     d, outcomes = each.whole.decision, each.whole.outcomes
     return {
         "decision": d.id,

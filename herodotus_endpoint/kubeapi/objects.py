@@ -63,7 +63,7 @@ def build_decision_metadata(row: Any) -> Json:
         "uid": row.decision_id,
         "resourceVersion": str(row.id),
         "creationTimestamp": f"{format_timestamp(row.started_us)[:19]}Z",  # metav1.Time has seconds
-        "labels": labels.read(row.labels)
+        "labels": labels.parse_labels(row.labels)
         | _valid_labels({label: getattr(row, column) for label, column in LABELS.items()}),
     }
 

@@ -28,7 +28,7 @@ from herodotus_endpoint.kubeapi import discovery, objects, representations, watc
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.reader_limits import reader_name
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store.listing import AnyCondition, Condition
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
 from herodotus_serving.wsgi import CANCELLED
@@ -72,7 +72,7 @@ class ObjectViews:
         parameters.known("attempt", "uid", "cluster", *GET)
         form = representations.negotiate(representations.TABLE, representations.METADATA)
         stored = explanations.find_decision(self._reader, namespace, name, "decisions")
-        (row,) = self._reader.listing().decisions([Condition("decision_id", (stored.decision.id,))], None, 1)
+        (row,) = self._reader.listing().decisions([ColumnCondition("decision_id", (stored.decision.id,))], None, 1)
         if form == representations.TABLE:
             return json_response(self._table(objects.DECISION_COLUMNS, [objects.build_decision(row)], {}))
         document = documents.build_record(stored) | {"metadata": objects.build_decision_metadata(row)}
@@ -87,7 +87,7 @@ class ObjectViews:
             return self._watch(conditions, form)
         limit = parameters.limit(DEFAULT_PAGE, MAX_PAGE)
         listing = self._reader.listing()
-        _, highest = listing.bounds()  # before the page: what comes in between is watched, not missed
+        _, highest = listing.id_range()  # before the page: what comes in between is watched, not missed
         rows = listing.decisions(conditions, _parse_cursor(request.args.get("continue", "")), limit + 1)
         metadata = {"resourceVersion": str(highest)} | (
             _format_continue(str(rows[limit - 1].id)) if len(rows) > limit else {}
@@ -113,7 +113,7 @@ class ObjectViews:
 
     def _conditions(self, namespace: str) -> list[AnyCondition]:
         named = {"namespace": namespace, "pod": parameters.text("pod")}
-        conditions: list[AnyCondition] = [Condition(column, (value,)) for column, value in named.items() if value]
+        conditions: list[AnyCondition] = [ColumnCondition(column, (value,)) for column, value in named.items() if value]
         conditions += parse_label_selector(request.args.get("labelSelector", ""))
         return conditions + parse_field_selector(request.args.get("fieldSelector", ""))
 

@@ -78,17 +78,17 @@ class Watch:
 
     def begin(self) -> Iterator[Event]:
         """Yield events of results that may have arrived shortly before the version."""
-        rows = self.listing.settling(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
+        rows = self.listing.list_unsettled(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
         yield from (event for row in rows if row.state != UNSETTLED for event in self._settled(row))
         self._remember(rows)
 
     def poll(self) -> Iterator[Event]:
         """Yield events of decisions that arrived or changed since the last poll."""
-        waiting = self.listing.of_ids(self.unsettled) if self.unsettled else []
+        waiting = self.listing.list_by_id(self.unsettled) if self.unsettled else []
         for row in [row for row in waiting if row.state != UNSETTLED]:
             del self.unsettled[row.id]
             yield from self._settled(row)
-        for row in self.listing.following(self.version, BATCH):
+        for row in self.listing.list_after(self.version, BATCH):
             self.version = row.id
             self._remember([row])
             if self._selects(row, row.state):
@@ -116,7 +116,7 @@ class Watch:
 
 def parse_start_version(listing: MaskedListing, version: str) -> int:
     """Return the row ID that a version names. Raises StatusError 410 if it was pruned or is of another database."""
-    lowest, highest = listing.bounds()
+    lowest, highest = listing.id_range()
     if not version.isdecimal() or len(version) > 18:
         raise StatusError(400, f"resourceVersion {version[:64]!r} is none of ours")
     if not lowest - 1 <= int(version) <= highest:

@@ -12,25 +12,25 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import Row
+from herodotus_endpoint.store.database import Row
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record.attempts import APART_US, AttemptRecords, group_by_attempt
 from herodotus_record.model import Source
 
-MOST: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
+MAX_ROWS: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
 _NEAR_US: Final = 2 * APART_US  # on either side: records that may tell of an attempt, and what else they may tell of
-_TOLD: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
-pod_of: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
+_COLUMNS: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
+pod_key: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 
-def attempts_of(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
+def load_attempts(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
     """The attempts of every pod that had this name, by start. `cluster`: of one alone."""
     return group_by_attempt(_rows(connection, namespace, pod, cluster))
 
 
-def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
+def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
     """As `attempts_of` the row's pod, but where it is not among the newest, those up to the row."""
-    found = attempts_of(connection, row.namespace, row.pod, row.cluster)
+    found = load_attempts(connection, row.namespace, row.pod, row.cluster)
     if any(row.id in each.ids for each in found):
         return found
     return group_by_attempt(
@@ -38,7 +38,7 @@ def attempts_around(connection: sa.Connection, row: sa.Row[Any]) -> list[Attempt
     )
 
 
-def told_already(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
+def is_attempt_stored(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
     """Whether another record tells of the attempt of a row that is not stored yet, as those in `coming` are not.
 
     `coming`: of the same pod. So a sum has an attempt once, however many records of it come, and in whichever order.
@@ -58,9 +58,9 @@ def _rows(
 ) -> Iterable[Any]:
     d = DECISIONS.c
     at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else []), *when]
-    newest = sa.select(d.id, *(d[name] for name in _TOLD)).where(*at).order_by(d.started_us.desc(), d.id.desc())
-    return connection.execute(newest.limit(MOST))
+    newest = sa.select(d.id, *(d[name] for name in _COLUMNS)).where(*at).order_by(d.started_us.desc(), d.id.desc())
+    return connection.execute(newest.limit(MAX_ROWS))
 
 
 def _unstored(row: Row, id_: int) -> SimpleNamespace:
-    return SimpleNamespace(id=id_, **{name: row[name] for name in _TOLD})
+    return SimpleNamespace(id=id_, **{name: row[name] for name in _COLUMNS})

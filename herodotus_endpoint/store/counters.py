@@ -44,11 +44,11 @@ from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, Placemen
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
-NO_TALLY: Final = PlacementCount(0, None)
+NO_PLACEMENTS: Final = PlacementCount(0, None)
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
 
-class Name(NamedTuple):
+class CounterName(NamedTuple):
     """A counter's name."""
 
     counter: str
@@ -64,8 +64,8 @@ class _Run:
     feasible: Mask
     contest: bool  # a node was chosen against others
     decisions: int = 1
-    totals: Sum = field(default_factory=lambda: Sum())
-    normalized: dict[str, Sum] = field(default_factory=dict)
+    totals: ColumnSum = field(default_factory=lambda: ColumnSum())
+    normalized: dict[str, ColumnSum] = field(default_factory=dict)
     chosen_totals: int = 0
     chosen_points: dict[str, int] = field(default_factory=dict)  # weighted, of each plugin
 
@@ -83,7 +83,7 @@ class _Run:
 
 
 @dataclass
-class Sum:
+class ColumnSum:
     """A column added up over decisions. One that is the same again is added later, once: most are."""
 
     column: Column = field(default_factory=empty_column)
@@ -108,11 +108,11 @@ class Sum:
 
 
 @dataclass
-class Counted:
+class DecisionCounts:
     """Counters in slot order, and how often a workload went to a slot and why. Complete after `finish`."""
 
     slots: int
-    columns: dict[Name, Ints] = field(default_factory=dict)
+    columns: dict[CounterName, Ints] = field(default_factory=dict)
     workloads: dict[tuple[str, int], int] = field(default_factory=dict)
     decided: dict[tuple[str, str, int], PlacementCount] = field(default_factory=dict)  # by workload, reason and slot
     _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
@@ -130,14 +130,14 @@ class Counted:
             contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
             run = self._runs[template] = _Run(decision, feasible, contest)
         if decision.chosen is not None:
-            self._bump(Name("chosen"), decision.chosen)
-            key = (workload(decision), decision.chosen)
+            self._bump(CounterName("chosen"), decision.chosen)
+            key = (workload_name(decision), decision.chosen)
             self.workloads[key] = self.workloads.get(key, 0) + 1
         contested = self._scores(run, decision) if len(decision.totals) else None
         if decision.chosen is not None:
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
-            reason = (workload(decision), by, decision.chosen)
-            self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_TALLY))
+            reason = (workload_name(decision), by, decision.chosen)
+            self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_PLACEMENTS))
 
     def finish(self) -> None:
         """Count what is still gathered."""
@@ -155,7 +155,7 @@ class Counted:
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
-            run.normalized.setdefault(s.plugin, Sum()).add(s.normalized)
+            run.normalized.setdefault(s.plugin, ColumnSum()).add(s.normalized)
         if decision.chosen is not None and run.contest:
             return self._contest(run, decision, decision.chosen, scores)
         return None
@@ -163,18 +163,18 @@ class Counted:
     def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
         """The chosen node against the next best: the plugin that carried it, or TIE, and how far it is ahead."""
         best, next_best = _first_two(decision, chosen)
-        self._bump(Name("lost"), chosen, -1)  # the run counts every feasible node as one that lost
-        self._bump(Name("won"), chosen)
+        self._bump(CounterName("lost"), chosen, -1)  # the run counts every feasible node as one that lost
+        self._bump(CounterName("won"), chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
-        self._bump(Name("lead"), chosen, points)
+        self._bump(CounterName("lead"), chosen, points)
         run.chosen_totals += decision.totals[chosen]
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
         shares = sorted(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
         if best > 1 or not shares or shares[0][0] >= 0:
-            self._bump(Name("tied"), chosen)
+            self._bump(CounterName("tied"), chosen)
             return TIE, points
-        self._bump(Name("carried", shares[0][1]), chosen)
+        self._bump(CounterName("carried", shares[0][1]), chosen)
         return shares[0][1], points
 
     def _end(self, run: _Run) -> None:
@@ -182,41 +182,41 @@ class Counted:
         evaluation = as_numpy(run.like.evaluation)
         evaluated: Mask = evaluation == Evaluation.EVALUATED
         every, fits = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
-        self._add(Name("considered"), (evaluation != Evaluation.ABSENT) * np.int64(run.decisions))
-        self._add(Name("evaluated"), every)
-        self._add(Name("feasible"), fits)
+        self._add(CounterName("considered"), (evaluation != Evaluation.ABSENT) * np.int64(run.decisions))
+        self._add(CounterName("evaluated"), every)
+        self._add(CounterName("feasible"), fits)
         self._filters(run.like, every)
         if not len(run.like.totals):
             return
         totals = run.totals.value() * run.feasible
-        self._add(Name("scored"), fits)
-        self._add(Name("total"), totals)
+        self._add(CounterName("scored"), fits)
+        self._add(CounterName("total"), totals)
         if run.contest:
-            self._add(Name("lost"), fits)
-            self._add(Name("behind"), run.chosen_totals * run.feasible - totals)
+            self._add(CounterName("lost"), fits)
+            self._add(CounterName("behind"), run.chosen_totals * run.feasible - totals)
         for s in run.like.scores:
             if s.plugin in run.normalized:
                 points = run.normalized[s.plugin].value() * s.weight * run.feasible
-                self._add(Name("score", s.plugin), points)
+                self._add(CounterName("score", s.plugin), points)
                 if run.contest:
-                    self._add(Name("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
+                    self._add(CounterName("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
 
     def _filters(self, decision: Decision, every: Ints) -> None:
         """`every`: in how many decisions each node was evaluated."""
         reached = every
         for f in decision.filters:
-            self._add(Name("filter_reached", f.plugin), reached)
+            self._add(CounterName("filter_reached", f.plugin), reached)
             if f.skipped:
                 continue
             if not len(f.ids):
-                self._add(Name("filter_evaluated", f.plugin), every)
+                self._add(CounterName("filter_evaluated", f.plugin), every)
                 continue
             ids = as_numpy(f.ids)
             ran = np.array([v != NOT_RUN for v in f.verdicts])
-            self._add(Name("filter_evaluated", f.plugin), ran[ids] * every)
+            self._add(CounterName("filter_evaluated", f.plugin), ran[ids] * every)
             rejected = np.array([v.rejects_node for v in f.verdicts])[ids]
-            self._add(Name("filter_rejected", f.plugin), rejected * every)
-            self._add(Name("filter_blocked", f.plugin), rejected * reached)
+            self._add(CounterName("filter_rejected", f.plugin), rejected * every)
+            self._add(CounterName("filter_blocked", f.plugin), rejected * reached)
             self._reasons(f, ids, every)
             reached = reached * ~rejected
 
@@ -225,17 +225,17 @@ class Counted:
         holds: dict[str, NDArray[np.bool_]] = {}
         for verdict_id, verdict in enumerate(f.verdicts):
             for reason in verdict.reasons:
-                holds.setdefault(detail(reason), np.zeros(len(f.verdicts), np.bool_))[verdict_id] = True
+                holds.setdefault(reason_detail(reason), np.zeros(len(f.verdicts), np.bool_))[verdict_id] = True
         for code, verdict_has in holds.items():
-            self._add(Name("reason", f.plugin, code), verdict_has[ids] * every)
+            self._add(CounterName("reason", f.plugin, code), verdict_has[ids] * every)
 
-    def _add(self, name: Name, values: Ints) -> None:
+    def _add(self, name: CounterName, values: Ints) -> None:
         self._column(name)[:] += values
 
-    def _bump(self, name: Name, slot: int, by: int = 1) -> None:
+    def _bump(self, name: CounterName, slot: int, by: int = 1) -> None:
         self._column(name)[slot] += by
 
-    def _column(self, name: Name) -> Ints:
+    def _column(self, name: CounterName) -> Ints:
         column = self.columns.get(name)
         if column is None:
             column = self.columns[name] = np.zeros(self.slots, np.int64)
@@ -255,13 +255,13 @@ def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:
     return score.plugin, score.weight, score.skipped, len(score.normalized)
 
 
-def detail(reason: Reason) -> str:
+def reason_detail(reason: Reason) -> str:
     """What reasons are counted by: the code, and the resource where they are about one."""
     resource = reason.params.get("resource", "")
     return f"{reason.code}/{resource}" if resource else reason.code
 
 
-def workload(decision: Decision) -> str:
+def workload_name(decision: Decision) -> str:
     """`namespace/Kind/name` of what the pod belongs to: its owner as recorded, the Deployment behind a ReplicaSet."""
     pod = decision.pod
     if pod.owner is None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.noderows import SlotMap, slot_map_at
+from herodotus_endpoint.store.node_rows import SlotMap, load_slot_map
 from herodotus_endpoint.store.schema import HOLES, INCARNATIONS, PROFILES
 from herodotus_endpoint.store.sequences import Hole, Sequences
 
@@ -46,7 +46,7 @@ def load(connection: sa.Connection, name: str, remembered: Incarnation | None, n
         for h in connection.execute(sa.select(HOLES).where(HOLES.c.incarnation_id == row.id).order_by(HOLES.c.first))
     )
     profiles = connection.scalars(sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id))
-    slot_map = slot_map_at(connection, row.id, row.rows_generation)
+    slot_map = load_slot_map(connection, row.id, row.rows_generation)
     sequences = Sequences(row.highest, list(holes))
     return Incarnation(row.id, row.cluster, row.identity, sequences, slot_map, row.last_us, {}, set(profiles), holes)
 

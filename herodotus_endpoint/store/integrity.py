@@ -23,7 +23,7 @@ from zlib import crc32
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store.database import StoreUnavailableError
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, OUTCOMES, UNSUCCESSFUL
 
 STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # as `explain.state` says
@@ -41,7 +41,7 @@ class DamagedError(Exception):
     """A stored row is not what was stored. The message says which."""
 
 
-class Covered:
+class ChecksummedTable:
     """The columns of a table that a checksum covers; `blob`: the one with bytes, if it is covered."""
 
     def __init__(self, table: sa.Table, blob: str = "") -> None:
@@ -65,23 +65,23 @@ class Covered:
         return isinstance(blob, bytes) and _checksum(self._of_row(row), blob) == row.checksum
 
 
-DECISION: Final = Covered(DECISIONS)
-OUTCOME: Final = Covered(OUTCOMES, "frame")
-GAP: Final = Covered(GAPS)
-NODE_ROW: Final = Covered(NODE_ROWS, "amounts")
-NODE: Final = Covered(NODES)
+DECISION: Final = ChecksummedTable(DECISIONS)
+OUTCOME: Final = ChecksummedTable(OUTCOMES, "frame")
+GAP: Final = ChecksummedTable(GAPS)
+NODE_ROW: Final = ChecksummedTable(NODE_ROWS, "amounts")
+NODE: Final = ChecksummedTable(NODES)
 
 _reported: ContextVar[list[str] | None] = ContextVar("damage", default=None)
 
 
-def collect() -> list[str]:
+def collect_damage() -> list[str]:
     """Begin an answer: return the list that `report` adds to until the next answer of this thread begins."""
     found: list[str] = []
     _reported.set(found)
     return found
 
 
-def report(damage: str) -> None:
+def report_damage(damage: str) -> None:
     """Log damage that an answer leaves out, and let the answer say so."""
     _log.error("%s; left out; `python -m herodotus_endpoint check` lists all damage", damage)
     found = _reported.get()
@@ -96,11 +96,11 @@ def intact_decisions(rows: Iterable[Any]) -> list[Any]:
         if DECISION.is_intact(row) and row.state in STATES:
             found.append(row)
         else:
-            report(f"the stored decision in row {row.id} is damaged")
+            report_damage(f"the stored decision in row {row.id} is damaged")
     return found
 
 
-def require(covered: Covered, rows: Sequence[Any]) -> None:
+def require_intact(covered: ChecksummedTable, rows: Sequence[Any]) -> None:
     """Raise DamagedError if a row is damaged."""
     for row in rows:
         if not covered.is_intact(row):

@@ -42,12 +42,12 @@ class LabelCondition:
         return [f"\n{self.key}={value}\n" for value in self.values]
 
 
-def written(labels: Mapping[str, str]) -> str:
+def format_labels(labels: Mapping[str, str]) -> str:
     """Labels as a text; empty where there are none."""
     lines = [f"{key}={value}" for key, value in sorted(labels.items()) if "=" not in key and "\n" not in key + value]
     return "\n".join(("", *lines, "")) if lines else ""
 
 
-def read(text: str | None) -> dict[str, str]:
+def parse_labels(text: str | None) -> dict[str, str]:
     """The labels of a text."""
     return dict(line.split("=", 1) for line in (text or "").split("\n") if line)

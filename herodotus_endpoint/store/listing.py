@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.clock import RetentionClock
-from herodotus_endpoint.store.counters import Name
-from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.counters import CounterName
+from herodotus_endpoint.store.database import translate_errors
 from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.labels import LabelCondition
-from herodotus_endpoint.store.rollups import WHOLE, Rollup, part_of
+from herodotus_endpoint.store.retention_clock import RetentionClock
+from herodotus_endpoint.store.rollups import ALL_NODES_PART, Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS, UNSUCCESSFUL
 
 UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
@@ -30,7 +30,7 @@ _COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "fr
 
 
 @dataclass(frozen=True)
-class Condition:
+class ColumnCondition:
     """What a column of a decision must be: one of `values`, or (`negated`) none of them. None among them: no value."""
 
     column: str
@@ -54,7 +54,7 @@ class Condition:
         return (value in self.values) is not self.negated
 
 
-class Unsuccessful:
+class UnsuccessfulCondition:
     """No node was found, or the pod could not be bound to it."""
 
     def clause(self) -> sa.ColumnElement[bool]:
@@ -66,7 +66,7 @@ class Unsuccessful:
         return state in UNSUCCESSFUL
 
 
-AnyCondition = Condition | LabelCondition | Unsuccessful
+AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Listing:
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
         """Rows without frames, newest first by ingest, from below the id `before`."""
         clauses = (c.clause() for c in conditions)
-        named = any(isinstance(c, Condition) and c.column == "pod" and not c.negated for c in conditions)
+        named = any(isinstance(c, ColumnCondition) and c.column == "pod" and not c.negated for c in conditions)
         # SQLite would go through a whole namespace in order, rather than find few rows by name and sort them
         order = DECISIONS.c.id + 0 if named else DECISIONS.c.id
         statement = sa.select(*_COLUMNS).where(*clauses).order_by(order.desc()).limit(limit)
@@ -96,13 +96,13 @@ class Listing:
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
-    def following(self, after: int, limit: int) -> list[sa.Row[Any]]:
+    def list_after(self, after: int, limit: int) -> list[sa.Row[Any]]:
         """Rows with ids above `after`, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id > after).order_by(DECISIONS.c.id).limit(limit)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
-    def settling(self, after: int, upto: int, within_s: float) -> list[sa.Row[Any]]:
+    def list_unsettled(self, after: int, upto: int, within_s: float) -> list[sa.Row[Any]]:
         """Rows with ids above `after` and up to `upto` that wait for their result, or got it within some seconds."""
         since_us = self._clock.now_us() - int(within_s * 1e6)
         outcome = sa.exists().where(
@@ -116,13 +116,13 @@ class Listing:
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement.order_by(DECISIONS.c.id)))
 
-    def of_ids(self, ids: Collection[int]) -> list[sa.Row[Any]]:
+    def list_by_id(self, ids: Collection[int]) -> list[sa.Row[Any]]:
         """The rows of these ids that are still stored, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
-    def bounds(self) -> tuple[int, int]:
+    def id_range(self) -> tuple[int, int]:
         """The lowest and the highest id that are stored; (1, 0) where nothing is."""
         least, most = sa.func.min(DECISIONS.c.id), sa.func.max(DECISIONS.c.id)
         with self._snapshot() as connection:
@@ -142,7 +142,7 @@ class Listing:
             place = {name: i for i, name in enumerate(wanted)}
             place_of = {row.id: place[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
-            parts = {WHOLE, *map(part_of, place_of)}
+            parts = {ALL_NODES_PART, *map(part_of, place_of)}
             statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket, ROLLUPS.c.part.in_(parts))
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add(sums, place_of, Rollup.unpack(blob))
@@ -150,7 +150,7 @@ class Listing:
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
-        with guarded(), self._engine.connect() as connection, connection.begin():
+        with translate_errors(), self._engine.connect() as connection, connection.begin():
             yield connection
 
 
@@ -158,4 +158,4 @@ def _add(sums: np.ndarray[Any, Any], place_of: dict[int, int], rollup: Rollup) -
     places = np.array([place_of.get(int(node), -1) for node in rollup.nodes], np.int64)
     held = np.flatnonzero(places >= 0)
     for i, counter in enumerate(COUNTED):
-        np.add.at(sums[:, i], places[held], rollup.column(Name(counter))[held])
+        np.add.at(sums[:, i], places[held], rollup.column(CounterName(counter))[held])

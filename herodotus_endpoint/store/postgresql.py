@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import PARTITION_US
-from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, READERS, Row, migrated
-from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row, migrate_schema
+from herodotus_endpoint.store.delta_chains import PARTITION_US
+from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -65,7 +65,7 @@ class Postgresql:
 
     def prepare(self) -> None:
         """The database itself must be there."""
-        migrated(self, new=True)
+        migrate_schema(self, new=True)
 
     def writing_engine(self) -> sa.Engine:
         """READ COMMITTED: the first statement waits for the lock, those after it see what was committed before."""
@@ -83,7 +83,7 @@ class Postgresql:
         options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
         return self._engine(READERS, f"{options} -c jit=off")  # compiling takes longer than these queries
 
-    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
+    def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """The partitions of that time; a summary holds its outcomes."""
         start, end = _bounds(tier, ingested_us // _WIDTH_US[tier])
         for table in PARTITIONED if tier != SUMMARY else (DECISIONS,):
@@ -102,13 +102,13 @@ class Postgresql:
             for row in rows:
                 copy.write_row([_storable(row[column.name]) for column in columns])
 
-    def trial(self, connection: sa.Connection) -> None:
+    def check_writable(self, connection: sa.Connection) -> None:
         """The server looks after its own disk: a transaction that writes and commits is what can be asked."""
         with connection.begin():
             connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket < 0))
 
     @contextmanager
-    def alone(self, connection: sa.Connection) -> Iterator[bool]:
+    def try_prune_lock(self, connection: sa.Connection) -> Iterator[bool]:
         """By an advisory lock of the session: no transaction stays open for it. It ends with the connection, too."""
         session = connection.execution_options(isolation_level="AUTOCOMMIT")
         alone = bool(session.exec_driver_sql(f"SELECT pg_try_advisory_lock({PRUNER_LOCK})").scalar())
@@ -118,11 +118,11 @@ class Postgresql:
             if alone:
                 session.exec_driver_sql(f"SELECT pg_advisory_unlock({PRUNER_LOCK})")
 
-    def reach(self, now_us: int) -> int:
+    def prunable_before_us(self, now_us: int) -> int:
         """The start of the partition of now, which is not dropped."""
         return now_us - now_us % PARTITION_US
 
-    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
+    def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
         """That with the oldest decisions."""
         found = self._partitions(connection)
         ended = [
@@ -133,7 +133,7 @@ class Postgresql:
                 return dropped
         return 0
 
-    def drop_empty(self, connection: sa.Connection) -> None:
+    def drop_empty_partitions(self, connection: sa.Connection) -> None:
         """But for the newest one. An outcome is never in an older partition than its decision."""
         for number in self._partitions(connection)[FULL][:-1]:
             left = f"SELECT EXISTS (SELECT FROM {_partition(DECISIONS, FULL, number)})"
@@ -141,7 +141,7 @@ class Postgresql:
                 return
             self._drop(connection, FULL, number, 0)
 
-    def damaged_pages(self, connection: sa.Connection) -> list[str]:
+    def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
         """Nothing: the server compares its pages with their checksums when it reads them (initdb --data-checksums)."""
         return []
 
@@ -150,21 +150,21 @@ class Postgresql:
         whole = sum(self._bytes(connection, t.name) for t in COUNTED if t not in PARTITIONED)
         return whole + sum(self._tier_bytes(connection).values())
 
-    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+    def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
         """As `live_bytes`."""
         numbers = connection.execute(sa.select(DECISIONS.c.tier, sa.func.count()).group_by(DECISIONS.c.tier))
         counted: dict[int, int] = {row.tier: row[1] for row in numbers}
         size = self._tier_bytes(connection)
 
-        def told(*tiers: int) -> Tier:
-            return Tier(sum(counted.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
+        def told(*tiers: int) -> TierSize:
+            return TierSize(sum(counted.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
 
         return {"full": told(FULL, KEPT_LONGER), "summary": told(SUMMARY)}
 
     def file_bytes(self) -> None:
         """They are the server's."""
 
-    def give_back(self, connection: sa.Connection) -> None:
+    def release_space(self, connection: sa.Connection) -> None:
         """Nothing: a dropped partition's files are gone, and autovacuum looks after the rest."""
 
     def _drop(self, connection: sa.Connection, tier: int, number: int, most: int) -> int:

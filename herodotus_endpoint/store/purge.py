@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.chains import pack_together, plain
+from herodotus_endpoint.store.delta_chains import compress_chain, decompress_blob
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.writer import Writer
@@ -26,7 +26,7 @@ ROLLUP_STEP: Final = 50
 
 
 @dataclass(frozen=True)
-class Purge:
+class PurgeSelection:
     """What goes: everything of a namespace, or of a pod's UID; of one cluster, where one is named."""
 
     namespace: str = ""
@@ -34,7 +34,7 @@ class Purge:
     cluster: str = ""
 
 
-def purge(writer: Writer, what: Purge) -> int:
+def purge_decisions(writer: Writer, what: PurgeSelection) -> int:
     """Delete it; how many decisions went. StoreUnavailableError as for writing: what was deleted by then is gone."""
     gone = 0
     while step := _step(writer, what):
@@ -44,7 +44,7 @@ def purge(writer: Writer, what: Purge) -> int:
     return gone
 
 
-def _step(writer: Writer, what: Purge) -> int:
+def _step(writer: Writer, what: PurgeSelection) -> int:
     row = DECISIONS.c
     wanted = {row.namespace: what.namespace, row.pod_uid: what.pod_uid, row.cluster: what.cluster}
     matching = sa.and_(*(column == value for column, value in wanted.items() if value))
@@ -68,13 +68,13 @@ def _keep_others(connection: sa.Connection, key: Any, going: set[int]) -> None:
     frame = next(m.frame for m in members if m.sequence == key.sequence)
     staying = sorted((m for m in members if m.id not in going), key=lambda m: m.sequence)
     if staying:
-        blobs = pack_together([plain(member.frame, lambda: frame) for member in staying])
+        blobs = compress_chain([decompress_blob(member.frame, lambda: frame) for member in staying])
         for member, blob in zip(staying, blobs, strict=True):
             values = {"base": staying[0].sequence, "frame": blob, "frame_bytes": len(blob)}
             connection.execute(DECISIONS.update().where(row.id == member.id).values(values))
 
 
-def _forget_workloads(writer: Writer, what: Purge) -> None:
+def _forget_workloads(writer: Writer, what: PurgeSelection) -> None:
     """Names of workloads in histories begin with their namespace."""
     row = ROLLUPS.c
     keys = (row.bucket, row.cluster, row.profile, row.part)

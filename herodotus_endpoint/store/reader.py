@@ -17,14 +17,29 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.attempts import attempts_around, attempts_of
-from herodotus_endpoint.store.counters import Name
-from herodotus_endpoint.store.engine import Database, StoreUnavailableError, guarded, read_identity, verify_schema
-from herodotus_endpoint.store.facts import Involved, KnownIncarnation, NodeFacts, Share, Sizes, Stored, Wait
+from herodotus_endpoint.store.attempts import load_attempts, load_attempts_including
+from herodotus_endpoint.store.counters import CounterName
+from herodotus_endpoint.store.database import (
+    Database,
+    StoreUnavailableError,
+    read_identity,
+    translate_errors,
+    verify_schema,
+)
 from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.listing import COUNTED
-from herodotus_endpoint.store.noderows import slot_at
-from herodotus_endpoint.store.rollups import WHOLE, NodeSums, part_of
+from herodotus_endpoint.store.node_rows import find_slot
+from herodotus_endpoint.store.query_results import (
+    ClusterTotals,
+    IncarnationStatus,
+    NodeDecision,
+    NodeHistoryCounts,
+    PodWait,
+    StoredAttempt,
+    StoreSizes,
+)
+from herodotus_endpoint.store.record_loader import RecordLoader, load_decision, load_outcomes
+from herodotus_endpoint.store.rollups import ALL_NODES_PART, NodeSums, part_of
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -38,23 +53,22 @@ from herodotus_endpoint.store.schema import (
     UNSUCCESSFUL,
 )
 from herodotus_endpoint.store.sequences import Hole
-from herodotus_endpoint.store.wholes import Wholes, decision_in, outcomes
 from herodotus_record.attempts import AttemptRecords
 from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Source
 
-SIMILAR: Final = 3  # names suggested for one that is not there
+MAX_SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
 RECENT: Final = 10  # decisions told of a node
-LOOKED_AT: Final = 50  # newest decisions searched for those
+MAX_SEARCHED: Final = 50  # newest decisions searched for those
 NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
 CLUSTERS_NAMED: Final = 20  # in the error that asks for one
 HOLES_SHOWN: Final = 20  # of each
-_COUNTED: Final = [Name(counter) for counter in COUNTED]
+_COUNTED: Final = [CounterName(counter) for counter in COUNTED]
 
 
-class _Told(NamedTuple):
+class _LoadedAttempt(NamedTuple):
     row: sa.Row[Any]
     decision: Decision
     outcomes: tuple[Outcome, ...]
@@ -65,21 +79,21 @@ class _Told(NamedTuple):
 class Reader:
     """Answers questions. Every thread may ask."""
 
-    def __init__(self, database: Database, engine: sa.Engine, wholes: Wholes, identity: str) -> None:
+    def __init__(self, database: Database, engine: sa.Engine, records: RecordLoader, identity: str) -> None:
         """`identity`: of the database that was opened."""
         self._database = database
         self._engine = engine
-        self._wholes = wholes
+        self._records = records
         self._identity = identity
 
-    def check(self) -> None:
+    def check_readable(self) -> None:
         """Raise StoreUnavailableError if the database cannot be read, is another one, or lacks a table or column."""
         with self._snapshot() as connection:
             verify_schema(connection)
             if read_identity(connection) != self._identity:
                 raise StoreUnavailableError("it is another database than the one that was opened")
 
-    def any_records(self, cluster: str = "") -> bool:
+    def has_records(self, cluster: str = "") -> bool:
         """Whether records of any scheduler ever came. `cluster`: of one cluster."""
         known = sa.select(INCARNATIONS.c.id).where(*_of(INCARNATIONS.c.cluster, cluster)).limit(1)
         with self._snapshot() as connection:
@@ -93,21 +107,21 @@ class Reader:
 
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
-    ) -> Stored | None:
+    ) -> StoredAttempt | None:
         """The latest decision of a pod, of its latest UID unless `uid` is given; or that of one attempt.
 
         `attempt` counts the stored attempts of the UID by start, from 1. The scheduler's own numbers begin anew with
         each of its incarnations, so that several attempts may have the same.
         """
         with self._snapshot() as connection:
-            known = attempts_of(connection, namespace, pod, cluster)
+            known = load_attempts(connection, namespace, pod, cluster)
             uid = uid or (known[-1].uid if known else "")
             same = [each for each in known if each.uid == uid]
             if not same or (attempt is not None and attempt > len(same)):
                 return None
             return self._stored(connection, same, len(same) if attempt is None else attempt)
 
-    def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> Stored | None:
+    def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> StoredAttempt | None:
         """The decision of that id, if it is of a pod in that namespace, and of `cluster` where that is given."""
         d = DECISIONS.c
         columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
@@ -117,12 +131,12 @@ class Reader:
             row = connection.execute(asked.order_by(d.id).limit(1)).one_or_none()
             if row is None:
                 return None
-            known = attempts_around(connection, row)
+            known = load_attempts_including(connection, row)
             found = next(each for each in known if row.id in each.ids)
             same = [each for each in known if each.uid == found.uid]
             return self._stored(connection, same, same.index(found) + 1)
 
-    def waits(self, ids: Collection[int]) -> dict[int, Wait]:
+    def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
         """Since when the pods of these decisions exist and when they are tried again, by the id of the decision's row.
 
         Node tables are not read for it, which are most of what a decision takes.
@@ -130,8 +144,8 @@ class Reader:
         found = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
         with self._snapshot() as connection:
             rows = intact_decisions(connection.execute(found))
-            read = ((row.id, decision_in(connection, row)) for row in rows)
-            return {row_id: Wait(d.times.created_us, d.retry) for row_id, d in read}
+            read = ((row.id, load_decision(connection, row)) for row in rows)
+            return {row_id: PodWait(d.times.created_us, d.retry) for row_id, d in read}
 
     def similar_pods(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Up to three pod names of the namespace that look like `pod`, of those that begin alike or came last."""
@@ -149,14 +163,14 @@ class Reader:
         with self._snapshot() as connection:
             return list(connection.scalars(statement.order_by(DECISIONS.c.namespace).limit(NAMESPACES)))
 
-    def node_facts(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeFacts | None:
+    def sum_node_history(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeHistoryCounts | None:
         """What the nodes of this name went through since a bucket; None when no decision ever considered one."""
         with self._snapshot() as connection:
             ids = [n.id for n in self._nodes(connection, node, cluster) if n.considered]
             if not ids:
                 return None
             statement = sa.select(ROLLUPS.c.bucket, ROLLUPS.c.counters)
-            parts = {WHOLE, *map(part_of, ids)}
+            parts = {ALL_NODES_PART, *map(part_of, ids)}
             statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)
@@ -164,9 +178,9 @@ class Reader:
             # not ordered by the database: it would move all the blobs for it
             for bucket, blob in sorted(connection.execute(statement), key=itemgetter(0)):
                 sums.add(bucket, blob)
-        return NodeFacts(sums.counters(), sums.workloads, sums.decided, sums.buckets)
+        return NodeHistoryCounts(sums.counters(), sums.workloads, sums.decided, sums.buckets)
 
-    def share(self, *, cluster: str = "", from_bucket: int = 0) -> Share:
+    def sum_cluster_totals(self, *, cluster: str = "", from_bucket: int = 0) -> ClusterTotals:
         """What all nodes got since a bucket, and how many nodes there were in the hour with the most."""
         r = ROLLUPS.c
         sums = sa.select(r.bucket, r.cluster, sa.func.sum(r.chosen), sa.func.sum(r.nodes))
@@ -180,22 +194,22 @@ class Reader:
                 in_cluster[bucket, of] = max(in_cluster[bucket, of], int(nodes))  # profiles share their nodes
         for (bucket, _), nodes in in_cluster.items():
             in_hour[bucket] += nodes
-        return Share(placements, max(in_hour.values(), default=0))
+        return ClusterTotals(placements, max(in_hour.values(), default=0))
 
-    def recent_of_node(self, node: str, *, cluster: str = "") -> list[Involved]:
+    def find_recent_decisions(self, node: str, *, cluster: str = "") -> list[NodeDecision]:
         """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT whole records."""
-        found: list[Involved] = []
+        found: list[NodeDecision] = []
         with self._snapshot() as connection:
             nodes = self._nodes(connection, node, cluster)
             clusters = sorted({n.cluster for n in nodes})
             statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters), DECISIONS.c.tier != SUMMARY)
-            newest = connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(LOOKED_AT))
+            newest = connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(MAX_SEARCHED))
             for row in intact_decisions(newest):
-                slots = (slot_at(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
+                slots = (find_slot(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
                 told = None if slot is None else self._once(connection, row)
                 if slot is not None and told is not None and slot < told[0].slots:
-                    found.append(Involved(*told, slot))
+                    found.append(NodeDecision(*told, slot))
                 if len(found) == RECENT:
                     break
         return found
@@ -203,8 +217,8 @@ class Reader:
     def _once(self, connection: sa.Connection, row: sa.Row[Any]) -> tuple[Decision, tuple[Outcome, ...]] | None:
         """The decision in a row with its outcomes; None where another row tells more of the same attempt."""
         if row.source == Source.SCHEDULER.value:
-            return decision_in(connection, row), outcomes(connection, row)
-        known = attempts_of(connection, row.namespace, row.pod, row.cluster)
+            return load_decision(connection, row), load_outcomes(connection, row)
+        known = load_attempts(connection, row.namespace, row.pod, row.cluster)
         attempt = next((each for each in known if each.record.id == row.id), None)
         if attempt is None:
             return None
@@ -216,31 +230,31 @@ class Reader:
         names = sa.select(NODES.c.name).where(NODES.c.considered, *_of(NODES.c.cluster, cluster))
         return self._similar(node, names, NODES.c.name, NODES.c.id)
 
-    def sizes(self) -> Sizes:
+    def measure_sizes(self) -> StoreSizes:
         """Rows, holes and bytes, for metrics."""
         counts = {t.name: sa.select(sa.func.count()).select_from(t) for t in (DECISIONS, OUTCOMES, GAPS, ROLLUPS)}
         lengths = sa.func.coalesce(sa.func.sum(HOLES.c.last - HOLES.c.first + 1), 0)
         with self._snapshot() as connection:
-            return Sizes(
+            return StoreSizes(
                 {name: connection.scalar(count) or 0 for name, count in counts.items()},
                 connection.scalar(sa.select(lengths).where(~HOLES.c.explained, ~HOLES.c.left_out)) or 0,
                 connection.scalar(sa.select(lengths).where(HOLES.c.explained)) or 0,
                 self._database.live_bytes(connection),
-                self._database.tiers(connection),
+                self._database.measure_tiers(connection),
             )
 
-    def incarnations(self, cluster: str = "") -> list[KnownIncarnation]:
+    def incarnations(self, cluster: str = "") -> list[IncarnationStatus]:
         """The newest incarnations. `cluster`: of one cluster, and those of which it is not known yet."""
         of_it = (INCARNATIONS.c.cluster.in_((cluster, "")),) if cluster else ()
         statement = sa.select(INCARNATIONS).where(*of_it).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
         with self._snapshot() as connection:
             return [self._known(connection, row) for row in connection.execute(statement)]
 
-    def _known(self, connection: sa.Connection, row: sa.Row[Any]) -> KnownIncarnation:
+    def _known(self, connection: sa.Connection, row: sa.Row[Any]) -> IncarnationStatus:
         of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id, ~HOLES.c.left_out).order_by(HOLES.c.first)
         holes = [Hole(h.first, h.last, h.explained) for h in connection.execute(of_it)]
         profiles = sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id)
-        return KnownIncarnation(
+        return IncarnationStatus(
             row.incarnation,
             row.cluster,
             row.identity,
@@ -261,13 +275,13 @@ class Reader:
         with self._snapshot() as connection:
             found = set(connection.scalars(alike.limit(CANDIDATES)))
             found |= set(connection.scalars(names.order_by(age.desc()).limit(CANDIDATES)))
-        begins = sorted(n for n in found if n.startswith(name))[:SIMILAR]
-        close = get_close_matches(name, sorted(found - set(begins)), n=SIMILAR, cutoff=0.5)
-        return [*begins, *close][:SIMILAR]
+        begins = sorted(n for n in found if n.startswith(name))[:MAX_SIMILAR]
+        close = get_close_matches(name, sorted(found - set(begins)), n=MAX_SIMILAR, cutoff=0.5)
+        return [*begins, *close][:MAX_SIMILAR]
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
-        with guarded(), self._engine.connect() as connection, connection.begin():
+        with translate_errors(), self._engine.connect() as connection, connection.begin():
             yield connection
 
     def _nodes(self, connection: sa.Connection, node: str, cluster: str) -> list[sa.Row[Any]]:
@@ -276,10 +290,10 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _stored(self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int) -> Stored:
+    def _stored(self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int) -> StoredAttempt:
         """One of a pod's attempts. `same`: all of them."""
         row, decision, outcomes, table, origins = self._told(connection, same[ordinal - 1])
-        return Stored(
+        return StoredAttempt(
             decision,
             outcomes,
             table,
@@ -290,16 +304,16 @@ class Reader:
             origins,
         )
 
-    def _told(self, connection: sa.Connection, attempt: AttemptRecords) -> _Told:
+    def _told(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
         """The attempt as its records tell it together; its row is that of the first."""
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
-        first, *beside = (self._wholes.whole(connection, rows[id_]) for id_ in attempt.ids_by_detail)
+        first, *beside = (self._records.load(connection, rows[id_]) for id_ in attempt.ids_by_detail)
         row = rows[attempt.ids_by_detail[0]]
         if beside:
             both = merge_records(first, beside[0])
-            return _Told(row, both.decision, both.outcomes, both.table, both.origins)
-        return _Told(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
+            return _LoadedAttempt(row, both.decision, both.outcomes, both.table, both.origins)
+        return _LoadedAttempt(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
 
     def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
         """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""

@@ -14,17 +14,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import names, oldest
-from herodotus_endpoint.store.ages import Limits, scopes
-from herodotus_endpoint.store.chains import PARTITION_US
-from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store import expired_chains, unused_nodes
+from herodotus_endpoint.store.database import StoreUnavailableError
+from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.integrity import DamagedError
-from herodotus_endpoint.store.noderows import latest_since
-from herodotus_endpoint.store.quota import Quota
+from herodotus_endpoint.store.node_rows import latest_since
+from herodotus_endpoint.store.retention_limits import RetentionLimits, build_scopes
+from herodotus_endpoint.store.retention_quota import RetentionQuota
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -38,9 +38,7 @@ from herodotus_endpoint.store.schema import (
     ROLLUPS,
     SUMMARY,
 )
-
-if TYPE_CHECKING:
-    from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.store import Store
 
 STEP: Final = 200  # incarnations deleted in one transaction
 SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
@@ -51,7 +49,7 @@ TIERS: Final = (FULL, KEPT_LONGER, SUMMARY)
 _log: Final = logging.getLogger(__name__)
 
 
-class Pruned(NamedTuple):
+class PruneResult(NamedTuple):
     """How many decisions left a tier."""
 
     summarised: int = 0
@@ -61,34 +59,34 @@ class Pruned(NamedTuple):
 class Pruner:
     """Takes out what is over the limits, through the one writer."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, store: Store, limits: RetentionLimits) -> None:
         self._store = store
         self._database = store.database
         self._writer = store.writer
         self._limits = limits
-        self._scopes = scopes(limits)
+        self._scopes = build_scopes(limits)
         self._clock = store.clock
-        self._quota = Quota(min(scope.full_s for scope in self._scopes), unbounded=limits.unbounded)
+        self._quota = RetentionQuota(min(scope.full_s for scope in self._scopes), unbounded=limits.unbounded)
         self._clock_is_off = False
         if limits.unbounded:
             with self._writer.transaction() as connection:
                 self._clock.follow_wall(connection)
         self._part = -1  # of the nodes, whose names were looked at last
-        self._damaged: list[oldest.Chain] = []  # cannot become summaries
+        self._damaged: list[expired_chains.StoredChain] = []  # cannot become summaries
         self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
 
-    def prune(self) -> Pruned:
+    def prune(self) -> PruneResult:
         """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing.
 
         Of several replicas one does it at a time, and the others nothing: they would make the same summaries.
         """
-        with self._store.alone() as alone:
+        with self._store.try_prune_lock() as alone:
             with self._writer.transaction() as connection:
                 now_us = self._clock.sync(connection)
                 if alone:
                     self._quota.begin(connection, now_us)
             self._warn_of_clock()
-            return self._prune(now_us) if alone else Pruned()
+            return self._prune(now_us) if alone else PruneResult()
 
     def _warn_of_clock(self) -> None:
         offset_s = self._clock.offset_s()
@@ -101,10 +99,10 @@ class Pruner:
                 "ahead of" if offset_s > 0 else "behind",
             )
 
-    def _prune(self, now_us: int) -> Pruned:
+    def _prune(self, now_us: int) -> PruneResult:
         summarised, deleted = self._by_age(now_us)
         more_summarised, more_deleted = self._by_size(now_us)
-        pruned = Pruned(summarised + more_summarised, deleted + more_deleted)
+        pruned = PruneResult(summarised + more_summarised, deleted + more_deleted)
         if any(pruned):
             with self._writer.transaction() as connection:
                 incarnations = list(connection.scalars(sa.select(INCARNATIONS.c.id)))
@@ -114,7 +112,7 @@ class Pruner:
         self._prune_rest(now_us - int(longest_s * 1e6), now_us - int(self._limits.history_max_age_s * 1e6))
         return pruned
 
-    def _by_age(self, now_us: int) -> Pruned:
+    def _by_age(self, now_us: int) -> PruneResult:
         """Whole partitions, where there are any; then chain by chain what leaves at other times than most."""
         summarised = deleted = 0
         longest_s = max(scope.last_s for scope in self._scopes)
@@ -136,11 +134,11 @@ class Pruner:
             with self._writer.transaction() as connection:
                 quota.warn_if_spent(connection)
         self._make_way(_before(now_us, self._limits.max_age_s))
-        return Pruned(summarised, deleted)
+        return PruneResult(summarised, deleted)
 
-    def _by_size(self, now_us: int) -> Pruned:
+    def _by_size(self, now_us: int) -> PruneResult:
         """Summaries within their share; then the oldest full records become summaries, and at last summaries go."""
-        reach_us, everything = self._database.reach(now_us), len(self._scopes)
+        reach_us, everything = self._database.prunable_before_us(now_us), len(self._scopes)
         summaries = any(scope.summarised for scope in self._scopes)
         summarised = deleted = 0
         while self._summaries_over() and (step := self._shrink((SUMMARY,), everything, reach_us)):
@@ -150,7 +148,7 @@ class Pruner:
             deleted += steps.deleted
         while self._over() and (step := self._shrink(TIERS, everything, reach_us)):
             deleted += step
-        return Pruned(summarised, deleted)
+        return PruneResult(summarised, deleted)
 
     def _over(self) -> bool:
         with self._store.snapshot() as connection:
@@ -158,34 +156,38 @@ class Pruner:
 
     def _summaries_over(self) -> bool:
         with self._store.snapshot() as connection:
-            return self._database.tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
+            return self._database.measure_tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
 
-    def _summarise_oldest(self, scope: int, reach_us: int) -> Pruned:
+    def _summarise_oldest(self, scope: int, reach_us: int) -> PruneResult:
         """Chains of which summaries would be no smaller, which is so of small clusters, are deleted."""
         prepared = self._prepared(scope, KEPT_LONGER, reach_us) or self._prepared(scope, FULL, reach_us)
         smaller = [p for p in prepared if p.gained > 0]
         others = [p.chain for p in prepared if p.gained <= 0]
         with self._writer.transaction() as connection:
-            deleted = oldest.delete(connection, others)
-            summarised = sum(oldest.replace(connection, self._database, chain) for chain in smaller)
+            deleted = expired_chains.delete_chains(connection, others)
+            summarised = sum(
+                expired_chains.replace_with_summaries(connection, self._database, chain) for chain in smaller
+            )
         self._drop_empty()
-        return Pruned(summarised, deleted)
+        return PruneResult(summarised, deleted)
 
     def _shrink(self, tiers: Sequence[int], scope: int, reach_us: int) -> int:
         if self._database.partitioned:
             return self._drop(tiers, reach_us)
         return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, reach_us))), 0)
 
-    def _drop(self, tiers: Sequence[int], before_us: int, quota: Quota | None = None) -> int:
+    def _drop(self, tiers: Sequence[int], before_us: int, quota: RetentionQuota | None = None) -> int:
         """One partition that ended before a moment; how many decisions it held. `quota`: where age is the reason."""
         with self._writer.transaction() as connection:
             if quota is None:
-                return self._database.drop_oldest(connection, tiers, before_us, 1 << 62)
-            return quota.spend(connection, self._database.drop_oldest(connection, tiers, before_us, quota.left))
+                return self._database.drop_oldest_partition(connection, tiers, before_us, 1 << 62)
+            return quota.spend(
+                connection, self._database.drop_oldest_partition(connection, tiers, before_us, quota.left)
+            )
 
     def _drop_empty(self) -> None:
         with self._writer.transaction() as connection:
-            self._database.drop_empty(connection)
+            self._database.drop_empty_partitions(connection)
 
     def _summarise(self, scope: int, tier: int, before_us: int) -> int:
         """Some chains that are ready; how many decisions."""
@@ -193,10 +195,12 @@ class Pruner:
         if not prepared:
             return 0
         with self._writer.transaction() as connection:
-            replaced = sum(oldest.replace(connection, self._database, chain) for chain in prepared)
+            replaced = sum(
+                expired_chains.replace_with_summaries(connection, self._database, chain) for chain in prepared
+            )
             return self._quota.spend(connection, replaced)
 
-    def _prepared(self, scope: int, tier: int, before_us: int) -> list[oldest.Summarised]:
+    def _prepared(self, scope: int, tier: int, before_us: int) -> list[expired_chains.SummarisedChain]:
         """The next chains with what they become, which is made before ingest has to wait."""
         with self._store.snapshot() as connection:
             chains = self._next(connection, scope, tier, before_us, but=self._damaged)
@@ -204,7 +208,7 @@ class Pruner:
             prepared = []
             for chain in chains:
                 try:
-                    prepared.append(oldest.summarise(connection, self._store.wholes, chain, now_us))
+                    prepared.append(expired_chains.summarise_chain(connection, self._store.records, chain, now_us))
                 except DamagedError as e:
                     _log.error("retention: %s; its chain is kept as it is until all of it is deleted", e)
                     self._damaged.append(chain)
@@ -212,13 +216,13 @@ class Pruner:
                 return self._prepared(scope, tier, before_us)
             return prepared
 
-    def _delete(self, scope: int, tier: int, before_us: int, quota: Quota | None = None) -> int:
+    def _delete(self, scope: int, tier: int, before_us: int, quota: RetentionQuota | None = None) -> int:
         with self._store.snapshot() as connection:
             chains = self._next(connection, scope, tier, before_us)
         if not chains:
             return 0
         with self._writer.transaction() as connection:
-            deleted = oldest.delete(connection, chains)
+            deleted = expired_chains.delete_chains(connection, chains)
             return quota.spend(connection, deleted) if quota else deleted
 
     def _make_way(self, before_us: int) -> None:
@@ -228,9 +232,9 @@ class Pruner:
         while True:
             with self._writer.transaction() as connection:
                 ended_us = before_us - before_us % PARTITION_US
-                chains, _ = oldest.oldest(connection, FULL, sa.true(), 0, ended_us, before_us)
+                chains, _ = expired_chains.find_expired_chains(connection, FULL, sa.true(), 0, ended_us, before_us)
                 for chain in chains:
-                    oldest.keep_longer(connection, self._database, chain)
+                    expired_chains.move_to_kept_longer(connection, self._database, chain)
             if not chains:
                 break
         self._drop_empty()
@@ -241,13 +245,15 @@ class Pruner:
         scope: int,
         tier: int,
         before_us: int,
-        but: Sequence[oldest.Chain] = (),
-    ) -> list[oldest.Chain]:
+        but: Sequence[expired_chains.StoredChain] = (),
+    ) -> list[expired_chains.StoredChain]:
         """`but`: chains that are passed over."""
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
         where = sa.and_(where, *(chain.others for chain in but))
         after = self._after.get(scope, 0) if tier == FULL else 0
-        chains, reached = oldest.oldest(connection, tier, where, after, before_us, self._clock.now_us())
+        chains, reached = expired_chains.find_expired_chains(
+            connection, tier, where, after, before_us, self._clock.now_us()
+        )
         if tier == FULL and not self._damaged:  # they stay in front of those that are looked at
             self._after[scope] = reached
         return chains
@@ -263,7 +269,7 @@ class Pruner:
             slots = (connection.scalar(sa.select(sa.func.max(NODE_ROWS.c.slot)).where(of_it)) or 0) + 1
         for slot in range(0, slots, SLOTS):
             with self._writer.transaction() as connection:
-                connection.execute(_superseded(incarnation_id, slot, slot + SLOTS, generation))
+                connection.execute(_delete_superseded(incarnation_id, slot, slot + SLOTS, generation))
 
     def _prune_rest(self, cutoff_us: int, history_cutoff_us: int) -> None:
         """Old gaps and rollups, incarnations of which nothing is left, and pages that are free now."""
@@ -284,25 +290,25 @@ class Pruner:
             if self._database.live_bytes(connection) > self._limits.max_bytes:  # no decision is left: histories go
                 first = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
                 connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == first))
-            self._database.give_back(connection)
+            self._database.release_space(connection)
         if forgotten:  # so once an hour at most
             self._prune_names()
 
     def _prune_names(self) -> None:
         """Names of nodes that are gone, one part of them after the other."""
         with self._store.snapshot() as connection:
-            self._part = (self._part + 1) % names.parts(connection)
-            unused = names.unused(connection, self._part)
+            self._part = (self._part + 1) % unused_nodes.count_parts(connection)
+            unused = unused_nodes.find_unused_nodes(connection, self._part)
         if unused:
             with self._writer.transaction() as connection:
-                names.forget(connection, unused)
-                self._writer.forget()
+                unused_nodes.delete_nodes(connection, unused)
+                self._writer.clear_caches()
 
 
-class Pruning:
+class PruningThread:
     """A thread that prunes now and then."""
 
-    def __init__(self, pruner: Pruner, pruned: Callable[[Pruned], None], interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, pruner: Pruner, pruned: Callable[[PruneResult], None], interval_s: float = INTERVAL_S) -> None:
         self._pruner = pruner
         self._pruned = pruned
         self._interval_s = interval_s
@@ -357,7 +363,7 @@ def _earliest(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]
     return highest, generation
 
 
-def _superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:
+def _delete_superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:
     """Rows that a later one had replaced by `generation`, the earliest that is still asked for."""
     return NODE_ROWS.delete().where(
         NODE_ROWS.c.incarnation_id == incarnation_id,

@@ -16,7 +16,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import guarded
+from herodotus_endpoint.store.database import translate_errors
 from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
 from herodotus_endpoint.store.writer import Writer
 
@@ -30,7 +30,7 @@ class TooManyReviewersError(ValueError):
 
 
 @dataclass(frozen=True)
-class Reviewer:
+class ReviewingScheduler:
     """A scheduler that answers reviews. `cluster`: its id, "" where it does not say."""
 
     cluster: str
@@ -38,23 +38,23 @@ class Reviewer:
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """`body`: for the scheduler, as it is."""
 
     id: str
-    reviewer: Reviewer
+    reviewer: ReviewingScheduler
     body: bytes
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReviewAnswer:
     """`type`: the body's media type."""
 
     body: bytes
     type: str
 
 
-class Reviews:
+class ReviewStore:
     """What waits for a scheduler, or for its asker to look."""
 
     def __init__(self, writer: Writer, reading: sa.Engine, clock: Callable[[], float]) -> None:
@@ -62,7 +62,7 @@ class Reviews:
         self._reading = reading
         self._clock = clock
 
-    def announce(self, cluster: str, schedulers: Sequence[str]) -> None:
+    def register(self, cluster: str, schedulers: Sequence[str]) -> None:
         """Store that these schedulers answer reviews, and drop those that have been silent for REVIEWER_KEPT_S.
 
         Raises TooManyReviewersError if the cluster would then have more than MAX_REVIEWERS, and StoreUnavailableError
@@ -79,15 +79,15 @@ class Reviews:
             rows = [{"cluster": cluster, "scheduler": name, "seen_us": now_us} for name in dict.fromkeys(schedulers)]
             connection.execute(REVIEWERS.insert(), rows)
 
-    def reviewers(self, within_s: float) -> list[Reviewer]:
+    def list_reviewers(self, within_s: float) -> list[ReviewingScheduler]:
         """Those that were heard of so lately, by name."""
         row = REVIEWERS.c
         heard = row.seen_us >= self._now_us() - int(within_s * 1e6)
         found = sa.select(row.cluster, row.scheduler).where(heard).order_by(row.scheduler, row.cluster)
-        with guarded(), self._reading.begin() as connection:
-            return [Reviewer(r.cluster, r.scheduler) for r in connection.execute(found)]
+        with translate_errors(), self._reading.begin() as connection:
+            return [ReviewingScheduler(r.cluster, r.scheduler) for r in connection.execute(found)]
 
-    def ask(self, question: Question, most: int) -> bool:
+    def add_question(self, question: ReviewQuestion, most: int) -> bool:
         """Lay a question down; whether fewer than `most` were waiting for that scheduler."""
         row, now_us = REVIEWS.c, self._now_us()
         values = {"cluster": question.reviewer.cluster, "scheduler": question.reviewer.scheduler}
@@ -102,12 +102,12 @@ class Reviews:
                 connection.execute(REVIEWS.insert().values(values | more))
         return room
 
-    def take(self, cluster: str, schedulers: Sequence[str]) -> Question | None:
+    def claim_question(self, cluster: str, schedulers: Sequence[str]) -> ReviewQuestion | None:
         """The question that has waited longest for one of these; nobody else's from now on, and kept no longer."""
         row = REVIEWS.c
         waiting = (row.cluster == cluster, row.scheduler.in_(schedulers), row.taken.is_(False))
         first = sa.select(row.id, row.scheduler, row.question).where(*waiting).order_by(row.id).limit(1)
-        with guarded(), self._reading.begin() as connection:
+        with translate_errors(), self._reading.begin() as connection:
             if connection.execute(first).first() is None:
                 return None
         with self._writer.transaction() as connection:
@@ -115,9 +115,9 @@ class Reviews:
             if found is None:
                 return None
             connection.execute(REVIEWS.update().where(row.id == found.id).values(taken=True, question=b""))
-        return Question(found.id, Reviewer(cluster, found.scheduler), found.question)
+        return ReviewQuestion(found.id, ReviewingScheduler(cluster, found.scheduler), found.question)
 
-    def answer(self, id: str, cluster: str, answer: Answer) -> bool:
+    def store_answer(self, id: str, cluster: str, answer: ReviewAnswer) -> bool:
         """Lay an answer down; whether anybody still waits for it."""
         row = REVIEWS.c
         taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), row.answer.is_(None))
@@ -125,29 +125,29 @@ class Reviews:
             values = {"answer": answer.body, "answer_type": answer.type}
             return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
 
-    def look(self, id: str) -> Answer | None:
+    def read_answer(self, id: str) -> ReviewAnswer | None:
         """The answer, where it is there."""
         found = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
-        with guarded(), self._reading.begin() as connection:
+        with translate_errors(), self._reading.begin() as connection:
             row = connection.execute(found).first()
-        return None if row is None or row.answer is None else Answer(row.answer, row.answer_type)
+        return None if row is None or row.answer is None else ReviewAnswer(row.answer, row.answer_type)
 
-    def taken(self, id: str) -> bool:
+    def is_claimed(self, id: str) -> bool:
         """Whether a scheduler has the question, or nobody waits for it any longer."""
         waiting = sa.select(REVIEWS.c.id).where(REVIEWS.c.id == id, REVIEWS.c.taken.is_(False))
-        with guarded(), self._reading.begin() as connection:
+        with translate_errors(), self._reading.begin() as connection:
             return connection.execute(waiting).first() is None
 
-    def is_first(self, question: Question) -> bool:
+    def is_first(self, question: ReviewQuestion) -> bool:
         """Whether that scheduler has none before it, waiting or taken."""
         row, reviewer = REVIEWS.c, question.reviewer
         earlier = sa.select(row.id).where(
             row.cluster == reviewer.cluster, row.scheduler == reviewer.scheduler, row.id < question.id
         )
-        with guarded(), self._reading.begin() as connection:
+        with translate_errors(), self._reading.begin() as connection:
             return connection.execute(earlier.limit(1)).first() is None
 
-    def withdraw(self, id: str) -> None:
+    def remove_question(self, id: str) -> None:
         """Nobody waits any longer."""
         with self._writer.transaction() as connection:
             connection.execute(REVIEWS.delete().where(REVIEWS.c.id == id))

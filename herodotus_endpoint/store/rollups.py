@@ -24,7 +24,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from herodotus_endpoint.store.counters import NO_TALLY, OTHER, Counted, Ints, Name
+from herodotus_endpoint.store.counters import NO_PLACEMENTS, OTHER, CounterName, DecisionCounts, Ints
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
@@ -32,16 +32,16 @@ from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, read in a tenth of a second
-WHOLE: Final = -1  # the part with all nodes, stored before there were parts
+ALL_NODES_PART: Final = -1  # the part with all nodes, stored before there were parts
 MAX_COUNTERS: Final = 2_000  # a hundred plugins with a score of counters each; more is a plugin that makes names up
 MAX_WORKLOADS: Final = 1_000  # a bucket's workloads that are counted by name; the rest is counted as "other"
-KEPT_BYTES: Final = 4 << 20  # of blobs that are kept unpacked, which takes some thirty times as much
+MAX_CACHED_BYTES: Final = 4 << 20  # of blobs that are kept unpacked, which takes some thirty times as much
 MAX_BYTES: Final = 1 << 30  # unpacked; 20,000 nodes with every counter in its widest type are 320 MB
 
-Key = tuple[object, ...]  # bucket, cluster, profile, part
+RollupKey = tuple[object, ...]  # bucket, cluster, profile, part
 
 
-class Packed(msgspec.Struct):
+class PackedRollup(msgspec.Struct):
     """The blob's outer form."""
 
     nodes: bytes
@@ -57,12 +57,12 @@ class Rollup:
     """One bucket, unpacked: `counts` has a row a node, in the order of `nodes`, which is sorted."""
 
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    names: dict[Name, int] = field(default_factory=dict)  # the column of each counter
+    names: dict[CounterName, int] = field(default_factory=dict)  # the column of each counter
     counts: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     workloads: dict[str, dict[int, int]] = field(default_factory=dict)
     decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
-    def add(self, counted: Counted, slots: Ints, node_ids: Ints) -> None:
+    def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
         """Add what was counted in some slots. `node_ids`: the node in each of them, sorted, none twice."""
         places, columns, values = self._places(node_ids), self._columns(counted.columns), counted.block[slots]
         in_order = columns == list(range(len(self.names)))  # as a rule: then nothing is to be put in place
@@ -75,7 +75,7 @@ class Rollup:
         for (workload, by, slot), tally in counted.decided.items():
             if slot in node_of:
                 tallies = self.decided.setdefault(_named(workload, self.decided), {}).setdefault(by, {})
-                tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_TALLY))
+                tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_PLACEMENTS))
 
     def forget(self, namespace: str) -> bool:
         """Take the names of a namespace's workloads out; whether there were any."""
@@ -84,7 +84,7 @@ class Rollup:
         self.decided = {w: by for w, by in self.decided.items() if not w.startswith(f"{namespace}/")}
         return len(self.workloads) + len(self.decided) < before
 
-    def column(self, counter: Name) -> Ints:
+    def column(self, counter: CounterName) -> Ints:
         """What was counted of each node."""
         column = self.names.get(counter)
         return np.zeros(len(self.nodes), np.int64) if column is None else self.counts[:, column]
@@ -92,7 +92,7 @@ class Rollup:
     @property
     def chosen(self) -> int:
         """How often its nodes were chosen, all together."""
-        return int(self.column(Name("chosen")).sum())
+        return int(self.column(CounterName("chosen")).sum())
 
     def pack(self) -> bytes:
         """The bucket as a blob."""
@@ -100,7 +100,7 @@ class Rollup:
         codes = map(codec.narrowest_typecode, lows, highs)
         columns = zip(self.names, codes, np.ascontiguousarray(self.counts.T), strict=True)
         entries = [(*name, code, values.astype(code).tobytes()) for name, code, values in columns]
-        packed = Packed(self.nodes.tobytes(), entries, self.workloads, self.decided)
+        packed = PackedRollup(self.nodes.tobytes(), entries, self.workloads, self.decided)
         return _zstd.compressor.compress(_encoder.encode(packed))
 
     @classmethod
@@ -108,7 +108,7 @@ class Rollup:
         """The bucket in a blob that `pack` made."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
-        names = {Name(*name): column for column, (*name, _, _) in enumerate(packed.counters)}
+        names = {CounterName(*name): column for column, (*name, _, _) in enumerate(packed.counters)}
         counts = np.empty((len(nodes), len(names)), np.int64)
         for column, (*_, code, raw) in enumerate(packed.counters):
             counts[:, column] = np.frombuffer(raw, np.dtype(code))
@@ -124,26 +124,26 @@ class Rollup:
             self.nodes, self.counts = nodes.astype(np.int32), counts
         return np.searchsorted(self.nodes, node_ids)
 
-    def _columns(self, names: Iterable[Name]) -> list[int]:
+    def _columns(self, names: Iterable[CounterName]) -> list[int]:
         """The column of each counter; new ones are put in, as far as there is room for their names."""
         columns = []
         for name in names:
             if name not in self.names and len(self.names) >= MAX_COUNTERS:
-                name = Name(name.counter, OTHER)
+                name = CounterName(name.counter, OTHER)
             columns.append(self.names.setdefault(name, len(self.names)))
         more = len(self.names) - self.counts.shape[1]
         self.counts = np.pad(self.counts, ((0, 0), (0, more))) if more else self.counts
         return columns
 
 
-class OpenRollups:
+class RollupCache:
     """Buckets as they were written last, so that the next batch need not unpack them. Forget it after a rollback."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Key, tuple[bytes, Rollup]] = OrderedDict()  # the one written last at the end
+        self._kept: OrderedDict[RollupKey, tuple[bytes, Rollup]] = OrderedDict()  # the one written last at the end
         self._bytes = 0
 
-    def at(self, key: Key, blob: bytes) -> Rollup:
+    def at(self, key: RollupKey, blob: bytes) -> Rollup:
         """The bucket in the blob that is stored now: another process may have written it, or retention."""
         written, rollup = self._kept.get(key, (b"", None))
         if rollup and written == blob:
@@ -154,12 +154,12 @@ class OpenRollups:
             _log.error("%s: counted anew from here on, what it held is lost; its key: %s", e, key)
             return Rollup()
 
-    def keep(self, key: Key, blob: bytes, rollup: Rollup) -> None:
+    def keep(self, key: RollupKey, blob: bytes, rollup: Rollup) -> None:
         """What is about to be stored."""
         before, _ = self._kept.pop(key, (b"", None))
         self._kept[key] = (blob, rollup)
         self._bytes += len(blob) - len(before)
-        while self._bytes > KEPT_BYTES:
+        while self._bytes > MAX_CACHED_BYTES:
             _, (oldest, _) = self._kept.popitem(last=False)
             self._bytes -= len(oldest)
 
@@ -167,14 +167,14 @@ class OpenRollups:
 class NodeSums:
     """What blobs hold of some nodes, added up; of the counters `told` also bucket by bucket."""
 
-    def __init__(self, node_ids: Sequence[int], told: Sequence[Name]) -> None:
+    def __init__(self, node_ids: Sequence[int], told: Sequence[CounterName]) -> None:
         self.workloads: Counter[str] = Counter()
         self.decided: dict[str, dict[str, PlacementCount]] = {}
         self.buckets: dict[int, list[int]] = {}
         self._node_ids = node_ids
         self._told = told
-        self._counters: Counter[Name] = Counter()
-        self._names: list[Name] = []  # of the blob before: those of the next one are the same as a rule
+        self._counters: Counter[CounterName] = Counter()
+        self._names: list[CounterName] = []  # of the blob before: those of the next one are the same as a rule
         self._sums: list[int] = []  # of such blobs, by name
 
     def add(self, bucket: int, blob: bytes) -> None:
@@ -187,27 +187,27 @@ class NodeSums:
                 self._add(bucket, packed, place)
                 self._add_workloads(packed, node_id)
 
-    def counters(self) -> Counter[Name]:
+    def counters(self) -> Counter[CounterName]:
         """The sums."""
         for name, value in zip(self._names, self._sums, strict=True):
             self._counters[name] += value
         self._names, self._sums = [], []
         return self._counters
 
-    def _add(self, bucket: int, packed: Packed, place: int) -> None:
+    def _add(self, bucket: int, packed: PackedRollup, place: int) -> None:
         entries = [_ENTRIES[code] for _, _, _, code, _ in packed.counters]
         raws = [raw for _, _, _, _, raw in packed.counters]
         values = [e.unpack_from(raw, place * e.size)[0] for e, raw in zip(entries, raws, strict=True)]
         if [(counter, plugin, detail) for counter, plugin, detail, _, _ in packed.counters] != self._names:
             self.counters()
-            self._names = [Name(*name) for *name, _, _ in packed.counters]
+            self._names = [CounterName(*name) for *name, _, _ in packed.counters]
             self._sums = [0] * len(values)
         self._sums = list(map(add, self._sums, values))
         before = self.buckets.get(bucket) or [0] * len(self._told)
         of = dict(zip(self._names, values, strict=True))
         self.buckets[bucket] = [n + of.get(name, 0) for n, name in zip(before, self._told, strict=True)]
 
-    def _add_workloads(self, packed: Packed, node_id: int) -> None:
+    def _add_workloads(self, packed: PackedRollup, node_id: int) -> None:
         for workload, times in packed.workloads.items():
             if node_id in times:
                 self.workloads[workload] += times[node_id]
@@ -215,7 +215,7 @@ class NodeSums:
             for reason, tallies in by.items():
                 if node_id in tallies:
                     mine = self.decided.setdefault(workload, {})
-                    mine[reason] = tallies[node_id].add(mine.get(reason, NO_TALLY))
+                    mine[reason] = tallies[node_id].add(mine.get(reason, NO_PLACEMENTS))
 
 
 def part_of(node_id: int) -> int:
@@ -223,12 +223,12 @@ def part_of(node_id: int) -> int:
     return node_id // PART_NODES
 
 
-def nodes_in(blob: bytes) -> set[int]:
+def node_ids_in(blob: bytes) -> set[int]:
     """The ids of the nodes that a blob counts."""
     return set(np.frombuffer(_packed(blob).nodes, np.int32).tolist())
 
 
-def _packed(blob: bytes) -> Packed:
+def _packed(blob: bytes) -> PackedRollup:
     try:
         return _decoder.decode(codec.decompress(blob, MAX_BYTES))
     except (CodecError, msgspec.MsgspecError, TypeError) as e:
@@ -242,7 +242,7 @@ class _Zstd(threading.local):
         self.compressor = zstandard.ZstdCompressor(level=codec.ZSTD_LEVEL, write_checksum=True)
 
 
-def split(node_ids: Ints) -> dict[int, Ints]:
+def split_by_part(node_ids: Ints) -> dict[int, Ints]:
     """By parts the slots that hold their nodes, sorted by node. A node that is in two slots counts in the first."""
     nodes, slots = np.unique(node_ids, return_index=True)
     nodes, slots = nodes[nodes > 0], slots[nodes > 0]
@@ -271,5 +271,5 @@ def _named(workload: str, named: Mapping[str, object]) -> str:
 _zstd: Final = _Zstd()
 _log: Final = logging.getLogger(__name__)
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Packed)
+_decoder: Final = msgspec.msgpack.Decoder(PackedRollup)
 _ENTRIES: Final = {code: Struct(f"={code}") for code in "BbHhiq"}  # a column's entry by its type code

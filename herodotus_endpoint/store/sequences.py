@@ -44,7 +44,7 @@ class Sequences:
     highest: int = -1
     holes: list[Hole] = field(default_factory=list)
 
-    def take(self, sequence: int) -> bool:
+    def receive(self, sequence: int) -> bool:
         """Whether the sequence is new; afterwards it is not."""
         if sequence > self.highest:
             self._raise_to(sequence)
@@ -58,7 +58,7 @@ class Sequences:
 
     def explain(self, first: int, last: int) -> None:
         """A Gap frame: what is missing between `first` and `last` is not coming. What comes all the same is taken."""
-        self.reach(last)
+        self.extend_to(last)
         for position in reversed(range(len(self.holes))):
             hole = self.holes[position]
             if hole.first > last or hole.last < first or hole.explained or hole.left_out:
@@ -66,13 +66,13 @@ class Sequences:
             inside = Hole(max(hole.first, first), min(hole.last, last), True)
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
 
-    def reach(self, sequence: int) -> None:
+    def extend_to(self, sequence: int) -> None:
         """It is known that all up to `sequence` were numbered: those that have not arrived are missing."""
         if sequence > self.highest:
             self._raise_to(sequence + 1)
             self.highest = sequence
 
-    def leave_out(self, last: int) -> None:
+    def mark_left_out(self, last: int) -> None:
         """A file that may leave records out holds `last`: up to it, what has not arrived is not known to be missing."""
         if last > self.highest:
             self._replace(len(self.holes), [Hole(self.highest + 1, last)])
@@ -90,7 +90,7 @@ class Sequences:
                     holes.append(part)
         self.holes = holes
 
-    def left_out(self, sequence: int) -> bool:
+    def is_left_out(self, sequence: int) -> bool:
         """Whether only the database knows if it is stored."""
         position = self._position(sequence)
         return position is not None and self.holes[position].left_out

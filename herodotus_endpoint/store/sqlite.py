@@ -23,17 +23,17 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import (
+from herodotus_endpoint.store.database import (
     BUSY_TIMEOUT_S,
     READERS,
     Row,
     StoreError,
     StoreUnavailableError,
-    guarded,
-    migrated,
+    migrate_schema,
     read_identity,
+    translate_errors,
 )
-from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import DECISIONS, FULL, ROLLUPS, SUMMARY
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
@@ -84,7 +84,7 @@ class Sqlite:
                 f"cannot use {self.file}: the file is empty (0 bytes), its records are gone; restore a backup, or"
                 f" delete it and {self._marker.name} to begin with an empty database"
             )
-        migrated(self, new=False)
+        migrate_schema(self, new=False)
         self._compare_identity()
         self._opened = self._found()
 
@@ -101,7 +101,7 @@ class Sqlite:
             os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             made = Sqlite(unnamed)
             made.name = self.name
-            migrated(made, new=True)
+            migrate_schema(made, new=True)
             _publish(unnamed, self.file)
         finally:
             _remove(unnamed)
@@ -110,7 +110,7 @@ class Sqlite:
         """Raise StoreError where the marker names another database; write the marker where there is none."""
         engine = self.reading_engine()
         try:
-            with guarded(), engine.begin() as connection:
+            with translate_errors(), engine.begin() as connection:
                 identity = read_identity(connection)
             if not self._marker.exists():
                 self._mark(identity)
@@ -173,7 +173,7 @@ class Sqlite:
         """A connection a thread."""
         return self._engine(("query_only=ON",), begin="BEGIN", connections=READERS)
 
-    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
+    def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Nothing: tables have no partitions here."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
@@ -182,7 +182,7 @@ class Sqlite:
         statement = table.insert().values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
         connection.exec_driver_sql(str(statement), list(map(itemgetter(*columns), rows)))
 
-    def trial(self, connection: sa.Connection) -> None:
+    def check_writable(self, connection: sa.Connection) -> None:
         """A write that fills the cache, since a small one may find room where no batch does; then one page, synced."""
         with connection.begin() as large:
             connection.execute(ROLLUPS.insert().values(_TRIAL))
@@ -190,22 +190,22 @@ class Sqlite:
         with connection.begin():
             connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
 
-    def alone(self, connection: sa.Connection) -> AbstractContextManager[bool]:
+    def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
         """One process has the file."""
         return nullcontext(True)
 
-    def reach(self, now_us: int) -> int:
+    def prunable_before_us(self, now_us: int) -> int:
         """All: any row gives its room back, and the writer notices when an open chain is gone."""
         return 1 << 62
 
-    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
+    def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
         """There are no partitions to drop."""
         return 0
 
-    def drop_empty(self, connection: sa.Connection) -> None:
+    def drop_empty_partitions(self, connection: sa.Connection) -> None:
         """There are no partitions to drop."""
 
-    def damaged_pages(self, connection: sa.Connection) -> list[str]:
+    def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
         """By `PRAGMA integrity_check`: pages, and each index against its table. The first hundred."""
         found = connection.exec_driver_sql("PRAGMA integrity_check(100)").scalars().all()
         return [f"page check: {line}" for line in found if line != "ok"]
@@ -216,7 +216,7 @@ class Sqlite:
         size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
         return (int(pages[0]) - int(pages[1])) * size
 
-    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+    def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
         """Out of an index: frames, and what a row has besides."""
         row = DECISIONS.c
         statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(row.frame_bytes), 0))
@@ -224,14 +224,14 @@ class Sqlite:
             name: connection.execute(statement.where(row.tier == tier)).one()
             for name, tier in (("full", FULL), ("summary", SUMMARY))
         }
-        return {name: Tier(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
+        return {name: TierSize(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
 
     def file_bytes(self) -> int:
         """Write-ahead log included."""
         found = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
         return sum(f.stat().st_size for f in found if f.exists())
 
-    def give_back(self, connection: sa.Connection) -> None:
+    def release_space(self, connection: sa.Connection) -> None:
         """Cut free pages off the file. One a statement: Python's driver steps the pragma once, whatever its number."""
         free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
         for _ in range(min(free, VACUUM_PAGES)):
@@ -320,7 +320,7 @@ def _migrate_copy(backup: Path, copy: Path) -> None:
     """Bring a copy of a backup up to date. StoreError about the backup when it cannot be used."""
     copied = Sqlite(copy)
     copied.name = str(backup)
-    migrated(copied, new=False)
+    migrate_schema(copied, new=False)
 
 
 def _publish(unnamed: Path, to: Path) -> None:

@@ -38,14 +38,14 @@ from herodotus_record.model import (
 )
 
 RUNNERS_UP: Final = 5  # a screen has ten nodes; the next five tell who came close, and by what
-NEAREST: Final = 5  # nodes that were turned away: one for each of the filters that turned most away
+NEAREST_REJECTED: Final = 5  # nodes that were turned away: one for each of the filters that turned most away
 MAGIC: Final = b"HS\x01"  # a summary at rest, version 1
 
 Ints = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Whole:
+class DecisionRecord:
     """A decision with what belongs to it, whole or summarised: what is shown, exported and summarised."""
 
     decision: Decision
@@ -53,7 +53,7 @@ class Whole:
     table: NodeTable
 
 
-def summarised(of: Whole, now_us: int) -> Whole:
+def summarise_record(of: DecisionRecord, now_us: int) -> DecisionRecord:
     """What is kept of a decision from now on."""
     d = of.decision
     if d.summary:
@@ -80,27 +80,27 @@ def summarised(of: Whole, now_us: int) -> Whole:
         allocatable=[t.allocatable[slot] for slot in kept],
         requested=[t.requested[slot] for slot in kept],
     )
-    return Whole(decision, of.outcomes, table)
+    return DecisionRecord(decision, of.outcomes, table)
 
 
-def pack(of: Whole) -> bytes:
+def encode_summary(of: DecisionRecord) -> bytes:
     """A summary as plain bytes, which `chains` compresses."""
     d = of.decision
     parts: list[Frame] = [d, of.table.rows(d.key.cluster, d.key.incarnation), *of.outcomes]
-    return joined([codec.encode(frame) for frame in parts])
+    return join_frames([codec.encode(frame) for frame in parts])
 
 
-def joined(frames: Sequence[bytes]) -> bytes:
+def join_frames(frames: Sequence[bytes]) -> bytes:
     """The plain bytes of a summary that is made of these frames."""
     return MAGIC + _encoder.encode(frames)
 
 
-def unpack(content: bytes) -> Whole:
+def decode_summary(content: bytes) -> DecisionRecord:
     """The summary in plain bytes. CodecError when they are none."""
-    return of_frames(frames(content))
+    return record_from_frames(split_frames(content))
 
 
-def frames(content: bytes) -> list[bytes]:
+def split_frames(content: bytes) -> list[bytes]:
     """What a summary in plain bytes is made of: the frames of its decision, of its node table, of its outcomes."""
     try:
         return _decoder.decode(content[len(MAGIC) :])
@@ -108,23 +108,23 @@ def frames(content: bytes) -> list[bytes]:
         raise CodecError(f"a summary: {e}") from e
 
 
-def of_frames(frames: Sequence[bytes]) -> Whole:
+def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
     """The summary that is made of these frames. CodecError when it is none."""
     match [codec.decode(frame) for frame in frames]:
         case [Decision() as decision, NodeRows() as rows, *others]:
             table = NodeTable()
             table.apply(rows)
-            return Whole(decision, tuple(o for o in others if isinstance(o, Outcome)), table)
+            return DecisionRecord(decision, tuple(o for o in others if isinstance(o, Outcome)), table)
     raise CodecError("a summary without its decision or its node table")
 
 
-def _kept(of: Whole) -> list[int]:
+def _kept(of: DecisionRecord) -> list[int]:
     """The slots that are kept, in their order."""
     d = of.decision
     rank = as_numpy(d.rank).astype(np.int64)
     feasible = np.flatnonzero(rank)
     best = feasible[np.argsort(rank[feasible], kind="stable")[: RUNNERS_UP + 1]].tolist()
-    others = select_nearest_rejected(d, of.table, NEAREST) if d.chosen is None else [d.chosen]
+    others = select_nearest_rejected(d, of.table, NEAREST_REJECTED) if d.chosen is None else [d.chosen]
     return sorted({*best, *others})
 
 

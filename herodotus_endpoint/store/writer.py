@@ -20,24 +20,30 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import incarnations, integrity, settling
-from herodotus_endpoint.store.attempts import pod_of, told_already
-from herodotus_endpoint.store.chains import Chains
-from herodotus_endpoint.store.clock import RetentionClock
-from herodotus_endpoint.store.counters import Counted, Ints, Name
-from herodotus_endpoint.store.engine import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, guarded
+from herodotus_endpoint.store import incarnations, integrity, late_outcomes
+from herodotus_endpoint.store.attempts import is_attempt_stored, pod_key
+from herodotus_endpoint.store.counters import CounterName, DecisionCounts, Ints
+from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, translate_errors
+from herodotus_endpoint.store.delta_chains import OpenChains
 from herodotus_endpoint.store.incarnations import Incarnation
-from herodotus_endpoint.store.noderows import NodeRegistry, NodeRowsMissingError, slot_map_at, store_rows, take_rows
-from herodotus_endpoint.store.rollups import OpenRollups, Rollup, bucket_of, split
-from herodotus_endpoint.store.rows import chain_summaries, decision_row, rollup_row
+from herodotus_endpoint.store.node_rows import (
+    NodeRegistry,
+    NodeRowsMissingError,
+    apply_rows,
+    insert_rows,
+    load_slot_map,
+)
+from herodotus_endpoint.store.retention_clock import RetentionClock
+from herodotus_endpoint.store.rollups import Rollup, RollupCache, bucket_of, split_by_part
 from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
-from herodotus_endpoint.store.summaries import Whole
+from herodotus_endpoint.store.summaries import DecisionRecord
+from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup_row, compress_summaries
 from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
-Raw = bytes | memoryview
+FrameBytes = bytes | memoryview
 
 
 class BatchError(ValueError):
@@ -49,7 +55,7 @@ class ForeignClusterError(ValueError):
 
 
 @dataclass
-class Receipt:
+class IngestReceipt:
     """What became of a batch's frames."""
 
     accepted: int = 0
@@ -67,7 +73,7 @@ class _Share:
     bucket: int
     cluster: str
     profile: str
-    counted: Counted
+    counted: DecisionCounts
     node_ids: Ints
 
 
@@ -79,7 +85,7 @@ class _Batch:
     seen_us: int  # of the wall clock
     of: str = ""  # the cluster that all of it must be of; "" for any
     imported: bool = False  # out of a file that may leave records out
-    receipt: Receipt = field(default_factory=Receipt)
+    receipt: IngestReceipt = field(default_factory=IngestReceipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
     of_pods: dict[tuple[str, ...], list[Row]] = field(default_factory=dict)  # the same, by their pods
@@ -104,9 +110,11 @@ class Writer:
         self._engine = engine
         self._clock = clock
         self._turn = threading.Lock()
-        self.forget()
+        self.clear_caches()
 
-    def store(self, frames: Iterable[tuple[Frame | Whole, Raw]], of: str = "", *, imported: bool = False) -> Receipt:
+    def store(
+        self, frames: Iterable[tuple[Frame | DecisionRecord, FrameBytes]], of: str = "", *, imported: bool = False
+    ) -> IngestReceipt:
         """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
 
         A summary comes whole, with its bytes as `summaries.pack` makes them. `imported`: frames may have been left out.
@@ -119,7 +127,7 @@ class Writer:
         batch = _Batch(self._clock.now_us(), self._clock.wall_us(), of, imported)
         try:
             with self.transaction() as connection:
-                self._database.make_room(connection, batch.now_us, FULL)
+                self._database.ensure_partition(connection, batch.now_us, FULL)
                 for frame, raw in frames:
                     self._take(connection, batch, frame, raw)
                 self._write(connection, batch)
@@ -134,15 +142,15 @@ class Writer:
         if not self._turn.acquire(timeout=BUSY_TIMEOUT_S):
             raise StoreUnavailableError("other batches are being stored")
         try:
-            with guarded(), self._engine.begin() as connection:
+            with translate_errors(), self._engine.begin() as connection:
                 yield connection
         except BaseException:
-            self.forget()
+            self.clear_caches()
             raise
         finally:
             self._turn.release()
 
-    def check(self) -> None:
+    def check_writable(self) -> None:
         """StoreUnavailableError when the database refuses to write: no room, read-only, no longer there.
 
         While a batch is being stored nothing is tried: that is a write too.
@@ -150,25 +158,25 @@ class Writer:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            with guarded(), self._engine.connect() as connection:
-                self._database.trial(connection)
+            with translate_errors(), self._engine.connect() as connection:
+                self._database.check_writable(connection)
         finally:
             self._turn.release()
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """What is remembered may no longer be so. To be called in a transaction."""
         self._registry = NodeRegistry()
         self._incarnations: dict[str, Incarnation] = {}
         self._considered: set[int] = set()
-        self._chains = Chains()
-        self._open_rollups = OpenRollups()
+        self._chains = OpenChains()
+        self._open_rollups = RollupCache()
 
     def _remember(self, batch: _Batch) -> None:
         self._incarnations |= batch.touched
         while len(self._incarnations) > REMEMBERED:
             del self._incarnations[next(iter(self._incarnations))]
 
-    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame | Whole, raw: Raw) -> None:
+    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: FrameBytes) -> None:
         """One frame: what is new of it goes into the batch."""
         match frame:
             case Decision():
@@ -185,14 +193,14 @@ class Writer:
             case HighWater():
                 earlier = self._incarnation(connection, batch, frame.of)  # first: ids follow the order of lives
                 incarnation = self._incarnation(connection, batch, frame.incarnation, earlier.cluster)
-                new = incarnation.sequences.take(frame.sequence)
-                earlier.sequences.reach(frame.reached)
+                new = incarnation.sequences.receive(frame.sequence)
+                earlier.sequences.extend_to(frame.reached)
             case NodeRows():
                 incarnation = self._incarnation(connection, batch, frame.incarnation, frame.cluster)
-                new, rows = take_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
+                new, rows = apply_rows(connection, self._registry, incarnation.id, incarnation.slot_map, frame)
                 batch.node_rows += rows
                 batch.receipt.node_rows += new
-            case Whole():
+            case DecisionRecord():
                 key = frame.decision.key
                 incarnation = self._incarnation(connection, batch, key.incarnation, key.cluster)
                 new = self._summary(connection, batch, incarnation, frame, raw)
@@ -215,14 +223,14 @@ class Writer:
 
     def _confirm_chains(self, connection: sa.Connection, incarnation_id: int) -> None:
         """Nothing is stored against a key frame that retention has deleted meanwhile."""
-        bases = self._chains.bases(incarnation_id)
+        bases = self._chains.base_sequences(incarnation_id)
         if bases:
             of_it = (DECISIONS.c.incarnation_id == incarnation_id, DECISIONS.c.tier == FULL)
             at = (*of_it, DECISIONS.c.sequence.in_(bases))
-            self._chains.keep(incarnation_id, set(connection.scalars(sa.select(DECISIONS.c.sequence).where(*at))))
+            self._chains.keep_only(incarnation_id, set(connection.scalars(sa.select(DECISIONS.c.sequence).where(*at))))
 
     def _decision(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: Raw
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: FrameBytes
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
         if not _new(connection, batch, incarnation, decision.sequence, DECISIONS):
@@ -235,43 +243,48 @@ class Writer:
             )
         if decision.generation < slot_map.since:  # nodes came or went since
             _write_node_rows(connection, batch)
-            slot_map = slot_map_at(connection, incarnation.id, decision.generation)
+            slot_map = load_slot_map(connection, incarnation.id, decision.generation)
         node_ids = slot_map.nodes_of(decision.slots)
         if slot_map is not incarnation.slot_map:
             node_ids = batch.earlier.setdefault(node_ids.tobytes(), node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
-        row = decision_row(incarnation.id, decision, chosen, batch.now_us)
-        if not told_already(connection, row, batch.of_pods.get(pod_of(row), ())):
+        row = build_decision_row(incarnation.id, decision, chosen, batch.now_us)
+        if not is_attempt_stored(connection, row, batch.of_pods.get(pod_key(row), ())):
             self._count(batch, decision, node_ids)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._keep(batch, incarnation, decision, row, FULL)
-        if late and (told := settling.already(connection, incarnation.id, decision.sequence)):
+        if late and (told := late_outcomes.find_final_state(connection, incarnation.id, decision.sequence)):
             batch.settled[incarnation.id, decision.sequence] = told
         return True
 
     def _summary(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, summary: Whole, content: Raw
+        self,
+        connection: sa.Connection,
+        batch: _Batch,
+        incarnation: Incarnation,
+        summary: DecisionRecord,
+        content: FrameBytes,
     ) -> bool:
         """With the node table and the outcomes that it holds; in a chain with others of the batch."""
         d = summary.decision
         new = _new(connection, batch, incarnation, d.sequence, DECISIONS)
         if batch.imported:
-            incarnation.sequences.leave_out(max((o.sequence for o in summary.outcomes), default=d.sequence))
+            incarnation.sequences.mark_left_out(max((o.sequence for o in summary.outcomes), default=d.sequence))
         if not new:
             return False
         chosen = None if d.chosen is None else summary.table.names[d.chosen]
-        row = decision_row(incarnation.id, d, chosen, batch.now_us)
+        row = build_decision_row(incarnation.id, d, chosen, batch.now_us)
         row["state"] = derive_state(d, summary.outcomes)
         batch.summaries.append((d, row, bytes(content)))
-        self._database.make_room(connection, batch.now_us, SUMMARY)
+        self._database.ensure_partition(connection, batch.now_us, SUMMARY)
         self._keep(batch, incarnation, d, row, SUMMARY)
         return True
 
     def _keep(self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int) -> None:
         row["tier"] = tier
         batch.decisions[incarnation.id, decision.sequence] = row
-        batch.of_pods.setdefault(pod_of(row), []).append(row)
+        batch.of_pods.setdefault(pod_key(row), []).append(row)
         incarnation.identity = decision.scheduler.identity
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
         batch.receipt.decisions += 1
@@ -281,11 +294,11 @@ class Writer:
         key = (*where, id(node_ids))
         share = batch.shares.get(key)
         if share is None:
-            share = batch.shares[key] = _Share(*where, Counted(decision.slots), node_ids)
+            share = batch.shares[key] = _Share(*where, DecisionCounts(decision.slots), node_ids)
         share.counted.count(decision)
 
     def _outcome(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: Raw
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: FrameBytes
     ) -> bool:
         if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
             return False
@@ -295,9 +308,9 @@ class Writer:
         self._keep_outcome(batch, incarnation.id, outcome, raw, end)
         return True
 
-    def _found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: Raw) -> bool:
+    def _found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: FrameBytes) -> bool:
         """Store the result that a later scheduler found of a decision, if the decision is still without one."""
-        stored = settling.decision_to_settle(connection, outcome.incarnation, outcome.decision_sequence)
+        stored = late_outcomes.find_decision(connection, outcome.incarnation, outcome.decision_sequence)
         if stored is None:  # it may come in this batch: from an exported file
             incarnation = batch.touched.get(outcome.incarnation)
             if incarnation is None or (incarnation.id, outcome.decision_sequence) not in batch.decisions:
@@ -310,13 +323,15 @@ class Writer:
                 f"incarnation {outcome.incarnation} is of cluster {cluster}, its sender of {batch.of}"
             )
         key = (incarnation_id, outcome.decision_sequence)
-        if of_decision != settling.BINDING or key in batch.settled or not outcome.final:
+        if of_decision != late_outcomes.BINDING or key in batch.settled or not outcome.final:
             return False
         batch.found_later.add(key)
         self._keep_outcome(batch, incarnation_id, outcome, raw, state_after_outcome(outcome))
         return True
 
-    def _keep_outcome(self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: Raw, end: str | None) -> None:
+    def _keep_outcome(
+        self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: FrameBytes, end: str | None
+    ) -> None:
         row: Row = {
             "incarnation_id": incarnation_id,
             "decision_sequence": outcome.decision_sequence,
@@ -350,22 +365,22 @@ class Writer:
 
     def _write(self, connection: sa.Connection, batch: _Batch) -> None:
         _write_node_rows(connection, batch)
-        chain_summaries(batch.summaries)
+        compress_summaries(batch.summaries)
         earlier = {}
         for key, to in batch.settled.items():
             row = batch.decisions.get(key)
             if row is None:
                 earlier[key] = to
-            elif row["state"] == settling.BINDING:
+            elif row["state"] == late_outcomes.BINDING:
                 row["state"] = to
-        if known := settling.found_later(connection, earlier.keys() - batch.found_later):
+        if known := late_outcomes.select_found_later(connection, earlier.keys() - batch.found_later):
             batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_of(o) not in known]
-        settling.keep_late(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
+        late_outcomes.set_tiers(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
             if rows:
                 self._database.insert(connection, table, rows)
-        settling.settle(connection, earlier)
+        late_outcomes.update_states(connection, earlier)
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
             incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)
@@ -383,10 +398,10 @@ class Writer:
             stored = set(rollups)
             for share in parts:
                 share.counted.finish()
-                for part, slots in split(share.node_ids).items():
+                for part, slots in split_by_part(share.node_ids).items():
                     rollups.setdefault(part, Rollup()).add(share.counted, slots, share.node_ids[slots])
                 self._mark_considered(connection, share)
-            rows = {part: rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
+            rows = {part: build_rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
             for part, rollup in rollups.items():
                 self._open_rollups.keep((*at.values(), part), rows[part]["counters"], rollup)
             fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
@@ -397,7 +412,7 @@ class Writer:
                 connection.execute(update, [{"of": part} | row for part, row in rows.items() if part in stored])
 
     def _mark_considered(self, connection: sa.Connection, share: _Share) -> None:
-        seen = share.counted.columns[Name("considered")] > 0
+        seen = share.counted.columns[CounterName("considered")] > 0
         fresh = set(share.node_ids[seen].tolist()) - self._considered - {0}
         if fresh:
             connection.execute(_CONSIDERED, [{"node": node_id} for node_id in sorted(fresh)])
@@ -414,9 +429,9 @@ def _new(
 ) -> bool:
     """Whether a frame is to be stored, in `table`. `of`: the sequence of the decision that it belongs to."""
     if batch.imported:
-        incarnation.sequences.leave_out(sequence)
-    if not incarnation.sequences.left_out(sequence):
-        return incarnation.sequences.take(sequence)
+        incarnation.sequences.mark_left_out(sequence)
+    if not incarnation.sequences.is_left_out(sequence):
+        return incarnation.sequences.receive(sequence)
     return not _is_stored(connection, batch, incarnation, sequence, table, of)
 
 
@@ -443,7 +458,7 @@ def _decision_of(outcome: Row) -> tuple[int, int]:
 
 def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
     """What of the node tables is not written yet: before it is read back, and at the end."""
-    store_rows(connection, batch.node_rows)
+    insert_rows(connection, batch.node_rows)
     batch.node_rows = []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from herodotus_cli.render import attempts as attempts_screen
 from herodotus_cli.render import comparison, pod, pod_on_node
 from herodotus_cli.render.screen_elements import Block, ViewOptions
-from herodotus_endpoint.store.summaries import Whole, summarised
+from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
 from herodotus_record import reasons
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
@@ -249,7 +249,7 @@ def a_tie() -> Decision:
 
 def pruned(decision: Decision, **query: Any) -> Json:
     """The document after the full record went."""
-    left = summarised(Whole(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
+    left = summarise_record(DecisionRecord(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
     outcomes = [bound(decision, table_of(decision))] if decision.chosen is not None else []
     return build_pod_explanation(left.decision, outcomes, left.table, **query)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from herodotus_endpoint.delegation import DelegationOptions, resolve_delegation
 from herodotus_endpoint.server import ListenOptions, serve
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import prepare, sqlite_url
+from herodotus_endpoint.store import prepare_database, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
 from herodotus_serving.sockets import Address
 
@@ -30,7 +30,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)
     senders = dict(s.partition("=")[::2] for s in given.sender)
     url = sqlite_url(given.data / "herodotus.db")
-    prepare(url)
+    prepare_database(url)
     serve(
         ServiceSettings(max_watches=given.max_watches),
         url,

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from herodotus_endpoint.__main__ import main
-from herodotus_endpoint.exchange.lines import LineError, Reading, Writing
-from herodotus_endpoint.store import Limits, Pruner, Store
-from herodotus_endpoint.store.exchange import Selection, exported
+from herodotus_endpoint.exchange.json_lines import LineError, LineReader, LineWriter
+from herodotus_endpoint.store import Pruner, RetentionLimits, Store
+from herodotus_endpoint.store.export import ExportSelection, export_decisions
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
@@ -126,18 +126,18 @@ def put(store: Store, *frames: Frame) -> None:
     store.writer.store((frame, codec.encode(frame)) for frame in frames)
 
 
-def lines(store: Store, what: Selection = Selection()) -> list[bytes]:  # noqa: B008
-    writing = Writing()
-    return [writing.line(found) for found in exported(store, what)]
+def lines(store: Store, what: ExportSelection = ExportSelection()) -> list[bytes]:  # noqa: B008
+    writing = LineWriter()
+    return [writing.line(found) for found in export_decisions(store, what)]
 
 
 def take(store: Store, given_: list[bytes]) -> int:
     """Import; how many decisions are new."""
-    read = Reading().lines(io.BytesIO(b"".join(given_)))
+    read = LineReader().lines(io.BytesIO(b"".join(given_)))
     return store.writer.store((frame for line in read for frame in line.frames), imported=True).decisions
 
 
-def answers(store: Store, what: Selection = Selection()) -> list[Any]:  # noqa: B008
+def answers(store: Store, what: ExportSelection = ExportSelection()) -> list[Any]:  # noqa: B008
     """All that a reader can be told of the decisions that are selected, but when they were ingested."""
     told = []
     kept = [
@@ -159,7 +159,7 @@ def answers(store: Store, what: Selection = Selection()) -> list[Any]:  # noqa: 
 def histories(store: Store) -> dict[str, Any]:
     with store.snapshot() as connection:
         names = connection.execute(sa.text("SELECT DISTINCT name FROM nodes WHERE considered")).scalars().all()
-    return {name: store.reader.node_facts(name) for name in sorted(names)}
+    return {name: store.reader.sum_node_history(name) for name in sorted(names)}
 
 
 @pytest.mark.parametrize(("source", "to"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
@@ -172,8 +172,8 @@ def test_what_is_imported_answers_as_before(opened: Open, source: str, to: str) 
     assert (answers(other), histories(other)) == (answers(one), histories(one))
     assert take(other, written) == 0
     assert answers(other) == answers(one)
-    assert (other.reader.sizes().missing, other.reader.sizes().lost) == (0, 0)
-    assert other.reader.sizes().rows == one.reader.sizes().rows
+    assert (other.reader.measure_sizes().missing, other.reader.measure_sizes().lost) == (0, 0)
+    assert other.reader.measure_sizes().rows == one.reader.measure_sizes().rows
 
 
 @settings(max_examples=8)
@@ -189,9 +189,9 @@ def test_parts_in_any_order_make_the_whole(
     ):
         put(one, *a_past(seed, steps))
         parts = [
-            Selection(namespace="shop", until_us=MONDAY_US + cut * HOUR_US),
-            Selection(namespace="bank"),
-            Selection(namespace="shop", since_us=MONDAY_US + cut * HOUR_US),
+            ExportSelection(namespace="shop", until_us=MONDAY_US + cut * HOUR_US),
+            ExportSelection(namespace="bank"),
+            ExportSelection(namespace="shop", since_us=MONDAY_US + cut * HOUR_US),
         ]
         Random(seed).shuffle(parts)
         for part in parts:
@@ -200,7 +200,7 @@ def test_parts_in_any_order_make_the_whole(
             assert answers(other, part) == answers(one, part)
         assert sorted(answers(other), key=str) == sorted(answers(one), key=str)
         assert histories(other) == histories(one)
-        assert other.reader.sizes().missing == 0
+        assert other.reader.measure_sizes().missing == 0
 
 
 def test_summaries_are_imported_as_summaries(opened: Open) -> None:
@@ -209,13 +209,13 @@ def test_summaries_are_imported_as_summaries(opened: Open) -> None:
     one, other = opened("sqlite", clock), opened("postgresql")
     put(one, *a_past(7, 30))
     clock.now_s += 8 * 86_400
-    assert Pruner(one, Limits()).prune().summarised > 5
+    assert Pruner(one, RetentionLimits()).prune().summarised > 5
     assert take(other, lines(one)) == len(answers(one))
     assert answers(other) == answers(one)
-    assert other.reader.sizes().tiers["full"].decisions == 0
+    assert other.reader.measure_sizes().tiers["full"].decisions == 0
     assert take(other, lines(one)) == 0
     assert answers(other) == answers(one)
-    assert (other.reader.sizes().missing, histories(other)) == (0, {})
+    assert (other.reader.measure_sizes().missing, histories(other)) == (0, {})
 
 
 def test_a_scheduler_goes_on_after_an_import(opened: Open) -> None:
@@ -225,17 +225,17 @@ def test_a_scheduler_goes_on_after_an_import(opened: Open) -> None:
     sent = [past.decide(namespace="shop" if i % 2 else "bank") for i in range(6)]
     past.bind(sent[5])
     put(one, *past.frames)
-    take(other, lines(one, Selection(namespace="shop")))
+    take(other, lines(one, ExportSelection(namespace="shop")))
     past.decide()
     put(one, past.frames[-1])
     put(other, *past.frames)
     assert sorted(answers(other), key=str) == sorted(answers(one), key=str)
     past.sequence += 3
     put(other, past.frames[0], past.decide(), Gap(INCARNATION, 20, 13, 14, "the spool was full", 0))
-    sizes = other.reader.sizes()
+    sizes = other.reader.measure_sizes()
     assert (sizes.missing, sizes.lost) == (3 + 5, 2), "9 to 11, 15 to 19; 13 and 14"
     put(other, *past.frames[:9])
-    assert other.reader.sizes().rows == sizes.rows
+    assert other.reader.measure_sizes().rows == sizes.rows
 
 
 def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
@@ -247,9 +247,9 @@ def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
     put(one, *past.frames)
     later = past.decide()
     put(other, past.table.rows(CLUSTER, INCARNATION), later)
-    assert other.reader.sizes().missing == 5
+    assert other.reader.measure_sizes().missing == 5
     assert take(other, lines(one)) == 5
-    assert (other.reader.sizes().missing, len(answers(other))) == (0, 6)
+    assert (other.reader.measure_sizes().missing, len(answers(other))) == (0, 6)
 
 
 def test_an_older_attempt_that_is_imported_does_not_make_a_pod_pending(opened: Open, service: Service) -> None:
@@ -390,13 +390,13 @@ def test_filters(opened: Open) -> None:
         past.decide(namespace=namespace, started_us=MONDAY_US + hour * HOUR_US)
     put(store, *past.frames)
     asked = {
-        "all": Selection(),
-        "since": Selection(since_us=MONDAY_US + HOUR_US),
-        "until": Selection(until_us=MONDAY_US + HOUR_US),
-        "namespace": Selection(namespace="bank"),
-        "both": Selection(since_us=MONDAY_US + 2 * HOUR_US, namespace="bank"),
-        "cluster": Selection(cluster=CLUSTER),
-        "another": Selection(cluster="another"),
+        "all": ExportSelection(),
+        "since": ExportSelection(since_us=MONDAY_US + HOUR_US),
+        "until": ExportSelection(until_us=MONDAY_US + HOUR_US),
+        "namespace": ExportSelection(namespace="bank"),
+        "both": ExportSelection(since_us=MONDAY_US + 2 * HOUR_US, namespace="bank"),
+        "cluster": ExportSelection(cluster=CLUSTER),
+        "another": ExportSelection(cluster="another"),
     }
     found = {how: [json.loads(line) for line in lines(store, what)] for how, what in asked.items()}
     assert {how: [d["spec"]["pod"]["name"] for d in documents] for how, documents in found.items()} == {
@@ -520,17 +520,17 @@ def test_memory_does_not_grow_with_what_is_exported(opened: Open) -> None:
         ),
     )
 
-    def peak(what: Selection) -> int:
+    def peak(what: ExportSelection) -> int:
         tracemalloc.reset_peak()
-        writing = Writing()
-        written = (writing.line(found) for found in exported(one, what))
+        writing = LineWriter()
+        written = (writing.line(found) for found in export_decisions(one, what))
         assert sum(1 for _ in written) in (160, 32)
         return tracemalloc.get_traced_memory()[1]
 
     tracemalloc.start()
     try:
-        peak(Selection(namespace="few"))  # what is kept between decisions is there now
-        few, many = peak(Selection(namespace="few")), peak(Selection())
+        peak(ExportSelection(namespace="few"))  # what is kept between decisions is there now
+        few, many = peak(ExportSelection(namespace="few")), peak(ExportSelection())
     finally:
         tracemalloc.stop()
     assert many < 1.5 * few

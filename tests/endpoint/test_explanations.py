@@ -80,7 +80,7 @@ def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service
 def test_a_decision_before_the_attempts_that_are_read_is_found_by_its_id(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("herodotus_endpoint.store.attempts.MOST", 2)
+    monkeypatch.setattr("herodotus_endpoint.store.attempts.MAX_ROWS", 2)
     tried = [
         a_decision(rejected=NOWHERE, attempt=n, sequence=n, started_us=MONDAY_US + n * MINUTE_US) for n in (1, 2, 3, 4)
     ]

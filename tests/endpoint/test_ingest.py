@@ -19,7 +19,7 @@ RECEIPT = {"accepted": 0, "duplicates": 0, "decisions": 0, "outcomes": 0, "gaps"
 
 
 def stored_rows(service: Service) -> dict[str, int]:
-    return {k: v for k, v in service.store.reader.sizes().rows.items() if v}
+    return {k: v for k, v in service.store.reader.measure_sizes().rows.items() if v}
 
 
 def test_a_frame_sent_twice_is_stored_once(service: Service) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import herodotus_endpoint
 from herodotus_endpoint.access.masking import VisibleNamespaces, list_namespaces, mask
 from herodotus_endpoint.api import documents, node_history
-from herodotus_endpoint.store import Involved, NodeFacts, Stored
+from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
 from herodotus_record import notes
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
 from herodotus_record.merging import merge_records
@@ -58,12 +58,12 @@ def a_record(*pods: str, namespace: str = "shop") -> Decision:
     )
 
 
-def stored(decision: Decision, message: str = "", reason: Reason | None = None) -> Stored:
+def stored(decision: Decision, message: str = "", reason: Reason | None = None) -> StoredAttempt:
     outcome: Outcome = replace(bound(decision, TABLE), message=message, reason=reason)
-    return Stored(decision, (outcome,), TABLE, 1, 1, 0, False)
+    return StoredAttempt(decision, (outcome,), TABLE, 1, 1, 0, False)
 
 
-def written(value: Stored) -> str:
+def written(value: StoredAttempt) -> str:
     """Every document that is made of a decision."""
     made = [documents.build_record(value), documents.build_explanation(value, every_node=True)]
     return msgspec.json.encode(made).decode()
@@ -112,7 +112,7 @@ def test_what_a_reconstruction_named_by_itself_is_hidden_too() -> None:
     turned_away = {n: {"NodeAffinity": in_the_way("ci/job-1")} for n in TABLE.names}
     ours = observed.seen(rejected=turned_away)
     both = merge_records(ours, observed.turned_away("0/3 nodes are available: ci/job-1 is in the way."))
-    value = Stored(both.decision, both.outcomes, both.table, 1, 1, 0, False, both.origins)
+    value = StoredAttempt(both.decision, both.outcomes, both.table, 1, 1, 0, False, both.origins)
     assert list_namespaces(value) == {"shop", "ci"}
     assert "ci/job-1" in written(value)
     assert "ci/job-1" not in written(mask(value, SHOP))
@@ -129,7 +129,9 @@ def test_a_nodes_history_counts_what_it_hides() -> None:
     decided = {
         w: {TIE: PlacementCount(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))
     }
-    facts = NodeFacts(Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, {})
+    facts = NodeHistoryCounts(
+        Counter(), Counter({"shop/Job/a": 2, "ci/Job/b": 3, "dev/Job/c": 4, "other": 5}), decided, {}
+    )
     assert list_namespaces(facts) == {"shop", "ci", "dev"}
     assert mask(facts, SHOP).workloads == {"shop/Job/a": 2, HIDDEN: 7, "other": 5}
     assert {w: by[TIE] for w, by in mask(facts, SHOP).decided.items()} == {
@@ -141,7 +143,7 @@ def test_a_nodes_history_counts_what_it_hides() -> None:
 
 def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
     decision = a_record("shop/web-0", namespace="ci")
-    involved = mask(Involved(decision, (), 2), SHOP)
+    involved = mask(NodeDecision(decision, (), 2), SHOP)
     document = msgspec.json.encode(node_history._recent(involved)).decode()
     assert decision.pod.name not in document
     assert decision.id not in document
@@ -153,8 +155,8 @@ def test_what_a_hidden_pods_plugins_went_by_is_hidden_with_it() -> None:
     """A source may say the pod's type."""
     told = (Inputs("Reward", "annotation herodotus.dev/rewards, pod type payroll", ()),)
     decision = replace(a_record("shop/web-0", namespace="ci"), inputs=told)
-    assert mask(Involved(decision, (), 2), SHOP).decision.inputs == (Inputs("Reward", "", ()),)
-    assert mask(Involved(decision, (), 2), ALL).decision.inputs == told
+    assert mask(NodeDecision(decision, (), 2), SHOP).decision.inputs == (Inputs("Reward", "", ()),)
+    assert mask(NodeDecision(decision, (), 2), ALL).decision.inputs == told
 
 
 def test_what_a_pods_own_plugins_went_by_is_shown_without_texts() -> None:

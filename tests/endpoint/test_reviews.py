@@ -18,16 +18,16 @@ from herodotus_endpoint.store.reviews import (
     ABANDONED_S,
     MAX_REVIEWERS,
     REVIEWER_KEPT_S,
-    Answer,
-    Question,
-    Reviewer,
+    ReviewAnswer,
+    ReviewingScheduler,
+    ReviewQuestion,
 )
 from herodotus_endpoint.store.schema import REVIEWERS
 from herodotus_endpoint.store.schema import REVIEWS as REVIEWS_TABLE
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Code, Frame, Preemption
 from tests.builders import CLUSTER, INSUFFICIENT_CPU, a_decision, a_table, bound
-from tests.endpoint.reviewer import Reviewer as ApiServer
+from tests.endpoint.reviewer import ReviewingScheduler as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
 
@@ -142,7 +142,7 @@ def test_a_pod_that_fits_is_told_of_like_a_recorded_one_and_nothing_of_it_stays(
     assert (first["kind"], first["outcome"]["state"], len(first["perNode"])) == ("PodExplanation", "DryRun", 3)
     assert scheduler.asked[0] == scheduler.asked[0] | {"namespace": "shop", "scheduler": OURS, "replicas": 1}
     assert scheduler.asked[0]["template"]["pod"]["spec"] == POD["spec"]
-    assert service.store.reviews.look(scheduler.asked[0]["id"]) is None
+    assert service.store.reviews.read_answer(scheduler.asked[0]["id"]) is None
     assert service.get(f"{API}/decisions")["items"] == []
 
 
@@ -317,12 +317,12 @@ def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
     monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     scheduler = answering(service)
     scheduler.poll()
-    first = Question("0-another", Reviewer(CLUSTER, OURS), b"{}")
-    assert service.store.reviews.ask(first, most=1)
+    first = ReviewQuestion("0-another", ReviewingScheduler(CLUSTER, OURS), b"{}")
+    assert service.store.reviews.add_question(first, most=1)
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
     assert "other reviews are before this one" in envelope(answer)["message"]
-    service.store.reviews.withdraw(first.id)
+    service.store.reviews.remove_question(first.id)
     assert scheduler.poll().status_code == 204, "the question went with its asker"
 
 
@@ -338,18 +338,18 @@ def test_a_scheduler_that_is_gone_is_told_from_one_that_is_busy(
 
 def test_only_so_many_wait(service: Service) -> None:
     kept = service.store.reviews
-    who = Reviewer("c1", OURS)
-    asked = [kept.ask(Question(f"{i:03}", who, b"{}"), 2) for i in range(3)]
+    who = ReviewingScheduler("c1", OURS)
+    asked = [kept.add_question(ReviewQuestion(f"{i:03}", who, b"{}"), 2) for i in range(3)]
     assert asked == [True, True, False]
-    assert kept.take("c2", [OURS]) is None
-    assert kept.take("c1", ["other"]) is None
-    assert [getattr(kept.take("c1", [OURS]), "id", None) for _ in range(3)] == ["000", "001", None]
-    assert not kept.answer("000", "c2", Answer(b"x", "t")), "another cluster's scheduler does not answer it"
-    assert [kept.answer("000", "c1", Answer(b"x", "t")) for _ in range(2)] == [True, False], "once"
-    assert kept.look("000") == Answer(b"x", "t")
+    assert kept.claim_question("c2", [OURS]) is None
+    assert kept.claim_question("c1", ["other"]) is None
+    assert [getattr(kept.claim_question("c1", [OURS]), "id", None) for _ in range(3)] == ["000", "001", None]
+    assert not kept.store_answer("000", "c2", ReviewAnswer(b"x", "t")), "another cluster's scheduler does not answer it"
+    assert [kept.store_answer("000", "c1", ReviewAnswer(b"x", "t")) for _ in range(2)] == [True, False], "once"
+    assert kept.read_answer("000") == ReviewAnswer(b"x", "t")
     service.clock.now_s += ABANDONED_S + 1
-    assert kept.ask(Question("004", who, b"{}"), 1), "those whose askers are gone do not count"
-    assert kept.look("000") is None
+    assert kept.add_question(ReviewQuestion("004", who, b"{}"), 1), "those whose askers are gone do not count"
+    assert kept.read_answer("000") is None
 
 
 def test_what_a_reader_may_not_see_is_hidden(tmp_path: Path) -> None:

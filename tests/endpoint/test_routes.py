@@ -94,7 +94,7 @@ def test_probes_tell_alive_from_ready(
 
 def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) -> None:
     """Not for a batch that happens to fit; ready again by itself, and nothing of a trial remains."""
-    before = service.store.reader.sizes().rows
+    before = service.store.reader.measure_sizes().rows
     with service.store.writer.transaction() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
@@ -105,7 +105,7 @@ def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) 
         assert service.client.get("/readyz").text == "ok", "while another write is under way"
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
     assert service.client.get("/readyz").text == "ok"
-    assert service.store.reader.sizes().rows == before
+    assert service.store.reader.measure_sizes().rows == before
 
 
 def test_a_service_whose_database_is_read_only_is_not_ready(service: Service) -> None:

@@ -14,8 +14,8 @@ from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus_endpoint.store import Limits, Pruner, Store, StoreError, prepare, sqlite_url
-from herodotus_endpoint.store.chains import MOST_MEMBERS
+from herodotus_endpoint.store import Pruner, RetentionLimits, Store, StoreError, prepare_database, sqlite_url
+from herodotus_endpoint.store.delta_chains import MAX_MEMBERS
 from herodotus_endpoint.store.schema import METADATA
 from herodotus_endpoint.store.sequences import Hole, Sequences
 from tests.builders import INCARNATION, a_decision, a_table, bound
@@ -27,7 +27,7 @@ DAY_S = 86_400
 
 def test_a_fresh_database_is_private_and_has_the_schema(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "herodotus.db"
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(file))
     assert [stat.S_IMODE(p.stat().st_mode) for p in (file, file.parent)] == [0o600, 0o700]
     engine = sa.create_engine(sqlite_url(file))
     with engine.connect() as connection:
@@ -39,7 +39,7 @@ def test_a_fresh_database_is_private_and_has_the_schema(tmp_path: Path) -> None:
 
 def newer(folder: Path) -> str:
     url = sqlite_url(folder / "herodotus.db")
-    prepare(url)
+    prepare_database(url)
     with sqlite3.connect(folder / "herodotus.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.execute("UPDATE usable_from SET revision = '9998'")
@@ -76,7 +76,7 @@ def test_an_unusable_database_is_refused_with_the_reason(tmp_path: Path, url: An
 
 
 def pruned(service: Service, **limits: Any) -> int:
-    return Pruner(service.store, Limits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
+    return Pruner(service.store, RetentionLimits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
 
 
 def pods(service: Service) -> list[str]:
@@ -94,7 +94,7 @@ def test_old_decisions_go_with_what_belonged_to_them_alone(service: Service) -> 
     assert pruned(service, max_age_s=DAY_S) == 300
     assert pruned(service, max_age_s=DAY_S) == 0
     assert (pods(service), service.explain("new")) == (["new"], before)
-    assert service.store.reader.sizes().rows == {"decisions": 1, "outcomes": 0, "gaps": 0, "rollups": 1}
+    assert service.store.reader.measure_sizes().rows == {"decisions": 1, "outcomes": 0, "gaps": 0, "rollups": 1}
     assert service.history("worker-2", since="999999999")["considered"] == 300
     with service.store.writer.transaction() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM node_rows")) == 3
@@ -109,13 +109,13 @@ def test_the_oldest_decisions_go_when_the_database_is_too_large(service: Service
             for j in range(100)
         )
         service.stored(rows(TABLE), *batch)
-    full = service.store.reader.sizes().live_bytes
+    full = service.store.reader.measure_sizes().live_bytes
     gone = pruned(service, max_bytes=full - 400_000)
     assert 0 < gone < 800
     assert pods(service)[0] == "p-7-99"
     assert pods(service)[-1] == f"p-{gone // 100}-{gone % 100}"
-    assert gone % MOST_MEMBERS == 0, "chains go whole"
-    assert service.store.reader.sizes().live_bytes <= full - 400_000
+    assert gone % MAX_MEMBERS == 0, "chains go whole"
+    assert service.store.reader.measure_sizes().live_bytes <= full - 400_000
     with sqlite3.connect(service.store.database.name) as connection:
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     connection.close()
@@ -153,20 +153,20 @@ def test_what_a_file_leaves_out_is_neither_missing_nor_lost(sample: list[Any], l
     sequences = Sequences()
     for event in sample:
         if isinstance(event, int):
-            sequences.take(event)
+            sequences.receive(event)
         elif isinstance(event, tuple):
             sequences.explain(*event)
     highest, lost = sequences.highest, sequences.explained
     missing = {n for h in sequences.holes if not h.explained for n in range(h.first, h.last + 1)}
     for again in (last // 2, last, last // 3):
-        sequences.leave_out(again)
+        sequences.mark_left_out(again)
     assert (sequences.explained, sequences.highest) == (lost, max(highest, last))
     assert sequences.missing == sum(n > last for n in missing)
     unsure = {n for n in missing if n <= last} | set(range(highest + 1, last + 1))
-    assert {n for n in range(60) if sequences.left_out(n)} == unsure
+    assert {n for n in range(60) if sequences.is_left_out(n)} == unsure
     assert all(a.last < b.first for a, b in zip(sequences.holes, sequences.holes[1:], strict=False))
     sequences.explain(1, last + 1)
-    assert {n for n in range(60) if sequences.left_out(n)} == unsure
+    assert {n for n in range(60) if sequences.is_left_out(n)} == unsure
 
 
 @given(events)
@@ -177,10 +177,10 @@ def test_sequences_agree_with_a_set(sample: list[Any]) -> None:
         if isinstance(event, int):
             if event == 0 and sequences.highest >= 0:
                 continue  # a numbering that starts at 0 starts with it
-            assert sequences.take(event) == (event not in taken)
+            assert sequences.receive(event) == (event not in taken)
             taken.add(event)
         elif isinstance(event, dict):
-            sequences.reach(event["reached"])
+            sequences.extend_to(event["reached"])
             assert sequences.highest >= event["reached"]
         else:
             sequences.explain(*event)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus_endpoint.store import chains
-from herodotus_endpoint.store.chains import LIFETIME_S, MOST_MEMBERS, Chains, plain, unpack
+from herodotus_endpoint.store import delta_chains
+from herodotus_endpoint.store.delta_chains import LIFETIME_S, MAX_MEMBERS, OpenChains, decode_decision, decompress_blob
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.model import Decision
@@ -23,7 +23,7 @@ class Shelf:
     """Decisions packed one after the other, and read back."""
 
     def __init__(self) -> None:
-        self.chains = Chains()
+        self.chains = OpenChains()
         self.blobs: dict[int, bytes] = {}
         self.base_of: dict[int, int] = {}
 
@@ -34,7 +34,9 @@ class Shelf:
 
     def get(self, sequence: int) -> Decision:
         base = self.base_of[sequence]
-        return unpack(plain(self.blobs[sequence], None if base == sequence else lambda: self.blobs[base]))
+        return decode_decision(
+            decompress_blob(self.blobs[sequence], None if base == sequence else lambda: self.blobs[base])
+        )
 
 
 def test_every_decision_of_a_chain_comes_back_as_it_was() -> None:
@@ -43,7 +45,7 @@ def test_every_decision_of_a_chain_comes_back_as_it_was() -> None:
     for decision in sent:
         shelf.put(decision)
     assert [shelf.get(d.sequence) for d in sent] == sent
-    assert [s for s, base in shelf.base_of.items() if s == base] == [1, 1 + MOST_MEMBERS, 1 + 2 * MOST_MEMBERS]
+    assert [s for s, base in shelf.base_of.items() if s == base] == [1, 1 + MAX_MEMBERS, 1 + 2 * MAX_MEMBERS]
 
 
 columns = st.lists(st.integers(-(1 << 40), 1 << 40), min_size=3, max_size=3)
@@ -78,18 +80,18 @@ def test_a_chain_ends_with(change: Callable[[Decision], Decision], further: dict
 def test_nothing_is_packed_against_a_key_frame_that_is_gone() -> None:
     shelf = Shelf()
     assert [shelf.put(a_decision(sequence=i)) for i in (1, 2)] == [1, 1]
-    assert shelf.chains.bases(1) == {1}
-    shelf.chains.keep(1, set())
+    assert shelf.chains.base_sequences(1) == {1}
+    shelf.chains.keep_only(1, set())
     assert shelf.put(a_decision(sequence=3)) == 3
 
 
 def test_the_memory_of_open_chains_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "KEPT_BYTES", 5000)
+    monkeypatch.setattr(delta_chains, "MAX_KEY_FRAME_BYTES", 5000)
     shelf = Shelf()
     for i in range(1, 50):
         decision = a_decision(sequence=i)
         shelf.put(replace(decision, pod=replace(decision.pod, digest=f"d{i}")))
-    assert 1 < len(shelf.chains.bases(1)) < 10
+    assert 1 < len(shelf.chains.base_sequences(1)) < 10
 
 
 @pytest.mark.parametrize(
@@ -106,17 +108,17 @@ def test_a_damaged_delta_is_refused(damage: Callable[[bytes], bytes], said: str)
     for i in (1, 2):
         shelf.put(a_decision(sequence=i, points=POINTS))
     with pytest.raises(CodecError, match=said):
-        plain(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
+        decompress_blob(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
 
 
 def test_what_was_stored_before_there_were_chains_is_read() -> None:
-    assert unpack(plain(codec.compress(codec.encode(a_decision())), None)) == a_decision()
+    assert decode_decision(decompress_blob(codec.compress(codec.encode(a_decision())), None)) == a_decision()
 
 
 def test_fields_of_a_newer_writer_are_kept() -> None:
     """A later version of this service can read them out of what this one stored."""
     document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])
     raw = b"\0" * codec.HEADER_BYTES + msgspec.msgpack.encode(document | {"not_yet": [1, 2]})
-    _, blob = Chains().pack(1, a_decision(), raw, MONDAY_US)
-    assert unpack(plain(blob, None)) == a_decision()
+    _, blob = OpenChains().pack(1, a_decision(), raw, MONDAY_US)
+    assert decode_decision(decompress_blob(blob, None)) == a_decision()
     assert b"not_yet" in codec.decompress(blob, 1 << 20)

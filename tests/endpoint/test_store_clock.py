@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import Limits, Pruned, Pruner, Store, quota, sqlite_url
-from herodotus_endpoint.store.chains import PARTITION_US
+from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, retention_quota, sqlite_url
+from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_record import codec
 from herodotus_record.model import Frame
 from tests import postgresql
@@ -68,8 +68,8 @@ def put(store: Store, first: int, last: int) -> None:
     store.writer.store((frame, codec.encode(frame)) for frame in frames)
 
 
-def prune(store: Store, **limits: float) -> Pruned:
-    return Pruner(store, Limits(**(WHOLE | limits))).prune()  # type: ignore[arg-type]
+def prune(store: Store, **limits: float) -> PruneResult:
+    return Pruner(store, RetentionLimits(**(WHOLE | limits))).prune()  # type: ignore[arg-type]
 
 
 def sequences(store: Store) -> list[int]:
@@ -92,20 +92,20 @@ def test_a_clock_that_is_ten_years_off_for_a_while_deletes_nothing(
     store = machine.start()
     put(store, 1, 30)
     machine.pass_time(HOUR_S)
-    assert prune(store) == Pruned()
+    assert prune(store) == PruneResult()
     machine.jump(years_s)
     store = machine.restart() if restarts else store
     for first in (31, 36):
-        assert prune(store) == Pruned()
+        assert prune(store) == PruneResult()
         put(store, first, first + 4)
         machine.pass_time(10)
     machine.jump(-years_s)
     store = machine.restart() if restarts else store
     put(store, 41, 45)
-    assert prune(store) == Pruned()
+    assert prune(store) == PruneResult()
     assert sequences(store) == list(range(1, 46))
     machine.pass_time(6 * DAY_S)
-    assert prune(store) == Pruned()
+    assert prune(store) == PruneResult()
     put(store, 46, 50)
     machine.pass_time(1 * DAY_S + 2 * PARTITION_US / 1e6)
     for _ in range(2):
@@ -117,7 +117,7 @@ def test_an_idle_cluster_s_records_go_in_time(machine: Machine) -> None:
     """No record comes, and the process runs on: the time of retention advances by itself."""
     store = machine.start()
     put(store, 1, 30)
-    pruner = Pruner(store, Limits(**WHOLE))  # type: ignore[arg-type]
+    pruner = Pruner(store, RetentionLimits(**WHOLE))  # type: ignore[arg-type]
     for _ in range(8 * 24):
         machine.pass_time(HOUR_S)
         pruner.prune()
@@ -130,7 +130,7 @@ def test_an_outage_is_made_up_for_slowly(machine: Machine) -> None:
     store.close()
     machine.pass_time(30 * DAY_S)
     store = machine.restart()
-    assert prune(store) == Pruned()
+    assert prune(store) == PruneResult()
     assert store.clock.offset_s() == pytest.approx(30 * DAY_S)
     machine.pass_time(10 * DAY_S)
     store.clock.now_us()
@@ -174,7 +174,7 @@ def test_a_database_of_before_this_time_begins_at_the_earlier_clock(machine: Mac
         connection.execute(sa.text("DELETE FROM retention_clock"))
     machine.jump(years_s)
     store = machine.restart()
-    assert prune(store) == Pruned()
+    assert prune(store) == PruneResult()
     assert sequences(store) == list(range(1, 31))
 
 
@@ -196,7 +196,7 @@ def test_a_scheduler_that_was_silent_while_the_clock_was_wrong_is_not_forgotten(
 def test_a_clock_that_is_off_is_reported_once(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     store = machine.start()
-    pruner = Pruner(store, Limits())
+    pruner = Pruner(store, RetentionLimits())
     pruner.prune()
     machine.jump(YEARS_S)
     for _ in range(3):
@@ -210,14 +210,14 @@ def test_ages_that_an_operator_shortens_delete_a_share_in_a_day(
 ) -> None:
     """A twentieth in a pass and a quarter in a day, until the operator says that it is meant."""
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(quota, "FLOOR", 16)
+    monkeypatch.setattr(retention_quota, "FLOOR", 16)
     store = machine.start()
     for first in range(1, 400, 4):  # 100 batches of an hour each, 400 decisions
         put(store, first, first + 3)
         machine.pass_time(HOUR_S)
     machine.pass_time(20 * DAY_S)
     put(store, 401, 404)
-    shorter = Limits(max_age_s=10 * DAY_S, summary_max_age_s=0.0)
+    shorter = RetentionLimits(max_age_s=10 * DAY_S, summary_max_age_s=0.0)
     pruner = Pruner(store, shorter)
     passes = [pruner.prune().deleted for _ in range(20)]
     assert sum(passes) == pytest.approx(404 / 4, abs=32), "steps are chains, which go whole"
@@ -226,7 +226,7 @@ def test_ages_that_an_operator_shortens_delete_a_share_in_a_day(
     assert sum("stays until tomorrow" in r.message for r in caplog.records) == 1
     machine.pass_time(DAY_S + 1)
     assert 0 < sum(pruner.prune().deleted for _ in range(20)) <= 404 / 4 + 32
-    unbounded = Limits(max_age_s=10 * DAY_S, summary_max_age_s=0.0, unbounded=True)
+    unbounded = RetentionLimits(max_age_s=10 * DAY_S, summary_max_age_s=0.0, unbounded=True)
     Pruner(store, unbounded).prune()
     assert sequences(store) == [401, 402, 403, 404]
 
@@ -237,7 +237,7 @@ def test_an_operator_can_have_the_time_follow_the_clock_at_once(machine: Machine
     store.close()
     machine.pass_time(30 * DAY_S)
     store = machine.restart()
-    Pruner(store, Limits(**WHOLE, unbounded=True)).prune()  # type: ignore[arg-type]
+    Pruner(store, RetentionLimits(**WHOLE, unbounded=True)).prune()  # type: ignore[arg-type]
     assert (sequences(store), round(store.clock.offset_s())) == ([], 0)
 
 

@@ -17,18 +17,18 @@ from alembic.script import ScriptDirectory
 
 from herodotus_endpoint.store import (
     BatchError,
-    Limits,
     NodeRowsMissingError,
     Pruner,
+    RetentionLimits,
     Store,
     StoreError,
     StoreFullError,
     StoreUnavailableError,
     sqlite_url,
 )
-from herodotus_endpoint.store.chains import PARTITION_US
-from herodotus_endpoint.store.engine import MIGRATIONS
-from herodotus_endpoint.store.reviews import Answer, Question, Reviewer
+from herodotus_endpoint.store.database import MIGRATIONS
+from herodotus_endpoint.store.delta_chains import PARTITION_US
+from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.schema import METADATA
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap
@@ -88,7 +88,7 @@ def sequences(store: Store) -> list[int]:
 
 
 def pruned(store: Store, clock: Clock, **limits: Any) -> int:
-    return Pruner(store, Limits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
+    return Pruner(store, RetentionLimits(**({"summary_max_age_s": 0.0} | limits))).prune().deleted
 
 
 def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> None:
@@ -123,7 +123,7 @@ def test_what_is_sent_again_is_stored_once(store: Store) -> None:
     frames = [ROWS, *decisions(1, 5)]
     assert put(store, *frames) == {"accepted": 6, "duplicates": 0}
     assert put(store, *frames) == {"accepted": 0, "duplicates": 6}
-    facts = store.reader.node_facts("worker-1")
+    facts = store.reader.sum_node_history("worker-1")
     assert facts is not None
     assert facts.counters[("considered", "", "")] == 5
 
@@ -155,7 +155,7 @@ def test_replicas_continue_each_other(replicas: Callable[[], Store]) -> None:
     assert sequences(one) == [*range(1, 10), 12, 13]
     (known,) = one.reader.incarnations()
     assert (known.highest, known.missing, known.explained) == (14, 1, 1)
-    facts = one.reader.node_facts("worker-1")
+    facts = one.reader.sum_node_history("worker-1")
     assert facts is not None
     assert facts.counters[("considered", "", "")] == 11
 
@@ -197,8 +197,8 @@ def test_old_decisions_go_and_histories_stay(store: Store, clock: Clock) -> None
     put(store, *decisions(1001, 1003))
     assert pruned(store, clock, max_age_s=86_400) == 150
     assert sequences(store) == [1001, 1002, 1003]
-    assert store.reader.sizes().rows["outcomes"] == 0
-    facts = store.reader.node_facts("worker-1")
+    assert store.reader.measure_sizes().rows["outcomes"] == 0
+    facts = store.reader.sum_node_history("worker-1")
     assert facts is not None
     assert facts.counters[("considered", "", "")] == 153
     put(store, *decisions(1004, 1010))
@@ -211,7 +211,7 @@ def test_the_oldest_go_when_the_database_is_too_large(store: Store, clock: Clock
     put(store, *decisions(201, 210))
     with pytest.raises(AssertionError):
         assert pruned(store, clock) > 0
-    assert 0 < pruned(store, clock, max_bytes=store.reader.sizes().live_bytes - 1) <= 200
+    assert 0 < pruned(store, clock, max_bytes=store.reader.measure_sizes().live_bytes - 1) <= 200
     left = sequences(store)
     assert left == list(range(left[0], 211))
 
@@ -234,8 +234,8 @@ def test_nothing_is_stored_against_what_another_replica_pruned(replicas: Callabl
 
 
 def test_readiness_needs_a_database_that_can_be_written(store: Store) -> None:
-    store.reader.check()
-    store.writer.check()
+    store.reader.check_readable()
+    store.writer.check_writable()
 
 
 def test_a_database_that_is_not_there_is_refused_with_the_reason() -> None:
@@ -251,18 +251,19 @@ def test_a_reader_cannot_write(store: Store) -> None:
 def test_a_review_is_asked_of_one_replica_and_answered_through_another(replicas: Callable[[], Store]) -> None:
     """It is taken once, by whoever may, and nothing of it stays."""
     asked, polled = replicas().reviews, replicas().reviews
-    polled.announce("c1", ["ours", "other"])
-    polled.announce("c1", ["ours"])
-    assert asked.reviewers(60) == [Reviewer("c1", "other"), Reviewer("c1", "ours")]
-    assert asked.ask(Question("001", Reviewer("c1", "ours"), b"{}"), 2)
-    assert polled.take("c2", ["ours"]) is None
-    assert polled.take("c1", ["other", "ours"]) == Question("001", Reviewer("c1", "ours"), b"{}")
-    assert asked.take("c1", ["ours"]) is None
-    assert asked.look("001") is None
-    assert polled.answer("001", "c1", Answer(b"\0frames", "type"))
-    assert asked.look("001") == Answer(b"\0frames", "type")
-    asked.withdraw("001")
-    assert not polled.answer("001", "c1", Answer(b"late", "type"))
+    polled.register("c1", ["ours", "other"])
+    polled.register("c1", ["ours"])
+    assert asked.list_reviewers(60) == [ReviewingScheduler("c1", "other"), ReviewingScheduler("c1", "ours")]
+    assert asked.add_question(ReviewQuestion("001", ReviewingScheduler("c1", "ours"), b"{}"), 2)
+    assert polled.claim_question("c2", ["ours"]) is None
+    question = ReviewQuestion("001", ReviewingScheduler("c1", "ours"), b"{}")
+    assert polled.claim_question("c1", ["other", "ours"]) == question
+    assert asked.claim_question("c1", ["ours"]) is None
+    assert asked.read_answer("001") is None
+    assert polled.store_answer("001", "c1", ReviewAnswer(b"\0frames", "type"))
+    assert asked.read_answer("001") == ReviewAnswer(b"\0frames", "type")
+    asked.remove_question("001")
+    assert not polled.store_answer("001", "c1", ReviewAnswer(b"late", "type"))
 
 
 def test_a_full_disk_of_postgresql_is_told_from_other_troubles(server: postgresql.Server | None) -> None:
@@ -303,7 +304,7 @@ def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
     beside = replicas()
     does = "ALTER TABLE decisions ADD COLUMN of_tomorrow INTEGER NOT NULL DEFAULT 7"
     with monkeypatch.context() as tomorrow:
-        tomorrow.setattr("herodotus_endpoint.store.engine.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        tomorrow.setattr("herodotus_endpoint.store.database.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
         put(replicas(), ROWS, a_decision(pod="newer", sequence=1))
     put(beside, a_decision(pod="beside", sequence=2))
     assert not caplog.records
@@ -322,7 +323,7 @@ def test_a_schema_that_lost_what_an_older_version_needs_is_refused_and_says_from
 ) -> None:
     does = "UPDATE usable_from SET revision = '9999'"
     with monkeypatch.context() as tomorrow:
-        tomorrow.setattr("herodotus_endpoint.store.engine.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        tomorrow.setattr("herodotus_endpoint.store.database.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
         replicas()
     with pytest.raises(StoreError, match="schema to 9999, which services of schema 9999 and later can use; this one's"):
         replicas()

@@ -142,7 +142,7 @@ def test_killed_under_load_it_loses_nothing_and_stores_nothing_twice(
     assert stored(url) == sorted(scheduler.published), "what was published is there, once"
     store = Store(url)
     (known,) = store.reader.incarnations()
-    facts = store.reader.node_facts("worker-1")
+    facts = store.reader.sum_node_history("worker-1")
     states = {row.state for row in store.listing.decisions([], None, 1_000_000)}
     store.close()
     assert (known.highest, known.missing) == (2 * len(scheduler.published), 0)

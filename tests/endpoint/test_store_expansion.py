@@ -18,8 +18,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from herodotus_endpoint.store import database, sqlite_url
-from herodotus_endpoint.store.engine import MIGRATIONS
+from herodotus_endpoint.store import database_from_url, sqlite_url
+from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.schema import USABLE_FROM
 from tests import postgresql
 
@@ -46,7 +46,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Se
             warnings.warn(f"migrations are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
             pytest.skip(postgresql.MISSING)
         url = server.database()
-    opened = database(url)
+    opened = database_from_url(url)
     if request.param == "sqlite":
         (tmp_path / "herodotus.db").touch()
     engine = opened.writing_engine()

@@ -12,7 +12,15 @@ import pytest
 from werkzeug.test import TestResponse
 
 from herodotus_endpoint.__main__ import main
-from herodotus_endpoint.store import Limits, Pruner, Store, StoreError, StoreUnavailableError, database, sqlite_url
+from herodotus_endpoint.store import (
+    Pruner,
+    RetentionLimits,
+    Store,
+    StoreError,
+    StoreUnavailableError,
+    database_from_url,
+    sqlite_url,
+)
 from tests import postgresql
 from tests.builders import CORDONED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
@@ -183,7 +191,7 @@ def test_damage_stops_neither_ingest_nor_retention_nor_an_export(
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) >= 60
     reopened.store.close()
     service.clock.now_s += 8 * 86_400
-    assert Pruner(service.store, Limits()).prune().summarised >= 20
+    assert Pruner(service.store, RetentionLimits()).prune().summarised >= 20
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -245,4 +253,4 @@ def test_what_was_stored_before_there_were_checksums_is_decoded(
 def test_nothing_is_checked_where_no_database_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--data", str(tmp_path / "typo")]) == 1
     assert "there is no such file" in capsys.readouterr().err
-    assert database(sqlite_url(tmp_path / "typo" / "herodotus.db")).name
+    assert database_from_url(sqlite_url(tmp_path / "typo" / "herodotus.db")).name

@@ -7,7 +7,7 @@ import pytest
 
 from herodotus_endpoint.__main__ import main
 from herodotus_endpoint.store import Store, sqlite_url
-from herodotus_endpoint.store.purge import Purge, purge
+from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Owner
 from tests import postgresql
@@ -53,9 +53,9 @@ def test_a_pod_goes_and_what_shared_its_key_frames_stays_readable(store: Store) 
     """Key frames among them: the first decision of all is one."""
     sent = filled(store)
     left = [d for d in sent if d.key.pod_uid != "again"]
-    assert purge(store.writer, Purge(pod_uid="again")) == len(sent) - len(left) == 20
+    assert purge_decisions(store.writer, PurgeSelection(pod_uid="again")) == len(sent) - len(left) == 20
     assert readable(store) == left
-    assert store.reader.sizes().rows["outcomes"] == 60
+    assert store.reader.measure_sizes().rows["outcomes"] == 60
     later = a_decision(pod="later", sequence=301)
     put(store, later)
     assert readable(store) == [*left, later]
@@ -63,19 +63,19 @@ def test_a_pod_goes_and_what_shared_its_key_frames_stays_readable(store: Store) 
 
 def test_a_namespace_goes_with_the_names_of_its_workloads(store: Store) -> None:
     sent = filled(store)
-    before = store.reader.node_facts("worker-1")
+    before = store.reader.sum_node_history("worker-1")
     assert before is not None
     assert before.workloads["bank/Job/j"] == 10
-    assert purge(store.writer, Purge(namespace="bank")) == 10
+    assert purge_decisions(store.writer, PurgeSelection(namespace="bank")) == 10
     assert readable(store) == [d for d in sent if d.pod.namespace != "bank"]
-    after = store.reader.node_facts("worker-1")
+    after = store.reader.sum_node_history("worker-1")
     assert after is not None
     assert (after.counters, [w for w in after.workloads if w.startswith("bank/")]) == (before.counters, [])
 
 
 def test_another_cluster_is_not_touched(store: Store) -> None:
     filled(store)
-    assert purge(store.writer, Purge(namespace="shop", cluster="another")) == 0
+    assert purge_decisions(store.writer, PurgeSelection(namespace="shop", cluster="another")) == 0
 
 
 def test_a_copy_of_a_used_database_can_be_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

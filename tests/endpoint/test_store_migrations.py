@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from herodotus_endpoint.store import Limits, Pruner, Share, Store, database, sqlite_url
-from herodotus_endpoint.store.chains import PARTITION_US, Chains
-from herodotus_endpoint.store.engine import MIGRATIONS
-from herodotus_endpoint.store.rows import decision_row
+from herodotus_endpoint.store import ClusterTotals, Pruner, RetentionLimits, Store, database_from_url, sqlite_url
+from herodotus_endpoint.store.database import MIGRATIONS
+from herodotus_endpoint.store.delta_chains import PARTITION_US, OpenChains
+from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
@@ -51,12 +51,12 @@ def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None
         assert (receipt.accepted, receipt.duplicates) == (2, 1)
         (known,) = store.reader.incarnations()
         assert (known.incarnation, known.highest, known.missing, known.explained) == (INCARNATION, 9, 0, 2)
-        facts = store.reader.node_facts("worker-1")
+        facts = store.reader.sum_node_history("worker-1")
         assert facts is not None
         assert facts.counters[("considered", "", "")] == 4, (
             "three of before, in a bucket of the old form, and a new one"
         )
-        assert store.reader.share() == Share(placements=4, nodes=3)
+        assert store.reader.sum_cluster_totals() == ClusterTotals(placements=4, nodes=3)
         assert Counter(row.state for row in store.listing.decisions([], None, 9)) == {"Bound": 2, "Binding": 2}
     finally:
         store.close()
@@ -67,15 +67,15 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
     if server is None:
         pytest.skip(postgresql.MISSING)
     url, clock = server.database(), Clock()
-    engine = database(url).writing_engine()
+    engine = database_from_url(url).writing_engine()
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")
     decision, number = a_decision(), int(clock() * 1e6) // PARTITION_US
     bounds = f"FROM ({number * PARTITION_US}) TO ({(number + 1) * PARTITION_US})"
-    row = decision_row(1, decision, "worker-1", int(clock() * 1e6))
+    row = build_decision_row(1, decision, "worker-1", int(clock() * 1e6))
     del row["labels"], row["message_names_nobody"], row["checksum"]  # which came with 0011, 0014 and 0013
-    row |= {"base": 1, "frame": Chains().pack(1, decision, codec.encode(decision), 0)[1]}
+    row |= {"base": 1, "frame": OpenChains().pack(1, decision, codec.encode(decision), 0)[1]}
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0007")
@@ -91,7 +91,7 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
         store.writer.store((f, codec.encode(f)) for f in (TABLE.rows(CLUSTER, INCARNATION), later))
         assert [row.pod for row in store.listing.decisions([], None, 9)] == ["later", decision.pod.name]
         clock.now_s += 8 * 86_400
-        assert Pruner(store, Limits()).prune().summarised == 2
+        assert Pruner(store, RetentionLimits()).prune().summarised == 2
         found = store.reader.decision_of_pod("shop", decision.pod.name)
         assert found is not None
         assert (found.decision.id, found.decision.summary is None) == (decision.id, False)

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from herodotus_endpoint.__main__ import main
-from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, prepare, sqlite_url
+from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, prepare_database, sqlite_url
 from tests import postgresql
 from tests.builders import a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, rows
@@ -105,12 +105,12 @@ def test_nothing_is_acknowledged_when_the_file_goes_before_the_commit(service: S
     with pytest.raises(StoreUnavailableError, match="is gone"):
         deleted_meanwhile()
     file.with_name("away").rename(file)
-    assert service.store.reader.sizes().rows["decisions"] == 1
+    assert service.store.reader.measure_sizes().rows["decisions"] == 1
 
 
 def test_a_deleted_database_does_not_count_as_a_first_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "herodotus.db"
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(file))
     assert not list(tmp_path.glob("*.new*")), "nothing is left of how it was made"
     file.unlink()
     assert main(["--data", str(tmp_path), "--bind", "127.0.0.1:0"]) == 1
@@ -118,7 +118,7 @@ def test_a_deleted_database_does_not_count_as_a_first_start(tmp_path: Path, caps
     assert f"there is no such file, but {file}.identity says that a database was there" in err
     assert not file.exists()
     (tmp_path / "herodotus.db.identity").unlink()
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(file))
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -126,24 +126,24 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "herodotus.db"
     file.touch()
     with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\), its records are gone"):
-        prepare(sqlite_url(file))
+        prepare_database(sqlite_url(file))
     file.unlink()
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(file))
     file.write_bytes(b"")
     with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\), its records are gone"):
-        prepare(sqlite_url(file))
+        prepare_database(sqlite_url(file))
     assert file.stat().st_size == 0
 
 
 def test_another_database_of_this_service_is_refused_until_it_is_meant(tmp_path: Path) -> None:
     one, other = tmp_path / "one" / "herodotus.db", tmp_path / "other" / "herodotus.db"
     for file in (one, other):
-        prepare(sqlite_url(file))
+        prepare_database(sqlite_url(file))
     other.rename(one)
     with pytest.raises(StoreError, match=r"it is not the database that herodotus\.db\.identity names"):
-        prepare(sqlite_url(one))
+        prepare_database(sqlite_url(one))
     one.with_name("herodotus.db.identity").unlink()
-    prepare(sqlite_url(one))
+    prepare_database(sqlite_url(one))
 
 
 def test_another_program_s_file_is_refused_as_it_is(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_another_program_s_file_is_refused_as_it_is(tmp_path: Path) -> None:
             connection.execute(statement)
         before = file.read_bytes()
         with pytest.raises(StoreError, match=f"it is not a database of this service: {said}"):
-            prepare(sqlite_url(file))
+            prepare_database(sqlite_url(file))
         with closing(sqlite3.connect(file)) as connection:
             tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
         assert ("decisions",) not in tables
@@ -170,7 +170,7 @@ def test_another_program_s_postgresql_database_is_refused_as_it_is(server: postg
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE invoices (id INTEGER)")
     with pytest.raises(StoreError, match="it is not a database of this service: it holds the tables invoices"):
-        prepare(url)
+        prepare_database(url)
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
     assert found == [("invoices",)]
@@ -179,7 +179,7 @@ def test_another_program_s_postgresql_database_is_refused_as_it_is(server: postg
 def test_what_a_first_start_left_when_it_was_broken_off_is_in_nobody_s_way(tmp_path: Path) -> None:
     for name in ("herodotus.db.new", "herodotus.db.new-wal"):
         (tmp_path / name).write_bytes(b"half")
-    prepare(sqlite_url(tmp_path / "herodotus.db"))
+    prepare_database(sqlite_url(tmp_path / "herodotus.db"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["herodotus.db", "herodotus.db.identity"]
 
 
@@ -213,7 +213,7 @@ def test_another_database_under_the_same_url_is_not_ready(
 
 def test_a_refused_restore_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backup = tmp_path / "backup.db"
-    prepare(sqlite_url(backup))
+    prepare_database(sqlite_url(backup))
     with closing(sqlite3.connect(backup)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.execute("UPDATE usable_from SET revision = '9999'")
@@ -225,11 +225,11 @@ def test_a_refused_restore_leaves_nothing_behind(tmp_path: Path, capsys: pytest.
 
 def test_a_restore_takes_the_place_of_a_deleted_database(tmp_path: Path) -> None:
     backup, file = tmp_path / "backup.db", tmp_path / "to" / "herodotus.db"
-    prepare(sqlite_url(backup))
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(backup))
+    prepare_database(sqlite_url(file))
     file.unlink()
     assert main(["restore", str(backup), "--data", str(tmp_path / "to")]) == 0
-    prepare(sqlite_url(file))
+    prepare_database(sqlite_url(file))
     assert sorted(p.name for p in file.parent.iterdir()) == ["herodotus.db", "herodotus.db.identity"]
 
 
@@ -253,7 +253,7 @@ def test_a_reader_s_statement_does_not_run_without_end(
     with closing(Store(server.database())) as store:
         with pytest.raises(StoreUnavailableError, match="statement timeout"), store.snapshot() as connection:
             connection.execute(sa.text("SELECT pg_sleep(20)"))
-        assert store.reader.sizes().rows["decisions"] == 0
+        assert store.reader.measure_sizes().rows["decisions"] == 0
 
 
 def test_a_session_that_stops_in_a_transaction_does_not_keep_the_writer_s_lock(

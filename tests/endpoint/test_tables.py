@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_endpoint.store import Store, sqlite_url
-from herodotus_endpoint.store.tables import Tables
+from herodotus_endpoint.store.node_table_cache import NodeTableCache
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
 from tests.builders import CLUSTER, INCARNATION
@@ -53,13 +53,13 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
 def test_a_kept_table_is_the_databases(
     history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    kept = Tables(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
+    kept = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
     with tempfile.TemporaryDirectory() as folder:
         store, engine = stored(Path(folder), history)
         with engine.connect() as connection:
             for generation, slots in asked:
                 table = kept.at(connection, 1, generation, slots)
-                assert table == Tables().read(connection, (1, generation, slots))
+                assert table == NodeTableCache().read(connection, (1, generation, slots))
                 table.names[:] = ["changed by who asked"] * slots
         engine.dispose()
         store.close()
@@ -68,7 +68,7 @@ def test_a_kept_table_is_the_databases(
 def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
     read: list[int] = []
-    kept = Tables(kept_slots=4)
+    kept = NodeTableCache(kept_slots=4)
     from_database = kept.read
     monkeypatch.setattr(kept, "read", lambda connection, at: read.append(at[1]) or from_database(connection, at))
     with engine.connect() as connection:
@@ -86,12 +86,12 @@ def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: 
 def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
     history = [dict.fromkeys(range(SLOTS), "worker-1"), *({slot: ""} for slot in range(SLOTS))]
     store, engine = stored(tmp_path, history)
-    kept = Tables(kept_slots=2 * SLOTS)
+    kept = NodeTableCache(kept_slots=2 * SLOTS)
 
     def ask(generation: int) -> bool:
         with engine.connect() as connection:
             asked = kept.at(connection, 1, generation, SLOTS)
-            return asked == Tables().read(connection, (1, generation, SLOTS))
+            return asked == NodeTableCache().read(connection, (1, generation, SLOTS))
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(ask, [i % (SLOTS + 1) for i in range(200)]))

@@ -12,13 +12,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import Limits, Pruned, Pruner, Store, oldest, sqlite_url
-from herodotus_endpoint.store.ages import DAY_S, scopes
-from herodotus_endpoint.store.chains import PARTITION_US
-from herodotus_endpoint.store.purge import Purge, purge
+from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, expired_chains, sqlite_url
+from herodotus_endpoint.store.delta_chains import PARTITION_US
+from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
+from herodotus_endpoint.store.retention_limits import DAY_S, build_scopes
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_endpoint.store.schema import NODES as NAMES
-from herodotus_endpoint.store.summaries import NEAREST, RUNNERS_UP, Whole, pack, summarised, unpack
+from herodotus_endpoint.store.summaries import (
+    NEAREST_REJECTED,
+    RUNNERS_UP,
+    DecisionRecord,
+    decode_summary,
+    encode_summary,
+    summarise_record,
+)
 from herodotus_record import codec
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, suggest_changes
@@ -77,19 +84,19 @@ def with_outcomes(sent: list[Decision]) -> list[Frame]:
     return [frame for d in sent for frame in (d, bound(d, TABLE))]
 
 
-def prune(store: Store, clock: Clock, **limits: Any) -> Pruned:
-    return Pruner(store, Limits(**limits)).prune()
+def prune(store: Store, clock: Clock, **limits: Any) -> PruneResult:
+    return Pruner(store, RetentionLimits(**limits)).prune()
 
 
 def tiers(store: Store) -> dict[str, int]:
-    return {name: tier.decisions for name, tier in store.reader.sizes().tiers.items() if tier.decisions}
+    return {name: tier.decisions for name, tier in store.reader.measure_sizes().tiers.items() if tier.decisions}
 
 
-def read(store: Store) -> list[Whole]:
+def read(store: Store) -> list[DecisionRecord]:
     """Every decision, oldest first."""
     rows = reversed(store.listing.decisions([], None, 1000))
     found = [store.reader.decision_by_id(row.namespace, row.decision_id) for row in rows]
-    return [Whole(f.decision, f.outcomes, f.table) for f in found if f]
+    return [DecisionRecord(f.decision, f.outcomes, f.table) for f in found if f]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +113,12 @@ def read(store: Store) -> list[Whole]:
 )
 def test_a_summary_counts_what_the_record_said(decision: Decision) -> None:
     """And says the same of the nodes that it keeps; what it no longer knows is counted."""
-    whole = Whole(decision, (), TABLE)
-    kept = summarised(whole, 1)
-    assert unpack(pack(kept)) == kept
-    assert summarised(kept, 2) == kept
-    assert kept.decision.slots <= max(RUNNERS_UP + 1, NEAREST + 1)
-    assert len(pack(kept)) < 4096
+    whole = DecisionRecord(decision, (), TABLE)
+    kept = summarise_record(whole, 1)
+    assert decode_summary(encode_summary(kept)) == kept
+    assert summarise_record(kept, 2) == kept
+    assert kept.decision.slots <= max(RUNNERS_UP + 1, NEAREST_REJECTED + 1)
+    assert len(encode_summary(kept)) < 4096
     now, then = kept.decision, whole.decision
     present = {label: n for label, n in count_evaluations(then).items() if label != "absent"}
     assert count_evaluations(now) == present
@@ -154,18 +161,18 @@ def test_full_records_become_summaries_and_those_go(store: Store, clock: Clock) 
     clock.now_s += 8 * DAY_S
     later = decisions(1001, 1003)
     put(store, *with_outcomes(later))
-    assert prune(store, clock) == Pruned(summarised=35)
-    assert prune(store, clock) == Pruned(), "a second time nothing is left to do"
+    assert prune(store, clock) == PruneResult(summarised=35)
+    assert prune(store, clock) == PruneResult(), "a second time nothing is left to do"
     assert tiers(store) == {"full": 2, "summary": 35}
     now_us = int(clock.now_s * 1e6)
-    assert read(store) == [*(summarised(w, now_us) for w in whole), *read(store)[-2:]]
+    assert read(store) == [*(summarise_record(w, now_us) for w in whole), *read(store)[-2:]]
     assert [w.decision for w in read(store)[-2:]] == later
-    assert store.reader.sizes().rows["outcomes"] == 2, "summaries hold theirs"
-    assert store.reader.sizes().tiers["summary"].bytes > 0
+    assert store.reader.measure_sizes().rows["outcomes"] == 2, "summaries hold theirs"
+    assert store.reader.measure_sizes().tiers["summary"].bytes > 0
     put(store, *sent)
     assert tiers(store) == {"full": 2, "summary": 35}, "what is sent again is known"
     clock.now_s += 24 * DAY_S
-    assert prune(store, clock) == Pruned(summarised=2, deleted=35)
+    assert prune(store, clock) == PruneResult(summarised=2, deleted=35)
     assert tiers(store) == {"summary": 2}
     assert [w.decision.pod.name for w in read(store)] == ["p-1001", "p-1003"]
 
@@ -185,7 +192,7 @@ def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: 
     prune(store, clock, summary_max_age_s=0.0)
     clock.now_s += DAY_S
     prune(store, clock, summary_max_age_s=0.0)
-    assert store.reader.sizes().rows["outcomes"] == 0
+    assert store.reader.measure_sizes().rows["outcomes"] == 0
 
 
 def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(store: Store, clock: Clock) -> None:
@@ -193,11 +200,11 @@ def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(stor
     put(store, ROWS, sent)
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
-        prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
+        chains, _ = expired_chains.find_expired_chains(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
+        prepared = [expired_chains.summarise_chain(connection, store.records, chain, 1) for chain in chains]
     put(store, bound(sent, TABLE))
     with store.writer.transaction() as connection:
-        assert [oldest.replace(connection, store.database, p) for p in prepared] == [0]
+        assert [expired_chains.replace_with_summaries(connection, store.database, p) for p in prepared] == [0]
     assert prune(store, clock).summarised == 1
     assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
 
@@ -226,7 +233,7 @@ def test_the_name_of_a_node_that_is_gone_goes_with_its_history(store: Store, clo
 def test_of_several_replicas_one_prunes_at_a_time(store: Store, clock: Clock) -> None:
     put(store, ROWS, *decisions(1, 9))
     clock.now_s += 8 * DAY_S
-    with store.alone() as alone:
+    with store.try_prune_lock() as alone:
         assert alone
         assert prune(store, clock).summarised == (0 if store.database.partitioned else 5), "a file has one process"
     assert prune(store, clock).summarised == (5 if store.database.partitioned else 0)
@@ -285,14 +292,14 @@ def test_a_namespace_or_cluster_has_ages_of_its_own(
 
 def test_every_decision_is_in_one_scope(store: Store, clock: Clock) -> None:
     """And the most specific age holds."""
-    limits = Limits(max_age_of={"a": 1.0, "c1/a": 2.0, "c2/": 3.0}, summary_max_age_of={"b": 4.0})
+    limits = RetentionLimits(max_age_of={"a": 1.0, "c1/a": 2.0, "c2/": 3.0}, summary_max_age_of={"b": 4.0})
     expected = {("c1", "a"): 2.0, ("c2", "a"): 1.0, ("c3", "a"): 1.0, ("c2", "b"): 3.0, ("c2", "c"): 3.0}
     for cluster in ("c1", "c2", "c3"):
         sent = [a_decision(cluster=cluster, incarnation=cluster, namespace=n, sequence=i) for i, n in enumerate("abc")]
         put(store, a_table(["worker-1", "worker-3", "worker-3"]).rows(cluster, cluster), *sent)
     found: dict[tuple[str, str], float] = {}
     with store.snapshot() as connection:
-        for scope in scopes(limits):
+        for scope in build_scopes(limits):
             for row in connection.execute(sa.select(DECISIONS).where(scope.where)):
                 assert (row.cluster, row.namespace) not in found
                 found[row.cluster, row.namespace] = scope.full_s
@@ -303,11 +310,11 @@ def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest first, and no more than it must."""
-    monkeypatch.setattr(oldest, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "CHAINS", 1)
     for batch in range(4):
         put(store, ROWS, *with_outcomes(decisions(100 * batch + 1, 100 * batch + 59)))
         clock.now_s += PARTITION_US / 1e6
-    live = store.reader.sizes().live_bytes
+    live = store.reader.measure_sizes().live_bytes
     result = prune(store, clock, max_bytes=live - 1)
     assert result.deleted == 0
     assert 0 < result.summarised < 120
@@ -317,16 +324,16 @@ def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
 
 
 def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oldest, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "CHAINS", 1)
     for batch in range(4):
         put(store, ROWS, *decisions(1000 * batch + 1, 1000 * batch + 19))
         clock.now_s += DAY_S
     clock.now_s += 8 * DAY_S
     prune(store, clock)
-    bytes_before = store.reader.sizes().tiers["summary"].bytes
+    bytes_before = store.reader.measure_sizes().tiers["summary"].bytes
     result = prune(store, clock, summary_max_bytes=bytes_before // 2)
     assert 0 < result.deleted < 40
-    assert store.reader.sizes().tiers["summary"].bytes <= bytes_before // 2
+    assert store.reader.measure_sizes().tiers["summary"].bytes <= bytes_before // 2
     assert [w.decision.pod.name for w in read(store)][-1] == "p-3019"
 
 
@@ -338,7 +345,7 @@ def test_what_becomes_a_summary_late_goes_in_time(store: Store, clock: Clock) ->
         "summary_max_age_of": {"shop": 25 * DAY_S},
     }
     put(store, ROWS, *decisions(1, 3), *decisions(5, 7, namespace="bank"))
-    pruner = Pruner(store, Limits(**limits))
+    pruner = Pruner(store, RetentionLimits(**limits))
     found = []
     for day in (8, 17, 22, 28):
         clock.now_s = Clock().now_s + day * DAY_S
@@ -355,14 +362,14 @@ def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
     clock.now_s += 8 * DAY_S
     put(store, *decisions(1001, 1001))
     names = [w.decision.pod.name for w in read(store)]
-    real = oldest.replace
+    real = expired_chains.replace_with_summaries
 
     def killed(*args: Any) -> int:
         real(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(oldest, "replace", killed)
-    monkeypatch.setattr(oldest, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "replace_with_summaries", killed)
+    monkeypatch.setattr(expired_chains, "CHAINS", 1)
     with pytest.raises(KeyboardInterrupt):
         prune(store, clock)
     assert tiers(store) == {"full": 111}, "the step was not committed"
@@ -374,14 +381,14 @@ def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(oldest, "replace", killed_later)
+    monkeypatch.setattr(expired_chains, "replace_with_summaries", killed_later)
     with pytest.raises(KeyboardInterrupt):
         prune(store, clock)
     left = tiers(store)
     assert 0 < left["summary"] < 110
     assert sum(left.values()) == 111
     assert [w.decision.pod.name for w in read(store)] == names
-    monkeypatch.setattr(oldest, "replace", real)
+    monkeypatch.setattr(expired_chains, "replace_with_summaries", real)
     assert prune(store, clock).summarised == 110 - left["summary"]
     assert [(w.decision.pod.name, len(w.outcomes)) for w in read(store)] == [(n, int(n[2:]) < 200) for n in names]
 
@@ -391,13 +398,13 @@ def test_what_another_process_purged_meanwhile_does_not_come_back(store: Store, 
     put(store, ROWS, *decisions(1, 39))
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = oldest.oldest(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
-        prepared = [oldest.summarise(connection, store.wholes, chain, 1) for chain in chains]
-    assert purge(store.writer, Purge(pod_uid="uid-shop-p-1")) == 1
+        chains, _ = expired_chains.find_expired_chains(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
+        prepared = [expired_chains.summarise_chain(connection, store.records, chain, 1) for chain in chains]
+    assert purge_decisions(store.writer, PurgeSelection(pod_uid="uid-shop-p-1")) == 1
     with store.writer.transaction() as connection:
-        assert [oldest.replace(connection, store.database, p) for p in prepared] == [0]
+        assert [expired_chains.replace_with_summaries(connection, store.database, p) for p in prepared] == [0]
     assert prune(store, clock).summarised == 19
-    assert purge(store.writer, Purge(pod_uid="uid-shop-p-3")) == 1
+    assert purge_decisions(store.writer, PurgeSelection(pod_uid="uid-shop-p-3")) == 1
     assert [w.decision.pod.name for w in read(store)] == [f"p-{i}" for i in range(5, 40, 2)]
 
 
@@ -413,7 +420,7 @@ def summarised_service(service: Service) -> Service:
     ]
     service.stored(ROWS, placed, bound(placed, TABLE), *nowhere)
     service.clock.now_s += 8 * DAY_S
-    assert Pruner(service.store, Limits()).prune().summarised == 3
+    assert Pruner(service.store, RetentionLimits()).prune().summarised == 3
     return service
 
 

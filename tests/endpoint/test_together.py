@@ -135,7 +135,7 @@ def test_a_batch_that_tells_of_an_attempt_twice_counts_it_once(tmp_path: Path, o
 
 def test_an_attempt_of_long_ago_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others of the pod have come since."""
-    monkeypatch.setattr("herodotus_endpoint.store.attempts.MOST", 3)
+    monkeypatch.setattr("herodotus_endpoint.store.attempts.MAX_ROWS", 3)
     service = a_service(tmp_path)
     service.clock.now_s = NOON_US / 1e6 + 7_260
     since = (seen(7_200_000 + n, rejected=FULL, attempt=n, sequence=n) for n in (11, 12, 13))
@@ -200,10 +200,10 @@ def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) 
 
 def test_a_pruned_reconstruction_keeps_the_log_s_word_on_the_whole(tmp_path: Path) -> None:
     """Of a summary not every cell is there, so its cells stand as they are."""
-    from herodotus_endpoint.store.summaries import Whole, summarised
+    from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
     from herodotus_record.merging import merge_records
 
-    whole = summarised(Whole(PLACED.decision, PLACED.outcomes, PLACED.table), NOON_US)
+    whole = summarise_record(DecisionRecord(PLACED.decision, PLACED.outcomes, PLACED.table), NOON_US)
     found = merge_records(whole, LOG_PLACED)
     assert found.decision.scores == whole.decision.scores
     assert found.outcomes == LOG_PLACED.outcomes

@@ -13,51 +13,51 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import integrity, summaries
-from herodotus_endpoint.store.chains import plain, unpack, wire
+from herodotus_endpoint.store.delta_chains import decode_decision, decompress_blob, encode_wire_frame
 from herodotus_endpoint.store.integrity import DamagedError, reading_decision
+from herodotus_endpoint.store.node_table_cache import NodeTableCache
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES
-from herodotus_endpoint.store.summaries import Whole
-from herodotus_endpoint.store.tables import Tables
+from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_record import codec
 from herodotus_record.model import FOUND_LATER, Decision, Evaluation, NodeTable, Outcome
 
-SETTLED: Final = ("Bound", "DryRun", "Failed")  # states that follow from a stored result
+STATES_WITH_RESULT: Final = ("Bound", "DryRun", "Failed")  # states that follow from a stored result
 Row = sa.Row[Any]
 
 
-class Wholes:
+class RecordLoader:
     """Reads rows, which must have every column. Every thread may ask."""
 
     def __init__(self) -> None:
-        self._tables = Tables()
+        self._tables = NodeTableCache()
 
-    def whole(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> Whole:
+    def load(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> DecisionRecord:
         """The decision in a row. `base`: the frame of its key frame, where that was read already."""
         with reading_decision(row):
-            return self._whole(connection, row, base)
+            return self._load(connection, row, base)
 
-    def _whole(self, connection: sa.Connection, row: Row, base: bytes | None) -> Whole:
+    def _load(self, connection: sa.Connection, row: Row, base: bytes | None) -> DecisionRecord:
         content = _content(connection, row, base)
-        later = outcomes(connection, row)
+        later = load_outcomes(connection, row)
         if content[: len(summaries.MAGIC)] == summaries.MAGIC:
-            found = summaries.unpack(content)
+            found = summaries.decode_summary(content)
             known = {o.sequence for o in found.outcomes}
             later = tuple(o for o in later if o.sequence not in known)
             _require_own(row, found.decision)
-            return Whole(found.decision, (*found.outcomes, *later), found.table)
-        found_decision = unpack(content)
+            return DecisionRecord(found.decision, (*found.outcomes, *later), found.table)
+        found_decision = decode_decision(content)
         _require_own(row, found_decision)
-        if row.state in SETTLED and not any(outcome.final for outcome in later):
+        if row.state in STATES_WITH_RESULT and not any(outcome.final for outcome in later):
             raise DamagedError(f"its state is {row.state}, and its result is not there")
-        return Whole(found_decision, later, self._table(connection, row, found_decision))
+        return DecisionRecord(found_decision, later, self._table(connection, row, found_decision))
 
-    def frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
+    def load_frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
         """What the decision in a row is made of: its frame, of a summary its node table's, its outcomes'."""
         content = _content(connection, row, None)
         later = _outcome_frames(connection, row)
         if content[: len(summaries.MAGIC)] != summaries.MAGIC:
-            return [wire(content), *later]
-        held = summaries.frames(content)
+            return [encode_wire_frame(content), *later]
+        held = summaries.split_frames(content)
         return [*held, *(frame for frame in later if frame not in held)]
 
     def _table(self, connection: sa.Connection, row: Row, decision: Decision) -> NodeTable:
@@ -68,12 +68,12 @@ class Wholes:
         return table
 
 
-def decision_in(connection: sa.Connection, row: Row) -> Decision:
+def load_decision(connection: sa.Connection, row: Row) -> Decision:
     """The decision in a row alone."""
     with reading_decision(row):
         content = _content(connection, row, None)
         is_summary = content[: len(summaries.MAGIC)] == summaries.MAGIC
-        decision = summaries.unpack(content).decision if is_summary else unpack(content)
+        decision = summaries.decode_summary(content).decision if is_summary else decode_decision(content)
         _require_own(row, decision)
     return decision
 
@@ -87,7 +87,7 @@ def _require_own(row: Row, decision: Decision) -> None:
         raise DamagedError("it holds the frame of another decision")
 
 
-def outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
+def load_outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
     """The outcomes of a row's decision that are stored beside it."""
     frames = (codec.decode(frame) for frame in _outcome_frames(connection, row))
     return tuple(f for f in frames if isinstance(f, Outcome))
@@ -100,7 +100,7 @@ def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
         .order_by(OUTCOMES.c.sequence == FOUND_LATER, OUTCOMES.c.sequence)  # what was found later is the last
     )
     rows = connection.execute(statement).all()
-    integrity.require(integrity.OUTCOME, rows)
+    integrity.require_intact(integrity.OUTCOME, rows)
     return [row.frame for row in rows]
 
 
@@ -114,4 +114,4 @@ def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:
         frame: bytes = connection.execute(sa.select(DECISIONS.c.frame).where(*key)).scalar_one()
         return frame
 
-    return plain(row.frame, None if row.base in (None, row.sequence) else key_frame)
+    return decompress_blob(row.frame, None if row.base in (None, row.sequence) else key_frame)

@@ -17,8 +17,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.ages import DAY_S
-from herodotus_endpoint.store.clock import ROW
+from herodotus_endpoint.store.retention_clock import ROW
+from herodotus_endpoint.store.retention_limits import DAY_S
 from herodotus_endpoint.store.schema import CLOCK, DECISIONS
 
 PASS_SHARE: Final = 0.05  # of the decisions: a pass comes every 10 s, and with an age of an hour 0.3 % leave in one
@@ -28,7 +28,7 @@ _DAY_US: Final = int(DAY_S * 1e6)
 _log: Final = logging.getLogger(__name__)
 
 
-class Quota:
+class RetentionQuota:
     """What may still leave by age in the pass under way. `begin` starts a pass."""
 
     def __init__(self, shortest_age_s: float, *, unbounded: bool) -> None:

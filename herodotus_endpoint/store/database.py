@@ -23,7 +23,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
-from herodotus_endpoint.store.facts import Tier
+from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import IDENTITY, METADATA, USABLE_FROM
 
 BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
@@ -67,48 +67,48 @@ class Database(Protocol):
     partitioned: bool
     """Whether what is old is dropped in partitions; otherwise rows are deleted."""
 
-    def make_room(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
+    def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Whatever must be there before a row of that time and tier can be inserted."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Many rows that are not there yet."""
 
-    def trial(self, connection: sa.Connection) -> None:
+    def check_writable(self, connection: sa.Connection) -> None:
         """Begin a write and take it back, then commit a small one; fails where nothing can be written."""
 
-    def alone(self, connection: sa.Connection) -> AbstractContextManager[bool]:
+    def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
         """Whether no other process is in such a block now; none comes in until it ends. `connection`: in none yet."""
 
-    def reach(self, now_us: int) -> int:
+    def prunable_before_us(self, now_us: int) -> int:
         """Where the database is too large: chains must have ended by then to be taken out, others give no room back."""
 
-    def drop_oldest(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
+    def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
         """Drop one partition of these tiers that ended before a moment; how many decisions it held. 0: there is none.
 
         One that held none goes too, and another is looked for; one that holds more than `most` stays.
         """
 
-    def drop_empty(self, connection: sa.Connection) -> None:
+    def drop_empty_partitions(self, connection: sa.Connection) -> None:
         """Drop the oldest partitions of full records, as long as no decision is left in them."""
 
-    def damaged_pages(self, connection: sa.Connection) -> list[str]:
+    def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
         """Return what the database itself finds damaged, a line each."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Bytes in use."""
 
-    def tiers(self, connection: sa.Connection) -> dict[str, Tier]:
+    def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
         """Decisions and their bytes, by what is kept of them: "full" and "summary"."""
 
     def file_bytes(self) -> int | None:
         """Bytes on disk, where this machine can tell."""
 
-    def give_back(self, connection: sa.Connection) -> None:
+    def release_space(self, connection: sa.Connection) -> None:
         """Return to the file system what was deleted."""
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turns the database's refusals into StoreUnavailableError; a statement that is wrong stays an error of ours.
 
     A table or a column that is missing is the database's fault: a test compares the statements with the schema.
@@ -132,14 +132,14 @@ def _full(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL" or getattr(error, "sqlstate", "") == DISK_FULL
 
 
-def migrated(database: Database, *, new: bool) -> None:
+def migrate_schema(database: Database, *, new: bool) -> None:
     """Bring the schema up to date, or leave one of a newer version as it is. StoreError when neither can be used.
 
     `new`: the database may be empty; otherwise it must be one of this service already.
     """
     engine = database.writing_engine()
     try:
-        with guarded(), engine.begin() as connection:
+        with translate_errors(), engine.begin() as connection:
             _refuse_foreign(connection, new=new)
             config = Config()
             config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
@@ -158,7 +158,7 @@ def verify_schema(connection: sa.Connection) -> None:
     """Raise StoreUnavailableError if a table, or a column of one, is missing."""
     for table in METADATA.sorted_tables:
         try:
-            with guarded():
+            with translate_errors():
                 connection.execute(sa.select(table).limit(0))
         except StoreUnavailableError as e:
             raise StoreUnavailableError(f"table {table.name} cannot be read: {e}") from e

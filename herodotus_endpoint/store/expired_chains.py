@@ -15,10 +15,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import summaries
-from herodotus_endpoint.store.chains import LIFETIME_S, PARTITION_US, pack_together
-from herodotus_endpoint.store.engine import Database, Row
+from herodotus_endpoint.store.database import Database, Row
+from herodotus_endpoint.store.delta_chains import LIFETIME_S, PARTITION_US, compress_chain
+from herodotus_endpoint.store.record_loader import RecordLoader
 from herodotus_endpoint.store.schema import DECISIONS, KEPT_LONGER, OUTCOMES, SUMMARY
-from herodotus_endpoint.store.wholes import Wholes
 
 STEP: Final = 200  # decisions looked at for one step: some 10 ms
 OUTCOME_BYTES: Final = 250  # of a row of its own
@@ -26,7 +26,7 @@ CHAINS: Final = 8  # that leave in one transaction: at most 256 decisions
 
 
 @dataclass(frozen=True)
-class Chain:
+class StoredChain:
     """Decisions that go together; one alone (`base` None) was stored before there were chains."""
 
     id: int  # of its oldest member
@@ -52,9 +52,9 @@ class Chain:
         return sa.not_(sa.and_(*same_chain, sa.func.coalesce(row.base, -1) == self.base))
 
 
-def oldest(
+def find_expired_chains(
     connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
-) -> tuple[list[Chain], int]:
+) -> tuple[list[StoredChain], int]:
     """The next chains with all of their members ingested before a moment, and the id behind which they begin.
 
     Rows of a time that is yet to come hold up none behind them: a wrong clock stored them in an earlier version.
@@ -64,15 +64,15 @@ def oldest(
     statement = statement.where(row.tier == tier, row.id > after, where, row.ingested_us <= max(now_us, before_us))
     statement = statement.order_by(row.id).limit(STEP)
     rows = connection.execute(statement).all()
-    chains: dict[tuple[object, ...], Chain] = {}
+    chains: dict[tuple[object, ...], StoredChain] = {}
     for d in rows:
         if d.ingested_us < before_us and (d.base is None or _ends_us(d.ingested_us) <= before_us):
             key = (d.incarnation_id, d.base) if d.base is not None else (d.id,)
-            chains.setdefault(key, Chain(d.id, d.incarnation_id, d.tier, d.base))
+            chains.setdefault(key, StoredChain(d.id, d.incarnation_id, d.tier, d.base))
     return list(chains.values())[:CHAINS], rows[0].id - 1 if rows else after
 
 
-def delete(connection: sa.Connection, chains: Sequence[Chain]) -> int:
+def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> int:
     """Delete chains with their outcomes; how many decisions went."""
     rows = [r for chain in chains for r in connection.execute(sa.select(*_KEY).where(chain.members)).all()]
     _delete(connection, rows)
@@ -80,30 +80,32 @@ def delete(connection: sa.Connection, chains: Sequence[Chain]) -> int:
 
 
 @dataclass(frozen=True)
-class Summarised:
+class SummarisedChain:
     """A chain, and the frames that take the place of its members', by id. `gained`: bytes; negative where they grow.
 
     `outcomes`: how many of them these frames hold.
     """
 
-    chain: Chain
+    chain: StoredChain
     frames: dict[int, bytes]
     gained: int
     outcomes: int
 
 
-def summarise(connection: sa.Connection, wholes: Wholes, chain: Chain, now_us: int) -> Summarised:
+def summarise_chain(
+    connection: sa.Connection, records: RecordLoader, chain: StoredChain, now_us: int
+) -> SummarisedChain:
     """What is to be kept of a chain. Reads only: it takes milliseconds a decision, and ingest does not wait for it."""
     rows = connection.execute(sa.select(DECISIONS).where(chain.members).order_by(DECISIONS.c.sequence)).all()
     key = next((row.frame for row in rows if row.sequence == chain.base), None)
-    found = [wholes.whole(connection, row, key) for row in rows]
-    blobs = pack_together([summaries.pack(summaries.summarised(whole, now_us)) for whole in found])
+    found = [records.load(connection, row, key) for row in rows]
+    blobs = compress_chain([summaries.encode_summary(summaries.summarise_record(whole, now_us)) for whole in found])
     size = sum(len(row.frame) for row in rows) + sum(OUTCOME_BYTES * len(whole.outcomes) for whole in found)
     frames = dict(zip((row.id for row in rows), blobs, strict=True))
-    return Summarised(chain, frames, size - sum(map(len, blobs)), sum(len(whole.outcomes) for whole in found))
+    return SummarisedChain(chain, frames, size - sum(map(len, blobs)), sum(len(whole.outcomes) for whole in found))
 
 
-def replace(connection: sa.Connection, database: Database, prepared: Summarised) -> int:
+def replace_with_summaries(connection: sa.Connection, database: Database, prepared: SummarisedChain) -> int:
     """Put summaries in the place of their decisions; how many.
 
     0 where the chain has changed since, or is gone: also where a result came that the summaries do not hold.
@@ -119,16 +121,16 @@ def replace(connection: sa.Connection, database: Database, prepared: Summarised)
     _delete(connection, rows)
     base = rows[0].sequence
     for row in rows:
-        database.make_room(connection, row.ingested_us, SUMMARY)
+        database.ensure_partition(connection, row.ingested_us, SUMMARY)
     database.insert(connection, DECISIONS, [_summary(row, base, prepared.frames[row.id]) for row in rows])
     return len(rows)
 
 
-def keep_longer(connection: sa.Connection, database: Database, chain: Chain) -> int:
+def move_to_kept_longer(connection: sa.Connection, database: Database, chain: StoredChain) -> int:
     """Move a chain's full records, with their outcomes, to where they do not hold a partition back; how many."""
     moved = connection.execute(sa.select(*_KEY).where(chain.members)).all()
     for r in moved:
-        database.make_room(connection, r.ingested_us, KEPT_LONGER)
+        database.ensure_partition(connection, r.ingested_us, KEPT_LONGER)
         of_it = (OUTCOMES.c.incarnation_id == r.incarnation_id, OUTCOMES.c.decision_sequence == r.sequence)
         connection.execute(OUTCOMES.update().where(*of_it).values(tier=KEPT_LONGER))
     return connection.execute(DECISIONS.update().where(chain.members).values(tier=KEPT_LONGER)).rowcount

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_endpoint.api.record_limits import check_frame
-from herodotus_endpoint.store.exchange import Exported
-from herodotus_endpoint.store.summaries import Whole, joined, of_frames
+from herodotus_endpoint.store.export import ExportedDecision
+from herodotus_endpoint.store.summaries import DecisionRecord, join_frames, record_from_frames
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.document import build_decision_document
@@ -40,7 +40,7 @@ class LineError(ValueError):
 
 
 @dataclass
-class _Told:
+class _WrittenRows:
     """What the lines of one incarnation have said of its node table."""
 
     line: str  # the decision in whose line rows stood last
@@ -48,13 +48,13 @@ class _Told:
     since: Ints  # by slot: which row was written; -1: none
 
 
-class Writing:
+class LineWriter:
     """Makes the lines of one export, in order. Remembers 40 kB for each scheduler process of 5,000 nodes."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _WrittenRows] = {}
 
-    def line(self, found: Exported) -> bytes:
+    def line(self, found: ExportedDecision) -> bytes:
         """The decision's line, with its end."""
         d, table = found.whole.decision, found.whole.table
         rows_after, rows = (None, []) if d.summary else self._rows(d, table)
@@ -64,7 +64,7 @@ class Writing:
 
     def _rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
         """The rows that are not as they were told last, and in whose line that was."""
-        told = self._told.setdefault(d.key.incarnation, _Told("", -1, np.zeros(0, np.int64)))
+        told = self._told.setdefault(d.key.incarnation, _WrittenRows("", -1, np.zeros(0, np.int64)))
         since = np.array(table.since, np.int64)
         slots = max(len(since), len(told.since))
         since, before = (np.pad(s, (0, slots - len(s)), constant_values=-1) for s in (since, told.since))
@@ -101,11 +101,11 @@ def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> l
 
 
 @dataclass(frozen=True)
-class Line:
+class ImportLine:
     """A decision to store: frames with their bytes, in order."""
 
     number: int
-    frames: list[tuple[Frame | Whole, bytes]]
+    frames: list[tuple[Frame | DecisionRecord, bytes]]
 
     @property
     def size(self) -> int:
@@ -113,23 +113,23 @@ class Line:
         return sum(len(raw) for _, raw in self.frames)
 
 
-class Reading:
+class LineReader:
     """Reads the lines of one file, in order."""
 
     def __init__(self) -> None:
         self._rows_in: dict[str, str] = {}  # by incarnation: the decision in whose line rows stood last
 
-    def lines(self, file: BinaryIO) -> Iterator[Line]:
+    def lines(self, file: BinaryIO) -> Iterator[ImportLine]:
         """Every line. LineError with its number where one cannot be imported."""
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
             number += 1
             try:
-                yield Line(number, self._decoded(raw))
+                yield ImportLine(number, self._decoded(raw))
             except (CodecError, LineError, msgspec.MsgspecError, UnicodeDecodeError) as e:
                 raise LineError(f"line {number}: {e}") from e
 
-    def _decoded(self, raw: bytes) -> list[tuple[Frame | Whole, bytes]]:
+    def _decoded(self, raw: bytes) -> list[tuple[Frame | DecisionRecord, bytes]]:
         if len(raw) > MAX_LINE_BYTES:
             raise LineError(f"longer than {MAX_LINE_BYTES} bytes")
         document = _decoder.decode(raw)
@@ -147,10 +147,10 @@ class Reading:
         if not _are_rows(d, rows) or not _are_outcomes(d, later):
             raise LineError("frames are not those of one decision: its node rows, itself, its outcomes")
         if d.summary:
-            summary = of_frames(raws)
+            summary = record_from_frames(raws)
             if len(summary.table.names) != d.slots:
                 raise LineError(f"a summary of {d.slots} nodes with a table of {len(summary.table.names)}")
-            return [(summary, joined(raws))]
+            return [(summary, join_frames(raws))]
         self._follow(d, document.content.rows_after, bool(rows))
         return list(zip(frames, raws, strict=True))
 

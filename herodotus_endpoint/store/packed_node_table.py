@@ -18,12 +18,12 @@ import msgspec
 
 from herodotus_record.model import NodeTable
 
-Pairs = dict[str, tuple[int, int]]  # resource -> allocatable, requested
-NOTHING: Final = b"\x80"  # of a free slot: MessagePack's empty map
-_NONE: Final = (0, 0)
+Amounts = dict[str, tuple[int, int]]  # resource -> allocatable, requested
+NO_AMOUNTS: Final = b"\x80"  # of a free slot: MessagePack's empty map
+_ZERO: Final = (0, 0)
 
 
-class _Side(Sequence[Mapping[str, int]]):
+class _AmountsColumn(Sequence[Mapping[str, int]]):
     """One half of every slot's amounts: what its node has (0), or what is requested of it (1)."""
 
     def __init__(self, rows: Sequence[bytes], half: int) -> None:
@@ -45,22 +45,24 @@ class PackedTable(NodeTable):
     """A node table over packed amounts, by slot."""
 
     packed: list[bytes] = field(default_factory=list)
-    _unpacked: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)
+    _unpacked: dict[int, Amounts] = field(default_factory=dict, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.allocatable, self.requested = _Side(self.packed, 0), _Side(self.packed, 1)
+        self.allocatable, self.requested = _AmountsColumn(self.packed, 0), _AmountsColumn(self.packed, 1)
 
     @classmethod
     def empty(cls, generation: int, slots: int) -> PackedTable:
         """A table without a node."""
-        return cls(generation, [""] * slots, [""] * slots, [-1] * slots, packed=[NOTHING] * slots)
+        return cls(generation, [""] * slots, [""] * slots, [-1] * slots, packed=[NO_AMOUNTS] * slots)
 
     def copied(self, generation: int, slots: int) -> PackedTable:
         """The same rows as another generation's, with slots cut off or free ones added."""
         names, uids, since, packed = self.names[:slots], self.uids[:slots], self.since[:slots], self.packed[:slots]
         more = slots - len(names)
         names += [""] * more
-        return PackedTable(generation, names, uids + [""] * more, since + [-1] * more, packed=packed + [NOTHING] * more)
+        return PackedTable(
+            generation, names, uids + [""] * more, since + [-1] * more, packed=packed + [NO_AMOUNTS] * more
+        )
 
     def put_all(self, rows: Iterable[tuple[int, int, str, str, bytes]]) -> None:
         """Slots with who is in each since a generation (slot, since, name, UID, amounts)."""
@@ -75,18 +77,18 @@ class PackedTable(NodeTable):
         for slot in slots:
             if slot not in unpacked:
                 unpacked[slot] = _decoder.decode(packed[slot])
-        pairs = [unpacked[slot].get(resource, _NONE) for slot in slots]
+        pairs = [unpacked[slot].get(resource, _ZERO) for slot in slots]
         return [allocatable - requested for allocatable, requested in pairs]
 
 
-def pack(amounts: Pairs) -> bytes:
+def pack_amounts(amounts: Amounts) -> bytes:
     """A node's amounts as they are stored."""
     return msgspec.msgpack.encode(amounts)
 
 
-def unpack(amounts: bytes) -> Pairs:
+def unpack_amounts(amounts: bytes) -> Amounts:
     """Return a node's amounts. Raises msgspec.MsgspecError if the bytes are none."""
     return _decoder.decode(amounts)
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Pairs)
+_decoder: Final = msgspec.msgpack.Decoder(Amounts)

@@ -13,22 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.integrity import DamagedError, report
+from herodotus_endpoint.store.integrity import DamagedError, report_damage
 from herodotus_endpoint.store.schema import DECISIONS
-from herodotus_endpoint.store.summaries import Whole
-
-if TYPE_CHECKING:
-    from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.store import Store
+from herodotus_endpoint.store.summaries import DecisionRecord
 
 PAGE: Final = 16  # decisions: of 5,000 nodes each, with a node table of its own, some 20 MB
 
 
 @dataclass(frozen=True)
-class Selection:
+class ExportSelection:
     """Which decisions: by when they started, in microseconds since the epoch, and whose they are. Default: all."""
 
     since_us: int = 0
@@ -47,22 +45,22 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedDecision:
     """A decision with what belongs to it, and the frames that it is made of, as `Wholes.frames` gives them."""
 
-    whole: Whole
+    whole: DecisionRecord
     frames: list[bytes]
 
 
-def exported(store: Store, what: Selection) -> Iterator[Exported]:
+def export_decisions(store: Store, what: ExportSelection) -> Iterator[ExportedDecision]:
     """The decisions that are selected and stored now. StoreUnavailableError as for reading."""
-    after, upto = 0, store.listing.bounds()[1]
+    after, upto = 0, store.listing.id_range()[1]
     while page := _page(store, what, after, upto):
         after = page[-1][0]
         yield from (found for _, found in page if found is not None)
 
 
-def _page(store: Store, what: Selection, after: int, upto: int) -> list[tuple[int, Exported | None]]:
+def _page(store: Store, what: ExportSelection, after: int, upto: int) -> list[tuple[int, ExportedDecision | None]]:
     row = DECISIONS.c
     within = sa.and_(row.id > after, row.id <= upto, what.where)
     with store.snapshot() as connection:
@@ -70,10 +68,10 @@ def _page(store: Store, what: Selection, after: int, upto: int) -> list[tuple[in
         return [(r.id, _exported(store, connection, r)) for r in rows]
 
 
-def _exported(store: Store, connection: sa.Connection, row: sa.Row[Any]) -> Exported | None:
+def _exported(store: Store, connection: sa.Connection, row: sa.Row[Any]) -> ExportedDecision | None:
     """Return the decision in a row; report it and return None if it is damaged."""
     try:
-        return Exported(store.wholes.whole(connection, row), store.wholes.frames(connection, row))
+        return ExportedDecision(store.records.load(connection, row), store.records.load_frames(connection, row))
     except DamagedError as e:
-        report(str(e))
+        report_damage(str(e))
         return None

@@ -14,32 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from herodotus_endpoint.store import integrity
-from herodotus_endpoint.store.engine import StoreUnavailableError
+from herodotus_endpoint.store.database import StoreUnavailableError
 from herodotus_endpoint.store.incarnations import load
-from herodotus_endpoint.store.integrity import Covered, DamagedError, reading_decision
-from herodotus_endpoint.store.packed import unpack
+from herodotus_endpoint.store.integrity import ChecksummedTable, DamagedError, reading_decision
+from herodotus_endpoint.store.packed_node_table import unpack_amounts
+from herodotus_endpoint.store.record_loader import load_decision, load_outcomes
 from herodotus_endpoint.store.rollups import Rollup
-from herodotus_endpoint.store.rows import decision_row
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, INCARNATIONS, NODE_ROWS, NODES, OUTCOMES, ROLLUPS
-from herodotus_endpoint.store.wholes import decision_in, outcomes
+from herodotus_endpoint.store.store import Store
+from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision, Outcome
-
-if TYPE_CHECKING:
-    from herodotus_endpoint.store import Store
 
 PAGE: Final = 200  # rows read in one snapshot
 _FROM_ELSEWHERE: Final = {"node", "ingested_us", "incarnation_id", "state"}  # columns that do not follow from the frame
 
 
 @dataclass
-class Checked:
+class CheckReport:
     """What was read. `without`: rows that have no checksum, which were decoded."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -47,17 +45,17 @@ class Checked:
     damage: int = 0
 
 
-def check(store: Store, found: Checked) -> Iterator[str]:
+def check_database(store: Store, found: CheckReport) -> Iterator[str]:
     """Read the whole database; yield a line for each damage. Counts go into `found` on the way."""
     for line in _lines(store, found):
         found.damage += 1
         yield line
 
 
-def _lines(store: Store, found: Checked) -> Iterator[str]:
+def _lines(store: Store, found: CheckReport) -> Iterator[str]:
     try:
         with store.snapshot() as connection:
-            yield from store.database.damaged_pages(connection)
+            yield from store.database.find_damaged_pages(connection)
     except StoreUnavailableError as e:
         yield f"pages cannot be checked: {e}"
     yield from _walk(store, found, DECISIONS, [DECISIONS.c.id], _decision)
@@ -74,7 +72,7 @@ def _lines(store: Store, found: Checked) -> Iterator[str]:
 
 def _walk(
     store: Store,
-    found: Checked,
+    found: CheckReport,
     table: sa.Table,
     keys: list[sa.Column[Any]],
     examine: Callable[[sa.Connection, Any], None],
@@ -124,16 +122,16 @@ def _examined(
     return []
 
 
-def _covered(covered: Covered) -> Callable[[sa.Connection, Any], None]:
+def _covered(covered: ChecksummedTable) -> Callable[[sa.Connection, Any], None]:
     def examine(_connection: sa.Connection, row: Any) -> None:
-        integrity.require(covered, [row])
+        integrity.require_intact(covered, [row])
 
     return examine
 
 
 def _decision(connection: sa.Connection, row: Any) -> None:
     with reading_decision(row):
-        decision, results = decision_in(connection, row), outcomes(connection, row)
+        decision, results = load_decision(connection, row), load_outcomes(connection, row)
     _compare_columns(row, decision)
     if not decision.summary and row.state != derive_state(decision, results):
         raise DamagedError(f"its state is {row.state}, and its results say {derive_state(decision, results)}")
@@ -141,7 +139,7 @@ def _decision(connection: sa.Connection, row: Any) -> None:
 
 def _compare_columns(row: Any, decision: Decision) -> None:
     """What was stored before a column existed has null in it."""
-    expected = decision_row(row.incarnation_id, decision, row.node, row.ingested_us)
+    expected = build_decision_row(row.incarnation_id, decision, row.node, row.ingested_us)
     for name in integrity.DECISION.columns:
         value = getattr(row, name)
         wanted = expected[name].replace("\0", "\ufffd") if isinstance(expected[name], str) else expected[name]
@@ -151,7 +149,7 @@ def _compare_columns(row: Any, decision: Decision) -> None:
 
 
 def _outcome(_connection: sa.Connection, row: Any) -> None:
-    integrity.require(integrity.OUTCOME, [row])
+    integrity.require_intact(integrity.OUTCOME, [row])
     frame = codec.decode(row.frame)
     if not isinstance(frame, Outcome) or (frame.sequence, frame.decision_sequence) != (
         row.sequence,
@@ -161,8 +159,8 @@ def _outcome(_connection: sa.Connection, row: Any) -> None:
 
 
 def _node_row(_connection: sa.Connection, row: Any) -> None:
-    integrity.require(integrity.NODE_ROW, [row])
-    unpack(row.amounts)
+    integrity.require_intact(integrity.NODE_ROW, [row])
+    unpack_amounts(row.amounts)
 
 
 def _rollup(_connection: sa.Connection, row: Any) -> None:

@@ -19,12 +19,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.counters import Ints
-from herodotus_endpoint.store.packed import pack
+from herodotus_endpoint.store.packed_node_table import pack_amounts
 from herodotus_endpoint.store.schema import NODE_ROWS, NODES
 from herodotus_record.model import NodeRows
 
-MOST_NAMED: Final = 500  # nodes asked for by name; beyond, the whole cluster is as fast
-MOST_KNOWN: Final = 100_000  # nodes whose names are kept: 20 MB
+MAX_NAMES_IN_QUERY: Final = 500  # nodes asked for by name; beyond, the whole cluster is as fast
+MAX_CACHED_NAMES: Final = 100_000  # nodes whose names are kept: 20 MB
 Row = dict[str, Any]
 
 
@@ -101,14 +101,14 @@ class NodeRegistry:
         """Read the ids of nodes that are not known; of a whole cluster's in one statement."""
         statement = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster)
         missing = {name for name, uid in nodes if (name, uid) not in known}
-        if len(missing) <= MOST_NAMED:
+        if len(missing) <= MAX_NAMES_IN_QUERY:
             statement = statement.where(NODES.c.name.in_(missing))
         for row in connection.execute(statement):
             known[row.name, row.uid] = row.id
             self._names[row.id] = row.name
 
 
-def take_rows(
+def apply_rows(
     connection: sa.Connection, registry: NodeRegistry, incarnation_id: int, slot_map: SlotMap, rows: NodeRows
 ) -> tuple[bool, list[Row]]:
     """Bring `slot_map` up to a NodeRows frame: whether it was new, and the rows to `store_rows`.
@@ -124,21 +124,21 @@ def take_rows(
     ids = registry.ids(connection, rows.cluster, pairs)
     node_ids = [ids[name, uid] if name else 0 for name, uid in zip(rows.name, rows.uid, strict=True)]
     slot_map.grow(max(rows.slot, default=-1) + 1)
-    fresh = _fresh(incarnation_id, rows, node_ids, slot_map.row_since)
-    _follow(slot_map, rows, node_ids)
+    fresh = _build_new_rows(incarnation_id, rows, node_ids, slot_map.row_since)
+    _update_slot_map(slot_map, rows, node_ids)
     new = rows.generation > slot_map.generation
     slot_map.generation = max(slot_map.generation, rows.generation)
     return new, fresh
 
 
-def store_rows(connection: sa.Connection, rows: list[Row]) -> None:
+def insert_rows(connection: sa.Connection, rows: list[Row]) -> None:
     """Store rows of node tables; those that are there already stay as they are."""
     if rows:
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         connection.execute(insert(NODE_ROWS).on_conflict_do_nothing(), rows)
 
 
-def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
+def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
     """Which node was in which slot at a generation, from the stored rows."""
     slots = connection.scalar(
         sa.select(sa.func.max(NODE_ROWS.c.slot)).where(NODE_ROWS.c.incarnation_id == incarnation_id)
@@ -154,12 +154,12 @@ def slot_map_at(connection: sa.Connection, incarnation_id: int, generation: int)
     return found
 
 
-def rows_at(
+def load_rows(
     connection: sa.Connection, incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()
 ) -> Sequence[Any]:
     """A node table as rows: of `only` some slots, or of all. Some may have none. DamagedError if one is damaged."""
     found = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
-    integrity.require(integrity.NODE_ROW, found)
+    integrity.require_intact(integrity.NODE_ROW, found)
     return found
 
 
@@ -173,26 +173,28 @@ class NodeNames:
         """Those of the ids, and others."""
         missing = [node_id for node_id in node_ids if node_id not in self._known]
         if missing:
-            if len(self._known) + len(missing) > MOST_KNOWN:
+            if len(self._known) + len(missing) > MAX_CACHED_NAMES:
                 self._known = {}
                 missing = list(node_ids)
             found = sa.select(NODES)
-            found = found.where(NODES.c.id.in_(missing) if len(missing) <= MOST_NAMED else NODES.c.id >= min(missing))
+            found = found.where(
+                NODES.c.id.in_(missing) if len(missing) <= MAX_NAMES_IN_QUERY else NODES.c.id >= min(missing)
+            )
             rows = connection.execute(found.where(NODES.c.id <= max(missing))).all()
-            integrity.require(integrity.NODE, rows)
+            integrity.require_intact(integrity.NODE, rows)
             known = {row.id: (row.name, row.uid) for row in rows}
             self._known = self._known | known
         return self._known
 
 
-def changed_between(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
+def find_changed_slots(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
     """The slots with a row from between two generations; at most one more than `most` rows are looked at."""
     rows = NODE_ROWS.c
     between = (rows.incarnation_id == incarnation_id, rows.since > min(one, other), rows.since <= max(one, other))
     return set(connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)))
 
 
-def slot_at(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
+def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
     """The slot that a node was in at a generation; None when it was in none."""
     rows = NODE_ROWS.alias()
     mine = (
@@ -242,7 +244,7 @@ def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSe
     return latest.correlate(slot.table).scalar_subquery()
 
 
-def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
+def _build_new_rows(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
     """Rows that are a slot's latest are known to be stored: a table that is sent again costs little."""
     fresh: list[Row] = [
         {
@@ -250,7 +252,7 @@ def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: 
             "slot": slot,
             "since": rows.since[i],
             "node_id": node_ids[i] or None,
-            "amounts": pack(
+            "amounts": pack_amounts(
                 {r: (a[i], q[i]) for r, a, q in zip(rows.resources, rows.allocatable, rows.requested, strict=True)}
             ),
         }
@@ -262,7 +264,7 @@ def _fresh(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: 
     return fresh
 
 
-def _follow(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
+def _update_slot_map(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
     for slot, since, node_id in zip(rows.slot, rows.since, node_ids, strict=True):
         if since <= slot_map.row_since[slot]:
             continue  # a row that was sent again

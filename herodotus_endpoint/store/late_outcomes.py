@@ -15,15 +15,15 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.engine import Database, Row
+from herodotus_endpoint.store.database import Database, Row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, INCARNATIONS, KEPT_LONGER, OUTCOMES
 from herodotus_record.model import FOUND_LATER, Source
 
 BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
-Key = tuple[int, int]  # of a decision: incarnation, sequence
+DecisionKey = tuple[int, int]  # of a decision: incarnation, sequence
 
 
-def settle(connection: sa.Connection, states: Mapping[Key, str]) -> None:
+def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) -> None:
     """Decisions of earlier batches that still wait for their result have it now."""
     if states:
         rows = [
@@ -32,7 +32,7 @@ def settle(connection: sa.Connection, states: Mapping[Key, str]) -> None:
         connection.execute(_SETTLE, rows)
 
 
-def already(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
+def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
     """The state that earlier batches make of a decision that comes after its results; None where there is none."""
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_not(None))
@@ -40,7 +40,7 @@ def already(connection: sa.Connection, incarnation_id: int, sequence: int) -> st
     return state
 
 
-def open_decisions(
+def find_open_decisions(
     connection: sa.Connection, cluster: str, profiles: Sequence[str], except_of: str, most: int
 ) -> Sequence[Row]:
     """Return the decisions of a cluster's schedulers whose result is not stored, the oldest first.
@@ -60,7 +60,7 @@ def open_decisions(
     return [row._asdict() for row in connection.execute(statement)]
 
 
-def decision_to_settle(connection: sa.Connection, incarnation: str, sequence: int) -> tuple[int, str, str] | None:
+def find_decision(connection: sa.Connection, incarnation: str, sequence: int) -> tuple[int, str, str] | None:
     """Return the incarnation's row id and cluster, and the state, of a stored decision; None where it is not stored."""
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
@@ -72,7 +72,7 @@ def decision_to_settle(connection: sa.Connection, incarnation: str, sequence: in
     return None if row is None else (row.id, row.cluster, row.state)
 
 
-def found_later(connection: sa.Connection, keys: Collection[Key]) -> set[Key]:
+def select_found_later(connection: sa.Connection, keys: Collection[DecisionKey]) -> set[DecisionKey]:
     """Return those of these decisions whose result a later scheduler has found."""
     o = OUTCOMES.c
     found = set()
@@ -86,8 +86,12 @@ def found_later(connection: sa.Connection, keys: Collection[Key]) -> set[Key]:
     return found
 
 
-def keep_late(
-    connection: sa.Connection, database: Database, outcomes: Sequence[Row], together: Container[Key], now_us: int
+def set_tiers(
+    connection: sa.Connection,
+    database: Database,
+    outcomes: Sequence[Row],
+    together: Container[DecisionKey],
+    now_us: int,
 ) -> None:
     """Rows of outcomes go where those of their decisions are kept, if these have left the first tier.
 
@@ -107,7 +111,7 @@ def keep_late(
             if outcome["decision_sequence"] in left:
                 outcome["tier"] = KEPT_LONGER
         if left:
-            database.make_room(connection, now_us, KEPT_LONGER)
+            database.ensure_partition(connection, now_us, KEPT_LONGER)
 
 
 _SETTLE: Final = (

@@ -29,10 +29,10 @@ from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.model import Decision
 
-MOST_MEMBERS: Final = 32  # a key frame is 30 times a delta: with more of them nothing is gained any more
+MAX_MEMBERS: Final = 32  # a key frame is 30 times a delta: with more of them nothing is gained any more
 LIFETIME_S: Final = 600.0  # a chain goes whole: so much longer than asked for may its oldest decision stay
 PARTITION_US: Final = 6 * 3_600_000_000  # of the time of ingest; chains end with it, since some databases drop it whole
-KEPT_BYTES: Final = 32 << 20  # of open chains' key frames; zstd's own tables double that
+MAX_KEY_FRAME_BYTES: Final = 32 << 20  # of open chains' key frames; zstd's own tables double that
 DIGEST_BYTES: Final = 8  # tells a wrong key frame; damage is told by zstd's checksum
 MAX_RANGE: Final = 1 << 20  # of totals, for which ranks are counted instead of sorted
 _MAGIC: Final = b"HR\x01"  # a decision at rest, version 1
@@ -43,7 +43,7 @@ _PACKED_RANK: Final = b"p"  # beside the codec's type codes: a bit a slot, wheth
 Json = dict[str, Any]
 
 
-class _Key(NamedTuple):
+class _ChainKey(NamedTuple):
     """What the decisions of a chain have in common."""
 
     incarnation_id: int
@@ -55,7 +55,7 @@ class _Key(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _OpenChain:
     """A chain that may still grow."""
 
     base: int
@@ -66,54 +66,54 @@ class _Open:
     until_us: int
 
 
-class Chains:
+class OpenChains:
     """The open chains of a writer. Forget it when a transaction is rolled back: their key frames may not be stored."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[_Key, _Open] = OrderedDict()
+        self._open: OrderedDict[_ChainKey, _OpenChain] = OrderedDict()
         self._bytes = 0
 
-    def bases(self, incarnation_id: int) -> set[int]:
+    def base_sequences(self, incarnation_id: int) -> set[int]:
         """The sequences of the key frames that the incarnation's open chains need."""
         return {chain.base for key, chain in self._open.items() if key.incarnation_id == incarnation_id}
 
-    def keep(self, incarnation_id: int, bases: Collection[int]) -> None:
+    def keep_only(self, incarnation_id: int, bases: Collection[int]) -> None:
         """Close the incarnation's chains but those of `bases`: the other key frames are stored no longer."""
         for key in [k for k, c in self._open.items() if k.incarnation_id == incarnation_id and c.base not in bases]:
             self._bytes -= self._open.pop(key).size
 
     def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
         """The sequence of the decision's key frame (its own, if it is one) and its blob. `raw`: its wire frame."""
-        content = _slim(raw, decision)
+        content = _strip_derived(raw, decision)
         pod = decision.pod
         profile = decision.scheduler.profile
-        key = _Key(incarnation_id, decision.key.source.value, profile, pod.namespace, pod.digest, decision.slots)
+        key = _ChainKey(incarnation_id, decision.key.source.value, profile, pod.namespace, pod.digest, decision.slots)
         chain = self._open.get(key)
-        if chain and chain.members < MOST_MEMBERS and now_us < chain.until_us:
+        if chain and chain.members < MAX_MEMBERS and now_us < chain.until_us:
             chain.members += 1
             self._open.move_to_end(key)
             return chain.base, chain.digest + chain.compressor.compress(content)
         self._begin(key, decision.sequence, content, now_us)
         return decision.sequence, _compressor().compress(content)
 
-    def _begin(self, key: _Key, sequence: int, content: bytes, now_us: int) -> None:
+    def _begin(self, key: _ChainKey, sequence: int, content: bytes, now_us: int) -> None:
         replaced = self._open.pop(key, None)
         until_us = min(now_us + int(LIFETIME_S * 1e6), now_us - now_us % PARTITION_US + PARTITION_US)
-        chain = _Open(sequence, _digest(content), _compressor(content), len(content), 1, until_us)
+        chain = _OpenChain(sequence, _digest(content), _compressor(content), len(content), 1, until_us)
         self._open[key] = chain
         self._bytes += chain.size - (replaced.size if replaced else 0)
-        while self._bytes > KEPT_BYTES and len(self._open) > 1:
+        while self._bytes > MAX_KEY_FRAME_BYTES and len(self._open) > 1:
             self._bytes -= self._open.popitem(last=False)[1].size
 
 
-def pack_together(contents: Sequence[bytes]) -> list[bytes]:
+def compress_chain(contents: Sequence[bytes]) -> list[bytes]:
     """Blobs of a chain that does not grow any more; the first one is its key frame. There must be one."""
     key = contents[0]
     digest, compressor = _digest(key), _compressor(key)
     return [_compressor().compress(key), *(digest + compressor.compress(content) for content in contents[1:])]
 
 
-def plain(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
+def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
     """What was packed. `base`: asked for the blob of the key frame, None for a key frame itself.
 
     CodecError when the blob is damaged, or the key frame is not the one that it was packed against.
@@ -123,21 +123,21 @@ def plain(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
     return _from_delta(blob, codec.decompress(base(), codec.MAX_FRAME_BYTES + 64))
 
 
-def unpack(content: bytes) -> Decision:
+def decode_decision(content: bytes) -> Decision:
     """The decision in plain bytes that `Chains` packed. CodecError when they are none."""
     if content[: len(_WIRE)] == _WIRE:
         decision = codec.decode(content)
     elif content[: len(_MAGIC)] == _MAGIC:
-        decision = codec.decode_payload(_DECISION, _whole(content))
+        decision = codec.decode_payload(_DECISION, _restore_payload(content))
     else:
         raise CodecError(f"a stored decision of an unknown form: {content[:3]!r}")
     assert isinstance(decision, Decision)
     return decision
 
 
-def wire(content: bytes) -> bytes:
+def encode_wire_frame(content: bytes) -> bytes:
     """The wire frame of the decision in plain bytes, fields that this version does not know included."""
-    return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _whole(content))
+    return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _restore_payload(content))
 
 
 def _from_delta(blob: bytes, base: bytes) -> bytes:
@@ -145,10 +145,10 @@ def _from_delta(blob: bytes, base: bytes) -> bytes:
         raise CodecError("the key frame is not the one that this decision was stored against")
     dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     try:
-        plain: bytes = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(blob[DIGEST_BYTES:])
+        content: bytes = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(blob[DIGEST_BYTES:])
     except zstandard.ZstdError as e:
         raise CodecError(f"not zstd: {e}") from e
-    return plain
+    return content
 
 
 def _digest(content: bytes) -> bytes:
@@ -164,18 +164,20 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(**parameters)
 
 
-def _slim(raw: bytes | memoryview, decision: Decision) -> bytes:
+def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
     """A wire frame's document without what follows: a rank from the totals, a normalised score that is the raw one."""
     document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
     rank = codec.as_numpy(decision.rank)
     feasible = rank > 0
     if document["rank"] == _FOLLOWS or np.array_equal(_rank(codec.as_numpy(decision.totals), feasible), rank):
         document["rank"] = _encoded(_PACKED_RANK + np.packbits(feasible).tobytes())
-    document["scores"] = _encoded([_said_once(score) for score in _list_of_fields.decode(document["scores"])])
+    document["scores"] = _encoded(
+        [_omit_equal_normalized(score) for score in _list_of_fields.decode(document["scores"])]
+    )
     return _MAGIC + _encoder.encode(document)
 
 
-def _said_once(score: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+def _omit_equal_normalized(score: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     return score | {"normalized": _NIL} if score["normalized"] in (score["raw"], _FOLLOWS) else score
 
 
@@ -183,7 +185,7 @@ def _encoded(value: object) -> msgspec.Raw:
     return msgspec.Raw(_encoder.encode(value))
 
 
-def _whole(content: bytes) -> bytes:
+def _restore_payload(content: bytes) -> bytes:
     """The payload that `_slim` was given."""
     document: Json = _decoder.decode(memoryview(content)[len(_MAGIC) :])
     if document["rank"][:1] == _PACKED_RANK:

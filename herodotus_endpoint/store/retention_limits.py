@@ -22,7 +22,7 @@ DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class RetentionLimits:
     """How long and how much. Ages count from ingest, in seconds; bytes are of pages in use.
 
     `max_age_s`: of full records. `summary_max_age_s`: of what is kept of them then, also from ingest; where it is not
@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Scope:
+class RetentionScope:
     """The decisions that are kept alike. `full_s`: whole; `last_s`: anything of them, not below `full_s`."""
 
     where: sa.ColumnElement[bool]
@@ -55,7 +55,7 @@ class Scope:
         return self.last_s > self.full_s
 
 
-def scopes(limits: Limits) -> list[Scope]:
+def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
     """Every decision by how long it is kept, in a stable order."""
     named = {*limits.max_age_of, *limits.summary_max_age_of}
     clusters = sorted({cluster for cluster, slash, _ in (name.rpartition("/") for name in named) if slash})
@@ -70,8 +70,8 @@ def scopes(limits: Limits) -> list[Scope]:
             )
             found.setdefault((full_s, max(full_s, summary_s)), []).append(condition)
     if len(found) == 1:
-        return [Scope(sa.true(), *ages) for ages in found]
-    return [Scope(sa.or_(*conditions), *ages) for ages, conditions in found.items()]
+        return [RetentionScope(sa.true(), *ages) for ages in found]
+    return [RetentionScope(sa.or_(*conditions), *ages) for ages, conditions in found.items()]
 
 
 def _age(ages: Mapping[str, float], default_s: float, cluster: str | None, namespace: str | None) -> float:

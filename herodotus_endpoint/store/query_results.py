@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from herodotus_endpoint.store.counters import Name
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_record.merging import MergeOrigins
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
@@ -18,7 +18,7 @@ from herodotus_record.placements import PlacementCount
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredAttempt:
     """A decision with its outcomes and the node table that it saw."""
 
     decision: Decision
@@ -31,7 +31,7 @@ class Stored:
     origins: MergeOrigins | None = None  # where two records tell of the attempt
 
 
-class Wait(NamedTuple):
+class PodWait(NamedTuple):
     """Since when a pod exists, and when it is tried again; None where it was placed, or its record does not say."""
 
     created_us: int
@@ -39,10 +39,10 @@ class Wait(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NodeFacts:
+class NodeHistoryCounts:
     """What the rollups hold of the nodes of one name."""
 
-    counters: Counter[Name]
+    counters: Counter[CounterName]
     workloads: Counter[str]
     decided: Mapping[
         str, Mapping[str, PlacementCount]
@@ -51,7 +51,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True)
-class Share:
+class ClusterTotals:
     """What all nodes got together, and how many there were in the hour with the most."""
 
     placements: int
@@ -59,7 +59,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class KnownIncarnation:
+class IncarnationStatus:
     """A scheduler process and what arrived of its sequence. `holes`: the first of them."""
 
     incarnation: str
@@ -77,7 +77,7 @@ class KnownIncarnation:
 
 
 @dataclass(frozen=True)
-class Tier:
+class TierSize:
     """The decisions of which as much is kept."""
 
     decisions: int
@@ -85,7 +85,7 @@ class Tier:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class StoreSizes:
     """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation.
 
     `tiers`: by what is kept of a decision, "full" or "summary".
@@ -95,11 +95,11 @@ class Sizes:
     missing: int
     lost: int
     live_bytes: int
-    tiers: Mapping[str, Tier]
+    tiers: Mapping[str, TierSize]
 
 
 @dataclass(frozen=True)
-class Involved:
+class NodeDecision:
     """A decision as one node saw it."""
 
     decision: Decision

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from herodotus_endpoint.store import integrity
-from herodotus_endpoint.store.chains import MOST_MEMBERS, pack_together
-from herodotus_endpoint.store.engine import Row
-from herodotus_endpoint.store.labels import written
+from herodotus_endpoint.store.database import Row
+from herodotus_endpoint.store.delta_chains import MAX_MEMBERS, compress_chain
+from herodotus_endpoint.store.labels import format_labels
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_record.disclosure import is_message_public
 from herodotus_record.explain import derive_state
@@ -20,7 +20,7 @@ from herodotus_record.model import Decision
 MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
 
 
-def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
+def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
     """A decision's row but for its frame. `node`: the name of the chosen one."""
     owner = d.pod.owner
     row = {
@@ -48,13 +48,13 @@ def decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int
         "message_names_nobody": is_message_public(d),
         "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
         "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
-        "labels": written(d.pod.labels),
+        "labels": format_labels(d.pod.labels),
     }
     row["checksum"] = integrity.DECISION.checksum(row)
     return row
 
 
-def rollup_row(rollup: Rollup, now_us: int) -> Row:
+def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
     """A rollup's row but for its key."""
     return {
         "ingested_us": now_us,
@@ -64,16 +64,16 @@ def rollup_row(rollup: Rollup, now_us: int) -> Row:
     }
 
 
-def chain_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
+def compress_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
     """Give the rows of summaries their frames: those of one template in chains, as `chains` has them."""
     alike: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
     for d, row, content in sorted(summaries, key=lambda summary: summary[0].sequence):
         template = (d.key.incarnation, d.key.source, d.scheduler.profile, d.pod.namespace, d.pod.digest)
         alike.setdefault(template, []).append((row, content))
     for members in alike.values():
-        for first in range(0, len(members), MOST_MEMBERS):
-            chain = members[first : first + MOST_MEMBERS]
-            blobs = pack_together([content for _, content in chain])
+        for first in range(0, len(members), MAX_MEMBERS):
+            chain = members[first : first + MAX_MEMBERS]
+            blobs = compress_chain([content for _, content in chain])
             base = chain[0][0]["sequence"]
             for (row, _), blob in zip(chain, blobs, strict=True):
                 row |= {"base": base, "frame": blob, "frame_bytes": len(blob)}

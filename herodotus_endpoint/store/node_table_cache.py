@@ -17,14 +17,14 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.noderows import NodeNames, changed_between, rows_at
-from herodotus_endpoint.store.packed import NOTHING, PackedTable
+from herodotus_endpoint.store.node_rows import NodeNames, find_changed_slots, load_rows
+from herodotus_endpoint.store.packed_node_table import NO_AMOUNTS, PackedTable
 
-KEPT_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; some 100 bytes a slot, so 8 MB when none share rows
-MOST_CHANGED: Final = 300  # rows between two tables that are looked at; beyond, a whole table is as fast
+MAX_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; some 100 bytes a slot, so 8 MB when none share rows
+MAX_CHANGED_SLOTS: Final = 300  # rows between two tables that are looked at; beyond, a whole table is as fast
 
 
-class _At(NamedTuple):
+class _TableKey(NamedTuple):
     """What a table is kept by."""
 
     incarnation_id: int
@@ -32,19 +32,19 @@ class _At(NamedTuple):
     slots: int
 
 
-class Tables:
+class NodeTableCache:
     """The node tables asked for last. Every thread may ask."""
 
-    def __init__(self, kept_slots: int = KEPT_SLOTS) -> None:
+    def __init__(self, kept_slots: int = MAX_SLOTS) -> None:
         self._kept_slots = kept_slots
-        self._kept: OrderedDict[_At, PackedTable] = OrderedDict()  # the one asked for last at the end
+        self._kept: OrderedDict[_TableKey, PackedTable] = OrderedDict()  # the one asked for last at the end
         self._slots = 0
         self._lock = threading.Lock()  # never held while the database is asked
         self._names = NodeNames()
 
     def at(self, connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> PackedTable:
         """The table as a decision of that generation saw it; a slot without a node has no name."""
-        at = _At(incarnation_id, generation, slots)
+        at = _TableKey(incarnation_id, generation, slots)
         with self._lock:
             found = self._kept.get(at)
             nearest = None if found else self._nearest(at)
@@ -63,12 +63,12 @@ class Tables:
         self._fill(connection, at, table)
         return table
 
-    def _nearest(self, at: _At) -> PackedTable | None:
+    def _nearest(self, at: _TableKey) -> PackedTable | None:
         """The kept table of the incarnation with the fewest generations between."""
         kin = [(abs(k.generation - at.generation), k) for k in self._kept if k.incarnation_id == at.incarnation_id]
         return self._kept[min(kin)[1]] if kin else None
 
-    def _keep(self, at: _At, table: PackedTable) -> None:
+    def _keep(self, at: _TableKey, table: PackedTable) -> None:
         if at.slots > self._kept_slots:
             return
         with self._lock:
@@ -80,15 +80,15 @@ class Tables:
                 oldest, _ = self._kept.popitem(last=False)
                 self._slots -= oldest.slots
 
-    def _from(self, base: PackedTable, connection: sa.Connection, at: _At) -> PackedTable | None:
+    def _from(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
         """The table out of another one of its incarnation, older or newer; None when too much may differ."""
-        changed = changed_between(connection, at.incarnation_id, base.generation, at.generation, MOST_CHANGED)
+        changed = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
         changed |= set(range(len(base.names), at.slots))
-        if len(changed) > MOST_CHANGED:
+        if len(changed) > MAX_CHANGED_SLOTS:
             return None
         table = base.copied(at.generation, at.slots)
         changed = {slot for slot in changed if slot < at.slots}
-        table.put_all((slot, -1, "", "", NOTHING) for slot in changed)
+        table.put_all((slot, -1, "", "", NO_AMOUNTS) for slot in changed)
         if changed:
             self._fill(connection, at, table, sorted(changed))
         return table
@@ -98,10 +98,10 @@ class Tables:
     ) -> None:
         """Read rows into a table, of `only` some slots or of all; a slot whose row is not there is left as it is."""
         incarnation_id, generation, slots = at
-        rows = rows_at(connection, incarnation_id, generation, slots, only)
+        rows = load_rows(connection, incarnation_id, generation, slots, only)
         names = self._names.of(connection, {row.node_id for row in rows if row.node_id})
         nobody = ("", "")
         table.put_all(
-            (row.slot, row.since, *names.get(row.node_id or 0, nobody), row.amounts if row.node_id else NOTHING)
+            (row.slot, row.since, *names.get(row.node_id or 0, nobody), row.amounts if row.node_id else NO_AMOUNTS)
             for row in rows
         )

@@ -1,0 +1,109 @@
+"""An open store, and the database behind a URL.
+
+Owns: connections from opening to closing, and the clock, writer and readers that share them. Does not own: statements.
+
+Invariant: nothing is acknowledged before it is committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from herodotus_endpoint.store.database import Database, StoreError, read_identity, translate_errors
+from herodotus_endpoint.store.listing import Listing
+from herodotus_endpoint.store.postgresql import Postgresql
+from herodotus_endpoint.store.reader import Reader
+from herodotus_endpoint.store.record_loader import RecordLoader
+from herodotus_endpoint.store.retention_clock import RetentionClock
+from herodotus_endpoint.store.reviews import ReviewStore
+from herodotus_endpoint.store.sqlite import Sqlite
+from herodotus_endpoint.store.writer import Writer
+
+
+def database_from_url(url: str) -> Database:
+    """Return the database that a URL names, without opening it.
+
+    Raises StoreError if the text is not a URL or names an unsupported kind of database.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as e:
+        raise StoreError(f"{url!r} is no database URL") from e
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database and parsed.database != ":memory:":
+            return Sqlite(Path(parsed.database))
+        case "postgresql":
+            return Postgresql(parsed)
+        case _:
+            shown = parsed.render_as_string(hide_password=True)
+            raise StoreError(f"database URL {shown!r}: sqlite:///FILE and postgresql://HOST/DATABASE are supported")
+
+
+def prepare_database(url: str) -> Database:
+    """Create the database of a URL if it does not exist, migrate its schema, and return it.
+
+    Raises StoreError if the database cannot be used.
+    """
+    found = database_from_url(url)
+    found.prepare()
+    return found
+
+
+class Store:
+    """An open database with its writer, its readers and the clock of retention.
+
+    Open it after a fork: connections do not survive one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the database. Raises StoreError if it cannot be used. `clock` is the wall clock."""
+        self.database = prepare_database(url)
+        self._engines = self.database.writing_engine(), self.database.reading_engine()
+        self.clock = RetentionClock(clock, monotonic)
+        self.writer = Writer(self.database, self._engines[0], self.clock)
+        with self.writer.transaction() as connection:
+            self.clock.start(connection)
+        self.records = RecordLoader()
+        with self.snapshot() as connection:
+            identity = read_identity(connection)
+        self.reader = Reader(self.database, self._engines[1], self.records, identity)
+        self.listing = Listing(self._engines[1], self.clock)
+        self.reviews = ReviewStore(self.writer, self._engines[1], clock)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """Yield a connection that reads one snapshot of the store. Raises StoreUnavailableError."""
+        with translate_errors(), self._engines[1].connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def try_prune_lock(self) -> Iterator[bool]:
+        """Yield whether this process got the lock that lets one process prune at a time, and hold it for the block.
+
+        Raises StoreUnavailableError.
+        """
+        with (
+            translate_errors(),
+            self._engines[1].connect() as connection,
+            self.database.try_prune_lock(connection) as locked,
+        ):
+            yield locked
+
+    def file_bytes(self) -> int | None:
+        """Return the bytes of the database's files, or None if they are on another machine."""
+        return self.database.file_bytes()
+
+    def close(self) -> None:
+        """Close every connection to the database."""
+        for engine in self._engines:
+            engine.dispose()
