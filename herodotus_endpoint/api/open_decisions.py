@@ -1,7 +1,7 @@
 """The route that lists, for a scheduler, the decisions whose result an earlier scheduler process did not record.
 
 Owns: the route. Does not own: authentication of senders (`ingest`), how the result is found (the scheduler reads the
-pod), how it is stored (`store.settling`): it arrives as a frame like every record.
+pod), how it is stored (`store.late_outcomes`): it arrives as a frame like every record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the revisions on the connection that `store.engine` hands over. No ini file, no logging."""
+"""Alembic's entry point: it runs the revisions on the connection that `store.database` passes. No ini file, no logging."""
 
 from __future__ import annotations
 
