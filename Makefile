@@ -9,13 +9,27 @@ LOCKS := packages/locks
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
-.PHONY: test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.DEFAULT_GOAL := help
+.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
-test: system $(STAMP) lint types unit
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+setup: $(STAMP) ## the environment in .venv, without root
+
+# No root, no system packages, no real API server. FAST are the tests that need only Python and loopback.
+FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/scheduler
+quick: $(STAMP) lint types ## lint, types and the fast tests, in two minutes
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick -m "not slow" $(FAST)
+
+coverage: $(STAMP) ## branch coverage of the tests that run in one process
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick \
+		--cov --cov-branch --cov-report=term:skip-covered $(FAST) tests/endpoint tests/sim
+
+test: system $(STAMP) lint types unit ## everything that CI runs, in the project's own environment (.venv)
 # Debian's packages that some tests need, where root may install them; elsewhere those tests are skipped, and say so.
 # No service is started by that (RUNLEVEL), or stays started (systemctl).
-system:
+system: ## Debian packages that some tests need (as root; otherwise those tests are skipped)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  missing=; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="postgresql"; \
@@ -47,7 +61,7 @@ $(STAMP): $(LOCKS)/dev.txt pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-lint: $(STAMP)
+lint: $(STAMP) ## ruff, codespell, shellcheck, hadolint, the workflows
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(VENV)/bin/codespell
@@ -56,127 +70,107 @@ lint: $(STAMP)
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
 
-types: $(STAMP)
+types: $(STAMP) ## mypy, strict
 	$(RUN) mypy
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
 # from writing what it has compiled.
-unit: $(STAMP)
+unit: $(STAMP) ## every test
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS)
 
-# Property tests with other examples than the ones that every run tries; a failure prints how to see it again.
-explore: $(STAMP)
+explore: $(STAMP) ## property tests with new random examples
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS)
 
-# Only the end-to-end suite: on the simulated API server, and on a real one where its binaries are found.
-e2e: $(STAMP)
+e2e: $(STAMP) ## the tests of whole systems, on the simulated and, where found, on a real API server
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest tests/e2e -v
 
-# Only the recorded decisions of kube-scheduler.
-golden: $(STAMP)
+golden: $(STAMP) ## the recorded decisions of kube-scheduler
 	$(RUN) pytest tests/golden -v
 
-# Random clusters against a real kube-scheduler, ten minutes of them: PARITY_SEEDS, PARITY_PODS, PARITY_NODES.
-parity: $(STAMP)
+parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (PARITY_SEEDS, PARITY_PODS, PARITY_NODES)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
 # Each question of docs/questions.md asked of a real cluster, and the answers held against a real kube-scheduler.
-questions: $(STAMP)
+questions: $(STAMP) ## each question of docs/questions.md, against a real kube-scheduler
 	QUESTIONS_NODES="$${QUESTIONS_NODES:-200}" QUESTIONS_ASKED="$${QUESTIONS_ASKED:-60}" \
 		$(RUN) pytest tests/e2e/test_questions.py -s
 
 # The table of docs/performance.md: the algorithm alone, then kube-scheduler and Herodotus in turn. Hours; BENCH narrows.
-bench: $(STAMP)
+bench: $(STAMP) ## the table of docs/performance.md; hours (BENCH narrows)
 	$(RUN) bench algorithm --pods 200 --rounds 5 $(BENCH)
 	$(RUN) bench control-plane --rounds 6 $(BENCH)
 
-# What is to be reached against kube-scheduler, and what of it is: seven families on 5,000 nodes and the cold start; an hour.
-bench-aims: $(STAMP)
+bench-aims: $(STAMP) ## the targets against kube-scheduler; an hour
 	$(RUN) bench control-plane --aims --pods 2000 --rounds 3 --contenders delivering no-record
 	$(RUN) bench control-plane --rounds 2 --contenders delivering ColdStart
 
-# Cycle rates of the algorithm alone, small clusters, in a minute; shows early when a change is a wrong turn.
-bench-short: $(STAMP)
+bench-short: $(STAMP) ## cycle rates of the algorithm alone, a minute
 	$(RUN) bench algorithm --short
 
-# The extender service: each agent, 500 nodes a call, by names and as whole nodes; memory over rounds of calls.
-bench-extender: $(STAMP)
+bench-extender: $(STAMP) ## the extender service: rates and memory
 	$(RUN) bench extender
 
-# Operations, faults and killed processes at random, then invariants; docs/reliability.md has the last result.
-reliability: $(STAMP)
+reliability: $(STAMP) ## random operations, faults and kills, then invariants
 	$(RUN) bench.reliability --operations 10000
 	$(RUN) bench.reliability --operations 4000 --server real --lease-s 6 --disturb-every-s 6
 
-# Slow, silent and never-reading clients on every port, beside ingest, queries and probes; ATTACK narrows.
-attack: $(STAMP)
+attack: $(STAMP) ## slow and silent clients on every port, beside normal load (ATTACK narrows)
 	$(RUN) bench.attack $(ATTACK)
 
-# A day's churn in minutes: is memory flat?
-churn: $(STAMP)
+churn: $(STAMP) ## a day's churn in minutes: memory
 	$(RUN) bench.churn
 
-# `kubectl herodotus pod` and `kubectl get pod` in turn, on a record of 5,000 nodes.
-bench-plugin: $(STAMP)
+bench-plugin: $(STAMP) ## kubectl herodotus pod against kubectl get pod
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) bench.plugin
 
-# The store: size at rest, ingest, CPU of real decisions on 5,000 nodes; on SQLite and on a PostgreSQL of its own.
-bench-store: $(STAMP)
+bench-store: $(STAMP) ## the store: size, ingest rate, processor time
 	$(RUN) bench.store --postgresql
 
-# The decisions service killed 50 times under load, on SQLite and on PostgreSQL.
-crash: $(STAMP)
+crash: $(STAMP) ## the decisions service killed 50 times under load, on each database
 	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
 
-# Scheduler and service of this version and of earlier ones, up and back in every order, under load; half an hour.
-upgrade: $(STAMP)
+upgrade: $(STAMP) ## upgrade and rollback under load, in every order; half an hour
 	HERODOTUS_UPGRADES=$${HERODOTUS_UPGRADES:-3} $(RUN) pytest tests/e2e/test_upgrade.py -v -s
 
-# Stalled storage, lost Leases, frozen and killed leaders while pods are bound: what the record says is true afterwards.
-reliability-stalls: $(STAMP)
+reliability-stalls: $(STAMP) ## stalled etcd and lost Leases while pods are bound
 	$(RUN) bench.reliability --rounds 50 --server real --lease-s 6
 	$(RUN) bench.reliability --rounds 50 --server real --lease-s 15
 
-# Made-up requests for some minutes: what the document allows, frames, and ingest over HTTP. docs/reliability.md: the last one.
-fuzz: $(STAMP)
+fuzz: $(STAMP) ## random requests, frames and ingest for some minutes
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
 		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s --timeout=7200
 
-# The plain manifests in deploy/, from the chart.
-manifests: $(STAMP)
+manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 	$(RUN) scripts.manifests
 
 # Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
 # what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
 COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-header \
 	--no-emit-package herodotus --find-links dist
-lock: $(STAMP) wheels
+lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
 	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt
 
-# Both, into dist.
-wheels: $(STAMP)
+wheels: $(STAMP) ## both wheels, into dist
 	rm -f dist/*.whl
 	$(RUN) hatchling build --target wheel --directory dist
 	cd packages/servers && "$(CURDIR)/$(VENV)/bin/python" -m hatchling build --target wheel --directory "$(CURDIR)/dist"
 
 # krew's archive and manifest, into dist. What is in it was fetched by its hash, and is held against that again.
-krew: wheels
+krew: wheels ## krew's archive and manifest, into dist
 	rm -rf $(VENV)/krew
 	$(FETCH:wheels=krew) --no-index --find-links $(VENV)/wheels -r $(VENV)/plugin.txt
 	cp dist/herodotus-*.whl $(VENV)/krew
 	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/*.whl
 
-# The README's picture, of the answers in docs/picture.json (recorded in a demo: python -m deploy.demo.picture record URL).
-picture: $(STAMP)
+picture: $(STAMP) ## the README's picture
 	$(RUN) deploy.demo.picture draw
 
-# Bills of materials (CycloneDX), into dist: of the images' environment, and of the plugin's.
-sbom: wheels
+sbom: wheels ## bills of materials, into dist
 	for part in plugin servers; do \
 	  $(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/$$part && \
 	  set -- --quiet --python $(VENV)/$$part --no-index --find-links $(VENV)/wheels --find-links dist && \
@@ -185,5 +179,5 @@ sbom: wheels
 	  $(VENV)/bin/cyclonedx-py environment --output-reproducible -o dist/herodotus-$$part.cdx.json $(VENV)/$$part || exit; \
 	done
 
-clean:
+clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,6 +12,7 @@ SYSTEMS: Final = {"agents", "bench", "e2e"}  # folders of tests that start whole
 
 # a slow machine is no failure (a hung test is pytest-timeout's business), and every run tries the same examples
 settings.register_profile("herodotus", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10, stateful_step_count=20)
 settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("herodotus")
 

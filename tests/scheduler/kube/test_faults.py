@@ -195,6 +195,7 @@ def test_a_binding_is_known_to_have_happened(
         pytest.param(FaultRule("refuse", **BINDING, code=500), id="an error"),
     ],
 )
+@pytest.mark.slow
 def test_a_binding_is_known_not_to_have_happened(sim: SimulatedCluster, api: ApiServer, fault: FaultRule) -> None:
     assert result(sim, api, fault) is not None
     assert "nodeName" not in sim.get("Pod", "default", "web")["spec"]

@@ -21,6 +21,7 @@ def placed(number: int) -> str:
     return "".join(klogs.text(message, number * 1000, **pairs) + "\n" for message, pairs in said)
 
 
+@pytest.mark.slow
 def test_a_followed_log_goes_to_the_service_through_rotation_and_outage_and_ends_when_told(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "kube-scheduler.log"
     url = f"http://127.0.0.1:{port}"
