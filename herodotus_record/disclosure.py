@@ -37,10 +37,10 @@ from herodotus_record.model import (
     Outcome,
     Owner,
     PluginVerdict,
-    PodInfo,
     Preemption,
     Reason,
     Reconstruction,
+    RecordedPod,
     RequeueEvent,
     Retry,
     SchedulerInfo,
@@ -84,7 +84,7 @@ FIELDS: Final[Mapping[type, Mapping[str, Discloses]]] = {
     AttemptKey: {"cluster": _N, "source": _N, "incarnation": _N, "pod_uid": _POD, "attempt": _N},
     SchedulerInfo: {"profile": _N, "identity": _N, "version": _N},
     Owner: {"kind": _POD, "name": _POD},
-    PodInfo: {
+    RecordedPod: {
         "namespace": _POD,
         "name": _POD,
         "uid": _POD,

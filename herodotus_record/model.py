@@ -274,7 +274,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class PodInfo:
+class RecordedPod:
     """The pod as the scheduling cycle read it. `requests` are in base units: CPU in millicores, bytes, counts."""
 
     namespace: str
@@ -378,7 +378,7 @@ class Decision:
     key: AttemptKey
     sequence: int
     scheduler: SchedulerInfo
-    pod: PodInfo
+    pod: RecordedPod
     times: Times
     generation: int
     slots: int

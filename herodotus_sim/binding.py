@@ -13,14 +13,14 @@ from herodotus_sim.kinds import BY_TYPE, POD, POD_DISRUPTION_BUDGET, ApiResource
 from herodotus_sim.registry import RequestInfo, ResourceRegistry, is_dry_delete, is_dry_run, read_object
 from herodotus_sim.selectors import label_predicate, selector_text
 from herodotus_sim.storage import StoredObject
-from herodotus_sim.wire import ApiRequest, ApiResponse, Object, encode, json_response
+from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse, encode, json_response
 
 _EVICTION = ApiResource("Eviction", "evictions", "policy")
 _BINDING = BY_TYPE["v1", "Binding"]
 _CREATED = encode(errors.success(201))
 
 
-def bind(verbs: ResourceRegistry, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+def bind(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
     """Serve `pods/NAME/binding`, and `bindings` with the pod's name in the body."""
     binding = read_object(request, _BINDING)
     meta = binding.get("metadata") or {}
@@ -38,7 +38,7 @@ def bind(verbs: ResourceRegistry, target: RequestInfo, request: ApiRequest) -> A
     verbs.store.guaranteed_update(
         POD, target.namespace, name, lambda pod: assign_node(pod, meta, node), is_dry_run(request)
     )
-    return ApiResponse(201, _CREATED)
+    return SimulatedResponse(201, _CREATED)
 
 
 def assign_node(pod: StoredObject, binding: Object, node: str) -> Object:
@@ -64,7 +64,7 @@ def assign_node(pod: StoredObject, binding: Object, node: str) -> Object:
     return {**pod.obj, "metadata": meta, "spec": {**spec, "nodeName": node}, "status": after}
 
 
-def evict(verbs: ResourceRegistry, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
     """Serve `pods/NAME/eviction`: a delete within the pod's disruption budget."""
     eviction = read_object(request, _EVICTION)
     dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})

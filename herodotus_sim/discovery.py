@@ -10,7 +10,7 @@ from typing import Any
 
 from herodotus_sim import errors
 from herodotus_sim.kinds import KINDS, ApiResource
-from herodotus_sim.wire import ApiRequest, ApiResponse, Object, encode, json_response
+from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse, encode, json_response
 
 VERSION = {
     "major": "1",
@@ -29,7 +29,7 @@ _GROUP_VERSIONS = sorted({(k.group, k.version) for k in KINDS})
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
 
 
-def serve_discovery(path: str, request: ApiRequest) -> ApiResponse:
+def serve_discovery(path: str, request: SimulatedRequest) -> SimulatedResponse:
     """Return the response to a GET outside the resources. Raises StatusError 404."""
     if path == "/openapi/v2":
         # kube-apiserver offers this document only as protobuf, and kubectl works without it.

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from herodotus_sim.wire import ApiRequest, Object
+from herodotus_sim.wire import Object, SimulatedRequest
 
 FAULTS = (
     "bookmark", "compact", "cut", "end", "gone", "hang up", "late", "lose answer", "refuse", "repeat", "slow"
@@ -56,7 +56,7 @@ class FaultRule:
     as_event: bool = False
     """Whether `gone` is an ERROR event in a started watch, as with kube-apiserver, instead of an HTTP status."""
 
-    def matches(self, request: ApiRequest) -> bool:
+    def matches(self, request: SimulatedRequest) -> bool:
         """Return whether the rule matches this request."""
         method = "WATCH" if request.flag("watch") else request.method
         return (

@@ -30,14 +30,14 @@ from herodotus_sim import errors
 from herodotus_sim.fault_plan import FaultPlan, FaultRule, PlanError, parse_plan
 from herodotus_sim.storage import ObjectStorage, encode_watch_event
 from herodotus_sim.watch import encode_error_event
-from herodotus_sim.wire import ApiRequest, ApiResponse, decode, encode, json_response
+from herodotus_sim.wire import SimulatedRequest, SimulatedResponse, decode, encode, json_response
 
 PATH = "/faults"
 
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
-Handle = Callable[[ApiRequest], ApiResponse]
-Strike = Callable[[FaultRule, random.Random, Handle, ApiRequest], ApiResponse]
+Handle = Callable[[SimulatedRequest], SimulatedResponse]
+Strike = Callable[[FaultRule, random.Random, Handle, SimulatedRequest], SimulatedResponse]
 
 
 class FaultInjector:
@@ -74,7 +74,7 @@ class FaultInjector:
         self._store.compact()
         self._store.wake()
 
-    def __call__(self, request: ApiRequest) -> ApiResponse:
+    def __call__(self, request: SimulatedRequest) -> SimulatedResponse:
         """Return the response to a request. Raises StatusError, or OSError to disconnect."""
         if request.path.rstrip("/").startswith(PATH):
             return self._serve_control_api(request)
@@ -85,7 +85,7 @@ class FaultInjector:
             handle = _wrap(self._strikes[fault.fault], fault, draw, handle)
         return self._end_on_restart(handle, request)
 
-    def _applicable_rules(self, request: ApiRequest) -> list[tuple[FaultRule, random.Random]]:
+    def _applicable_rules(self, request: SimulatedRequest) -> list[tuple[FaultRule, random.Random]]:
         """Return the rules that apply to this request, each with the generator for its parameters."""
         due = []
         with self._lock:
@@ -99,11 +99,13 @@ class FaultInjector:
                     due.append((fault, draw))
         return due
 
-    def _compact(self, fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+    def _compact(
+        self, fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest
+    ) -> SimulatedResponse:
         self._store.compact()
         return handle(request)
 
-    def _end_on_restart(self, handle: Handle, request: ApiRequest) -> ApiResponse:
+    def _end_on_restart(self, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
         """Wrap a response so that a restart ends an idle stream as if its client had disconnected.
 
         A restart resets every other stream.
@@ -124,7 +126,7 @@ class FaultInjector:
         response = handle(replace(request, is_client_gone=lambda: is_over() or request.is_client_gone()))
         return response if response.stream is None else replace(response, stream=events(response.stream))
 
-    def _serve_control_api(self, request: ApiRequest) -> ApiResponse:
+    def _serve_control_api(self, request: SimulatedRequest) -> SimulatedResponse:
         call = (request.method, request.path.rstrip("/").removeprefix(PATH))
         if call == ("PUT", ""):
             try:
@@ -147,22 +149,22 @@ def _wrap(strike: Strike, fault: FaultRule, draw: random.Random, handle: Handle)
 # --- single answers ---------------------------------------------------------------------------------------------------
 
 
-def _refuse(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _refuse(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     details = {"retryAfterSeconds": fault.retry_after_s} if fault.retry_after_s else None
     raise errors.StatusError(fault.code, _REASONS.get(fault.code, ""), f"an injected {fault.code}", details)
 
 
-def _hang_up(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _hang_up(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     raise ConnectionResetError("an injected reset")
 
 
-def _lose_answer(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _lose_answer(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Handle the request, then disconnect without a response."""
     handle(request)
     raise ConnectionResetError("an injected loss of the answer")
 
 
-def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Delay the request; give it up if the client disconnected or its `timeout` is over, as kube-apiserver does."""
     wait_s, allowed_s = draw.uniform(*fault.seconds), float(request.query.get("timeout", "60s").rstrip("s"))
     time.sleep(min(wait_s, allowed_s))
@@ -173,17 +175,19 @@ def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiReq
     return handle(request)
 
 
-def _expire_version(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _expire_version(
+    fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest
+) -> SimulatedResponse:
     error = errors.expired("an injected 410: too old resource version")
     if not fault.as_event:
         raise error
-    return ApiResponse(200, stream=iter([encode_error_event(error)]))
+    return SimulatedResponse(200, stream=iter([encode_error_event(error)]))
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Reset the connection within an event, after a number of events."""
     left = draw.randint(*fault.events)
 
@@ -197,7 +201,7 @@ def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequ
     return _map_lines(cut, handle(request))
 
 
-def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """End the stream regularly after a number of events."""
     left = draw.randint(*fault.events)
 
@@ -211,7 +215,7 @@ def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequ
     return _map_lines(end, handle(request))
 
 
-def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Delay the events of a stream and keep their order."""
     response = handle(request)
     if response.stream is None:
@@ -225,7 +229,7 @@ def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiReq
     return replace(response, stream=late(response.stream))
 
 
-def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Send every event twice in a row."""
 
     def repeat(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -235,7 +239,7 @@ def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiR
     return _map_lines(repeat, handle(request))
 
 
-def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: ApiRequest) -> ApiResponse:
+def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Send a bookmark after every event, if the client accepts bookmarks."""
 
     def bookmark(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -252,7 +256,7 @@ def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: Ap
     return _map_lines(bookmark, response) if request.flag("allowWatchBookmarks") else response
 
 
-def _map_lines(change: Callable[[Iterator[bytes]], Iterator[bytes]], response: ApiResponse) -> ApiResponse:
+def _map_lines(change: Callable[[Iterator[bytes]], Iterator[bytes]], response: SimulatedResponse) -> SimulatedResponse:
     """Pass a stream line by line through `change`; return a response without a stream unchanged."""
     if response.stream is None:
         return response

@@ -21,7 +21,7 @@ from herodotus_sim.kinds import ApiResource
 from herodotus_sim.selectors import SelectionPredicate
 from herodotus_sim.storage import Key, ObjectStorage, StoredObject
 from herodotus_sim.watch import parse_version
-from herodotus_sim.wire import ApiRequest, Object, encode
+from herodotus_sim.wire import Object, SimulatedRequest, encode
 
 # Lists retained for their next page. Clients read pages without delay; a list of 5,000 pods retains only old versions.
 _MAX_RETAINED = 32
@@ -58,7 +58,7 @@ class ListPager:
         self._store = store
         self._retained: OrderedDict[tuple[str, int], list[StoredObject]] = OrderedDict()
 
-    def get_page(self, kind: ApiResource, selection: SelectionPredicate, request: ApiRequest) -> ListPage:
+    def get_page(self, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest) -> ListPage:
         """Return one page. The remaining count is known only without selectors."""
         limit = request.query.get("limit", "") or "0"
         if not limit.isdigit():
@@ -72,7 +72,7 @@ class ListPager:
             start = 0
         return self._make_page(kind, selection, (ordered, version), start, int(limit))
 
-    def _state(self, kind: ApiResource, request: ApiRequest) -> tuple[list[StoredObject], int]:
+    def _state(self, kind: ApiResource, request: SimulatedRequest) -> tuple[list[StoredObject], int]:
         requested = parse_version(request.query.get("resourceVersion", ""))
         exact = request.query.get("resourceVersionMatch") == "Exact"
         collection = self._store.watch_cache(kind)

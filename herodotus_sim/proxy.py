@@ -21,7 +21,7 @@ from herodotus_sim import errors
 from herodotus_sim.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from herodotus_sim.registry import RequestInfo
 from herodotus_sim.storage import ObjectStorage
-from herodotus_sim.wire import ApiRequest, ApiResponse, Object
+from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse
 
 # kube-apiserver's proxy connects within 30 s. A proxied request is long-running: it has no time limit.
 _CONNECT_TIMEOUT_S = 30.0
@@ -37,12 +37,12 @@ _NOT_PASSED_ON = frozenset({"authorization", "host", "expect", "accept-encoding"
 Endpoint = tuple[str, int]
 
 
-def forward(store: ObjectStorage, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+def forward(store: ObjectStorage, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
     """Forward a request to one of the service's endpoints and stream the response."""
     scheme, name, port = split_name(target.name)
     if not target.rest:
         query = f"?{request.raw_query}" if request.raw_query else ""
-        return ApiResponse(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
+        return SimulatedResponse(301, headers=(("Location", f"{request.path}/{query}"),), content_type="")
     address = random.choice(_endpoints(store, target.namespace, name, port))
     connection = _connection(scheme, address, lambda: store.stopping or request.is_client_gone())
     url = target.rest + (f"?{request.raw_query}" if request.raw_query else "")
@@ -59,8 +59,8 @@ def forward(store: ObjectStorage, target: RequestInfo, request: ApiRequest) -> A
     type_ = answer.getheader("Content-Type", "")
     if request.method == "HEAD" or answer.status in (204, 304):
         connection.close()
-        return ApiResponse(answer.status, headers=kept, content_type=type_)
-    return ApiResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
+        return SimulatedResponse(answer.status, headers=kept, content_type=type_)
+    return SimulatedResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
 
 
 def split_name(text: str) -> tuple[str, str, str]:

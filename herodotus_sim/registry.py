@@ -23,7 +23,7 @@ from herodotus_sim.selectors import SelectionPredicate
 from herodotus_sim.storage import ObjectStorage, StoredObject
 from herodotus_sim.strategic import strategic_merge
 from herodotus_sim.update_strategy import prepare_for_update
-from herodotus_sim.wire import JSON, ApiRequest, ApiResponse, Object, decode, encode
+from herodotus_sim.wire import JSON, Object, SimulatedRequest, SimulatedResponse, decode, encode
 
 # These finalizers keep an object until the garbage collector has processed its dependents.
 ORPHAN_FINALIZER = "orphan"
@@ -44,12 +44,12 @@ class RequestInfo:
     """The path behind a proxy subresource, with its leading slash."""
 
 
-def content_type(request: ApiRequest) -> str:
+def content_type(request: SimulatedRequest) -> str:
     """Return the body's media type without parameters."""
     return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
 
 
-def read_object(request: ApiRequest, kind: ApiResource) -> Object:
+def read_object(request: SimulatedRequest, kind: ApiResource) -> Object:
     """Return the object in the body. Raises StatusError 400 if it is invalid or of another type than the path."""
     obj = _read_body(request)
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
@@ -63,7 +63,7 @@ def read_object(request: ApiRequest, kind: ApiResource) -> Object:
     return obj
 
 
-def _read_body(request: ApiRequest) -> Any:
+def _read_body(request: SimulatedRequest) -> Any:
     media_type = content_type(request)
     try:
         if media_type == JSON:
@@ -79,19 +79,19 @@ def _read_body(request: ApiRequest) -> Any:
     raise errors.unsupported_media_type(_BODY_TYPES)
 
 
-def is_dry_run(request: ApiRequest) -> bool:
+def is_dry_run(request: SimulatedRequest) -> bool:
     """Return whether the request must not store anything."""
     return request.query.get("dryRun") == "All"
 
 
-def is_dry_delete(request: ApiRequest, options: Object) -> bool:
+def is_dry_delete(request: SimulatedRequest, options: Object) -> bool:
     """Return whether the request must not delete anything; DeleteOptions may set dryRun too."""
     return is_dry_run(request) or options.get("dryRun") == ["All"]
 
 
-def object_response(version: StoredObject, kind: ApiResource, status: int = 200) -> ApiResponse:
+def object_response(version: StoredObject, kind: ApiResource, status: int = 200) -> SimulatedResponse:
     """Return the response with one object."""
-    return ApiResponse(status, version.encode_object(kind))
+    return SimulatedResponse(status, version.encode_object(kind))
 
 
 class ResourceRegistry:
@@ -103,11 +103,11 @@ class ResourceRegistry:
         self._run_controllers = run_controllers
         self._pages = ListPager(store)
 
-    def list(self, target: RequestInfo, selected: SelectionPredicate, request: ApiRequest) -> ListPage:
+    def list(self, target: RequestInfo, selected: SelectionPredicate, request: SimulatedRequest) -> ListPage:
         """Return one page of the selected objects."""
         return self._pages.get_page(target.kind, selected, request)
 
-    def create(self, target: RequestInfo, request: ApiRequest) -> StoredObject:
+    def create(self, target: RequestInfo, request: SimulatedRequest) -> StoredObject:
         """Store a new object from the body and return it."""
         kind = target.kind
         obj = read_object(request, kind)
@@ -117,7 +117,7 @@ class ResourceRegistry:
             raise errors.bad_request(message)
         return self._admit(kind, target.namespace, obj, request)
 
-    def _admit(self, kind: ApiResource, namespace: str, obj: Object, request: ApiRequest) -> StoredObject:
+    def _admit(self, kind: ApiResource, namespace: str, obj: Object, request: SimulatedRequest) -> StoredObject:
         """Store a client's new object. Raises StatusError 403 for a workload that no controller supports."""
         if self._run_controllers:
             workloads.check_supported(kind, (obj.get("metadata") or {}).get("name", ""), obj)
@@ -130,7 +130,7 @@ class ResourceRegistry:
         prepared = prepare_for_create(self.store, kind, namespace, views.to_storage_form(kind, obj), keep_status)
         return self.store.insert(kind, prepared, dry_run)
 
-    def update(self, target: RequestInfo, request: ApiRequest) -> tuple[StoredObject, bool]:
+    def update(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
         """Replace an object. Return it and whether it was created, which some kinds allow."""
         kind = target.kind
         obj = read_object(request, kind)
@@ -155,7 +155,7 @@ class ResourceRegistry:
         )
         return changed, False
 
-    def patch(self, target: RequestInfo, request: ApiRequest) -> tuple[StoredObject, bool]:
+    def patch(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
         """Patch an object. Return it and whether it was created, which apply does."""
         media_type = content_type(request)
         patch = read_patch(media_type, request.body)
@@ -163,7 +163,7 @@ class ResourceRegistry:
             return self._apply(target, patch, request)
         return self._modify(target, lambda obj: apply_patch(media_type, obj, patch), request), False
 
-    def _modify(self, target: RequestInfo, change: Any, request: ApiRequest) -> StoredObject:
+    def _modify(self, target: RequestInfo, change: Any, request: SimulatedRequest) -> StoredObject:
         kind = target.kind
 
         def changed(old: StoredObject) -> Object:
@@ -173,7 +173,7 @@ class ResourceRegistry:
 
         return self.store.guaranteed_update(kind, target.namespace, target.name, changed, is_dry_run(request))
 
-    def _apply(self, target: RequestInfo, config: Object, request: ApiRequest) -> tuple[StoredObject, bool]:
+    def _apply(self, target: RequestInfo, config: Object, request: SimulatedRequest) -> tuple[StoredObject, bool]:
         """Apply server-side without ownership of fields: merge, and add the manager to managedFields."""
         manager = request.query.get("fieldManager")
         if not manager:
@@ -201,7 +201,7 @@ class ResourceRegistry:
             return self._admit(target.kind, target.namespace, new, request), True
         return self._modify(target, merged, request), False
 
-    def delete(self, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+    def delete(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         """Delete one object and return the response."""
         options = _delete_options(request)
         kind = target.kind
@@ -214,10 +214,12 @@ class ResourceRegistry:
         if deleted is not None and kind is not POD:
             details = {"name": target.name, "group": kind.group, "kind": kind.plural}
             details["uid"] = found.obj["metadata"]["uid"]
-            return ApiResponse(200, encode(errors.success(details={k: v for k, v in details.items() if v})))
+            return SimulatedResponse(200, encode(errors.success(details={k: v for k, v in details.items() if v})))
         return object_response(deleted or self.store.get(kind, target.namespace, target.name), kind)
 
-    def delete_collection(self, target: RequestInfo, selected: SelectionPredicate, request: ApiRequest) -> ApiResponse:
+    def delete_collection(
+        self, target: RequestInfo, selected: SelectionPredicate, request: SimulatedRequest
+    ) -> SimulatedResponse:
         """Delete every selected object and respond with their list."""
         options = _delete_options(request)
         with self.store.lock:
@@ -225,7 +227,7 @@ class ResourceRegistry:
             if not is_dry_delete(request, options):
                 for version in found:
                     self.remove_with_dependents(target.kind, version, _propagation(request, options))
-            return ApiResponse(200, encode_list(target.kind, ListPage(found, self.store.version)))
+            return SimulatedResponse(200, encode_list(target.kind, ListPage(found, self.store.version)))
 
     def remove_with_dependents(self, kind: ApiResource, found: StoredObject, policy: str) -> StoredObject | None:
         """Delete an object; `policy` applies to its dependents if controllers run."""
@@ -270,14 +272,14 @@ def encode_list(kind: ApiResource, listed: ListPage) -> bytes:
     return b'%b,"items":[%b]}' % (encode(head)[:-1], b",".join([v.encode_item(kind) for v in listed.items]))
 
 
-def _delete_options(request: ApiRequest) -> Object:
+def _delete_options(request: SimulatedRequest) -> Object:
     options = _read_body(request) if request.body else {}
     if not isinstance(options, dict):
         raise errors.bad_request("the body is no DeleteOptions")
     return options
 
 
-def _propagation(request: ApiRequest, options: Object) -> str:
+def _propagation(request: SimulatedRequest, options: Object) -> str:
     """Return the deletion's propagation policy, by default Background."""
     policy = options.get("propagationPolicy") or request.query.get("propagationPolicy")
     if policy is None and options.get("orphanDependents"):

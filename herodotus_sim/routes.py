@@ -1,4 +1,4 @@
-"""Maps a path and a method to a verb: path -> RequestInfo -> verb -> ApiResponse.
+"""Maps a path and a method to a verb: path -> RequestInfo -> verb -> SimulatedResponse.
 
     /api/v1/... , /apis/GROUP/VERSION/...   resources (the table in `kinds`)
     /api, /apis, /version, /openapi, /livez  discovery and health
@@ -29,7 +29,7 @@ from herodotus_sim.registry import (
 from herodotus_sim.scale import SCALE, apply_scale, scale_from_workload
 from herodotus_sim.selectors import SelectionPredicate, build_predicate
 from herodotus_sim.storage import ObjectStorage, StoredObject
-from herodotus_sim.wire import ApiRequest, ApiResponse, Object, encode, json_response
+from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse, encode, json_response
 from herodotus_sim.workloads import CONTROLLED, WITHOUT_CONTROLLER
 
 _VERB = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -46,7 +46,7 @@ class Router:
         self.verbs = ResourceRegistry(store, options.run_controllers)
         self._watches = 0
 
-    def handle(self, request: ApiRequest) -> ApiResponse:
+    def handle(self, request: SimulatedRequest) -> SimulatedResponse:
         """Return the response to a request. Raises StatusError."""
         path = request.path
         if path.startswith(("/api/", "/apis/")):
@@ -56,10 +56,10 @@ class Router:
         if request.method not in ("GET", "HEAD"):
             raise errors.unknown_path()
         if path in _HEALTH or path.startswith(tuple(f"{p}/" for p in _HEALTH)):
-            return ApiResponse(200, b"ok", "text/plain; charset=utf-8")
+            return SimulatedResponse(200, b"ok", "text/plain; charset=utf-8")
         return discovery.serve_discovery(path.rstrip("/") or "/", request)
 
-    def _resource(self, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+    def _resource(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         verb = self._verb(target, request)
         if target.subresource:
             return self._subresource(target, verb, request)
@@ -69,8 +69,8 @@ class Router:
             listed = self.verbs.list(target, self._selection(target, request), request)
             table_options = tables.requested_table_options(request)
             if table_options is None:
-                return ApiResponse(200, encode_list(target.kind, listed))
-            return ApiResponse(
+                return SimulatedResponse(200, encode_list(target.kind, listed))
+            return SimulatedResponse(
                 200, encode(tables.convert_to_table(target.kind, listed.items, listed.metadata(), table_options))
             )
         if verb == "get":
@@ -79,7 +79,7 @@ class Router:
             if table_options is None:
                 return object_response(found, target.kind)
             meta = {"resourceVersion": str(found.version)}
-            return ApiResponse(200, encode(tables.convert_to_table(target.kind, [found], meta, table_options)))
+            return SimulatedResponse(200, encode(tables.convert_to_table(target.kind, [found], meta, table_options)))
         if verb == "create":
             return self._create(target, request)
         if verb == "delete":
@@ -89,7 +89,7 @@ class Router:
         modified, created = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
         return self._respond_created(modified, target.kind) if created else object_response(modified, target.kind)
 
-    def _respond_created(self, version: StoredObject, kind: ApiResource) -> ApiResponse:
+    def _respond_created(self, version: StoredObject, kind: ApiResource) -> SimulatedResponse:
         """Respond with a new object, and with a warning for kubectl if no controller acts on it."""
         response = object_response(version, kind, 201)
         if not self.options.run_controllers and kind in (*CONTROLLED, *WITHOUT_CONTROLLER):
@@ -97,7 +97,7 @@ class Router:
             response.headers = (("Warning", f'299 - "{warning}"'),)
         return response
 
-    def _verb(self, target: RequestInfo, request: ApiRequest) -> str:
+    def _verb(self, target: RequestInfo, request: SimulatedRequest) -> str:
         verb = _VERB.get(request.method, "")
         if target.subresource == "proxy":
             allowed: tuple[str, ...] = tuple(_VERB.values())
@@ -117,7 +117,7 @@ class Router:
             raise errors.method_not_allowed()
         return verb
 
-    def _create(self, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+    def _create(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         kind = target.kind.kind
         if kind == "Binding":
             return binding.bind(self.verbs, target, request)
@@ -125,7 +125,7 @@ class Router:
             return json_response(discovery.review_access(target.kind, read_object(request, target.kind)), 201)
         return self._respond_created(self.verbs.create(target, request), target.kind)
 
-    def _subresource(self, target: RequestInfo, verb: str, request: ApiRequest) -> ApiResponse:
+    def _subresource(self, target: RequestInfo, verb: str, request: SimulatedRequest) -> SimulatedResponse:
         if target.subresource == "proxy":
             return forward(self.store, target, request)
         if target.subresource == "binding":
@@ -139,7 +139,7 @@ class Router:
         modified, _ = (self.verbs.update if verb == "update" else self.verbs.patch)(target, request)
         return object_response(modified, target.kind)
 
-    def _scale(self, target: RequestInfo, verb: str, request: ApiRequest) -> ApiResponse:
+    def _scale(self, target: RequestInfo, verb: str, request: SimulatedRequest) -> SimulatedResponse:
         """Get, replace or patch the Scale of a workload."""
         if verb == "get":
             return json_response(scale_from_workload(self.store.get(target.kind, target.namespace, target.name)))
@@ -155,13 +155,13 @@ class Router:
         scaled = self.store.guaranteed_update(target.kind, target.namespace, target.name, modified, is_dry_run(request))
         return json_response(scale_from_workload(scaled))
 
-    def _selection(self, target: RequestInfo, request: ApiRequest) -> SelectionPredicate:
+    def _selection(self, target: RequestInfo, request: SimulatedRequest) -> SelectionPredicate:
         query = request.query
         return build_predicate(
             target.kind, target.namespace, target.name, query.get("labelSelector", ""), query.get("fieldSelector", "")
         )
 
-    def _watch(self, target: RequestInfo, request: ApiRequest) -> ApiResponse:
+    def _watch(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         kind, selected = target.kind, self._selection(target, request)
         table_options = tables.requested_table_options(request)
         if self._watches >= MAX_WATCHES:
@@ -171,10 +171,10 @@ class Router:
         except errors.StatusError as error:
             if error.code != 410 or self.options.expired_watch_as_http:
                 raise
-            return ApiResponse(200, stream=iter([watching.encode_error_event(error)]))
+            return SimulatedResponse(200, stream=iter([watching.encode_error_event(error)]))
         encode_row = None if table_options is None else tables.row_encoder(kind, table_options)
         events = watching.stream_events(self.store, kind, selected, start, request, self.options, encode_row)
-        return ApiResponse(200, stream=self._counted(events))
+        return SimulatedResponse(200, stream=self._counted(events))
 
     def _counted(self, events: Iterator[bytes]) -> Iterator[bytes]:
         with self.store.lock:

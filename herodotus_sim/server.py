@@ -22,7 +22,7 @@ from typing import Any
 from herodotus_sim import errors
 from herodotus_sim.options import MAX_BODY_BYTES, MAX_CONNECTIONS
 from herodotus_sim.storage import ObjectStorage
-from herodotus_sim.wire import ApiRequest, ApiResponse, encode
+from herodotus_sim.wire import SimulatedRequest, SimulatedResponse, encode
 
 # The maximum of a request line or header; selectors of a thousand names fit.
 _MAX_LINE_BYTES = 64 * 1024
@@ -48,7 +48,7 @@ class SimulatedServer(ThreadingHTTPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        handle: Callable[[ApiRequest], ApiResponse],
+        handle: Callable[[SimulatedRequest], SimulatedResponse],
         store: ObjectStorage,
         latency_s: float = 0.0,
     ) -> None:
@@ -146,7 +146,7 @@ class HttpRequestHandler(StreamRequestHandler):
         self._send(response, request.method, keep)
         return keep
 
-    def _read_request(self) -> ApiRequest | None:
+    def _read_request(self) -> SimulatedRequest | None:
         """Return the next request, or None at the end of the connection."""
         line = self.rfile.readline(_MAX_LINE_BYTES + 1)
         while line in (b"\r\n", b"\n"):
@@ -167,7 +167,7 @@ class HttpRequestHandler(StreamRequestHandler):
         path, _, query = target.partition("?")
         if headers.get("expect", "").lower() == "100-continue":
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return ApiRequest(words[0], path, query, headers, self._body(headers), self._has_client_disconnected)
+        return SimulatedRequest(words[0], path, query, headers, self._body(headers), self._has_client_disconnected)
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
@@ -224,7 +224,7 @@ class HttpRequestHandler(StreamRequestHandler):
         except OSError:
             return True
 
-    def _send(self, response: ApiResponse, method: str, keep: bool) -> None:
+    def _send(self, response: SimulatedResponse, method: str, keep: bool) -> None:
         head = f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}\r\n"
         head += f"Content-Type: {response.content_type}\r\n" if response.content_type else ""
         head += "".join(f"{name}: {value}\r\n" for name, value in response.headers)
@@ -251,8 +251,8 @@ class HttpRequestHandler(StreamRequestHandler):
                 close()
 
 
-def _error_response(error: errors.StatusError) -> ApiResponse:
+def _error_response(error: errors.StatusError) -> SimulatedResponse:
     details = error.details or {}
     wait_s = details.get("retryAfterSeconds") or (1 if error.code == 429 else None)
     headers = (("Retry-After", str(wait_s)),) if wait_s else ()
-    return ApiResponse(error.code, encode(error.status()), headers=headers)
+    return SimulatedResponse(error.code, encode(error.status()), headers=headers)

@@ -14,7 +14,7 @@ from typing import Any
 from herodotus_sim.kinds import EVENT, NAMESPACE, NODE, POD, SERVICE, ApiResource
 from herodotus_sim.selectors import selector_text
 from herodotus_sim.storage import StoredObject
-from herodotus_sim.wire import ApiRequest, Object, encode
+from herodotus_sim.wire import Object, SimulatedRequest, encode
 
 _TABLE = re.compile(r"as=Table\b")
 _SUPPORTED = re.compile(r"v=v1\b")
@@ -42,7 +42,7 @@ class TableColumns:
     wide: frozenset[str] = frozenset()
 
 
-def requested_table_options(request: ApiRequest) -> TableOptions | None:
+def requested_table_options(request: SimulatedRequest) -> TableOptions | None:
     """Return the options if the request prefers a Table, else None."""
     first = request.headers.get("accept", "").partition(",")[0]
     if not (_TABLE.search(first) and _SUPPORTED.search(first)):

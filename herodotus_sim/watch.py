@@ -21,7 +21,7 @@ from herodotus_sim.kinds import ApiResource
 from herodotus_sim.options import Options
 from herodotus_sim.selectors import SelectionPredicate
 from herodotus_sim.storage import ObjectStorage, StoredObject, WatchCache, WatchChange, encode_watch_event
-from herodotus_sim.wire import ApiRequest, Object, encode
+from herodotus_sim.wire import Object, SimulatedRequest, encode
 
 # How often an idle watch checks whether its client is still connected, in seconds.
 _CLIENT_CHECK_INTERVAL_S = 1.0
@@ -46,7 +46,7 @@ class WatchStart:
 
 
 def start_watch(
-    store: ObjectStorage, kind: ApiResource, selection: SelectionPredicate, request: ApiRequest, options: Options
+    store: ObjectStorage, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest, options: Options
 ) -> WatchStart:
     """Return the start of a watch. Raises StatusError 410 if its version is expired."""
     requested = request.query.get("resourceVersion", "")
@@ -72,7 +72,7 @@ def parse_version(text: str) -> int:
     return int(text or 0)
 
 
-def _check_watch_list(request: ApiRequest, options: Options) -> None:
+def _check_watch_list(request: SimulatedRequest, options: Options) -> None:
     if not options.watch_list:
         why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
     elif request.query.get("resourceVersionMatch") != "NotOlderThan":
@@ -94,7 +94,7 @@ def stream_events(
     kind: ApiResource,
     selection: SelectionPredicate,
     start: WatchStart,
-    request: ApiRequest,
+    request: SimulatedRequest,
     options: Options,
     encode_object: ObjectEncoder | None,
 ) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
-"""The values that pass between the server and the handlers: ApiRequest and ApiResponse.
+"""The values that pass between the server and the handlers: SimulatedRequest and SimulatedResponse.
 
 Does not own: parsing or writing HTTP (`server`), what a path means (`routes`).
 
-Invariant: an ApiResponse has either a body or a stream.
+Invariant: an SimulatedResponse has either a body or a stream.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _refuse(constant: str) -> Any:
 
 
 @dataclass
-class ApiRequest:
+class SimulatedRequest:
     """One HTTP request with its complete body."""
 
     method: str
@@ -58,7 +58,7 @@ class ApiRequest:
 
 
 @dataclass
-class ApiResponse:
+class SimulatedResponse:
     """One HTTP response: a body, or a stream of chunks."""
 
     status: int = 200
@@ -68,6 +68,6 @@ class ApiResponse:
     stream: Iterator[bytes] | None = None
 
 
-def json_response(value: Any, status: int = 200) -> ApiResponse:
+def json_response(value: Any, status: int = 200) -> SimulatedResponse:
     """Return a response with `value` as JSON."""
-    return ApiResponse(status=status, body=encode(value))
+    return SimulatedResponse(status=status, body=encode(value))

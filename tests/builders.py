@@ -18,8 +18,8 @@ from herodotus_record.model import (
     Outcome,
     Owner,
     PluginVerdict,
-    PodInfo,
     Reason,
+    RecordedPod,
     SchedulerInfo,
     ScoreColumn,
     Source,
@@ -97,7 +97,7 @@ def a_decision(
         key=AttemptKey(cluster, Source.SCHEDULER, incarnation, uid or f"uid-{namespace}-{pod}", attempt),
         sequence=sequence,
         scheduler=SchedulerInfo(profile, "herodotus-0", "0.1.0"),
-        pod=PodInfo(
+        pod=RecordedPod(
             namespace,
             pod,
             uid or f"uid-{namespace}-{pod}",

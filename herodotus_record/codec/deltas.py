@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
 from herodotus_record.codec.columns import DERIVED, narrowest_typecode
-from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, PodInfo, ScoreColumn
+from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
 MAX_DELTAS_PER_BASE: Final = 128  # for one base: later ones differ in so many rows that a new base is shorter
@@ -224,7 +224,7 @@ class _Whole:
         return after
 
 
-def build_template_key(pod: PodInfo, profile: str, path: DecisionPath) -> Hashable:
+def build_template_key(pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
     """Return the key of decisions that are worth comparing: one pod template, one profile, one path."""
     return pod.digest, profile, path
 

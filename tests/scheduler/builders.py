@@ -109,7 +109,7 @@ class PodBuilder:
     def container_status(
         self, name: str, actual: Json, allocated: Json | None = None, *, init: bool = False
     ) -> PodBuilder:
-        """What the kubelet reports of a container: for pods that are resized in place."""
+        """Add a container's status from the kubelet, for pods that are resized in place."""
         group = "initContainerStatuses" if init else "containerStatuses"
         entry: Json = {"name": name, "resources": {"requests": actual}}
         if allocated is not None:
@@ -129,7 +129,7 @@ class PodBuilder:
         return self
 
     def required_terms(self, *terms: Json) -> PodBuilder:
-        """Required node affinity: terms as `term` makes them."""
+        """Set the required node affinity to terms that `term` builds."""
         self._node_affinity()["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": list(terms)}
         return self
 
@@ -191,7 +191,7 @@ class PodBuilder:
         return msgspec.convert(self.json, Pod)
 
     def info(self) -> PodInfo:
-        """The pod prepared for a cycle; one with a node counts as running."""
+        """Return the pod prepared for a cycle; a pod with a node counts as running."""
         pod = self.obj()
         return PodInfo(pod, running=bool(pod.spec.node_name))
 
@@ -259,18 +259,18 @@ def expression(key: str, operator: str, *values: str) -> Json:
 
 
 def term(*expressions: Json, fields: Iterable[Json] = ()) -> Json:
-    """A node selector term of expressions on labels and on fields."""
+    """Return a node selector term of expressions on labels and on fields."""
     made: Json = {"matchExpressions": list(expressions)} if expressions else {}
     return made | ({"matchFields": list(fields)} if fields else {})
 
 
 def named(*nodes: str) -> Json:
-    """A term that names nodes, one field requirement each (all of them must hold)."""
+    """Return a term with one field requirement for each of these node names, all of which must hold."""
     return term(fields=[expression("metadata.name", "In", node) for node in nodes])
 
 
 def columns_of(nodes: Iterable[NodeBuilder], pods: Iterable[PodBuilder] = ()) -> NodeColumns:
-    """A cluster: nodes in order of arrival, and the pods bound to them."""
+    """Return columns with these nodes, in order of arrival, and the pods bound to them."""
     columns = NodeColumns()
     for node in nodes:
         columns.set_node(node.obj())

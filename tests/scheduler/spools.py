@@ -21,7 +21,7 @@ def of(kind: type[F], directory: Path) -> list[F]:
 
 
 def sequences(directory: Path) -> list[int]:
-    """The sequences that the frames account for, gaps included, ascending."""
+    """Return the sequence numbers of the frames, including gaps, ascending."""
     found: list[int] = []
     for f in frames(directory):
         if isinstance(f, Gap):
@@ -32,7 +32,7 @@ def sequences(directory: Path) -> list[int]:
 
 
 def table(directory: Path) -> NodeTable:
-    """The node table after everything."""
+    """Return the node table after all frames."""
     made = NodeTable()
     for rows in of(NodeRows, directory):
         if rows.base == -1:

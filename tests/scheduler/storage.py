@@ -45,7 +45,7 @@ def volume(
     version: str = "1",
     **spec: Any,
 ) -> PersistentVolume:
-    """A volume; `within`: a node selector term. `claim`: NAMESPACE/NAME it is kept for."""
+    """Return a volume. `within`: a node selector term. `claim`: NAMESPACE/NAME that it is reserved for."""
     given: Json = {"capacity": {"storage": size}, "storageClassName": storage_class, "accessModes": ["ReadWriteOnce"]}
     if within is not None:
         given["nodeAffinity"] = {"required": {"nodeSelectorTerms": [within]}}
@@ -72,7 +72,7 @@ def claim(
     version: str = "1",
     **spec: Any,
 ) -> PersistentVolumeClaim:
-    """A claim, fully bound where it names a volume. `owner`: the UID of its controller."""
+    """Return a claim, fully bound if it names a volume. `owner`: the UID of its controller."""
     given: Json = {"accessModes": list(modes), "resources": {"requests": {"storage": size}}, **spec}
     if storage_class is not None:
         given["storageClassName"] = storage_class
@@ -93,7 +93,7 @@ def storage_class(name: str = "fast", mode: str | None = WAIT, provisioner: str 
 
 
 def csi_node(name: str, migrated: str = "", **limits: int | None) -> CSINode:
-    """A node's drivers: `ebs` stands for EBS's, others for themselves."""
+    """Return the drivers of a node: `ebs` stands for EBS's, others for themselves."""
     drivers = [
         {"name": {"ebs": EBS}.get(driver, driver), "allocatable": None if count is None else {"count": count}}
         for driver, count in limits.items()
@@ -124,12 +124,12 @@ def with_volumes(pod: PodBuilder, *volumes: Json) -> PodBuilder:
 
 
 def claiming(*claims: str, pod: PodBuilder | None = None) -> PodBuilder:
-    """A pod that mounts these claims."""
+    """Return a pod that mounts these claims."""
     return with_volumes(pod or make_pod(), *({"persistentVolumeClaim": {"claimName": name}} for name in claims))
 
 
 def on_host(*names: str) -> Json:
-    """The term of a local volume."""
+    """Return the node selector term of a local volume."""
     return term(expression(HOST, "In", *names))
 
 
@@ -153,7 +153,7 @@ def tried(plugin: Any, pod: PodBuilder, columns: NodeColumns) -> Verdict | dict[
 
 
 def codes(said: Verdict | dict[str, Verdict]) -> Any:
-    """The same as reason codes: "" for Success, "skip", or the codes joined; an error's text after `!`."""
+    """Return reason codes: "" for Success, "skip", or the codes joined; an error's text after `!`."""
     if isinstance(said, dict):
         return {node: codes(verdict) for node, verdict in said.items()}
     if said.code in (Code.SUCCESS, Code.SKIP):

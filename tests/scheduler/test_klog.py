@@ -103,7 +103,7 @@ class TestJson:
         return stream
 
     def line(self, log: io.StringIO) -> dict[str, object]:
-        """The one object, without what differs each time."""
+        """Return the logged object without the fields that differ each time."""
         made = json.loads(log.getvalue())
         assert log.getvalue().count("\n") == 1
         assert abs(made.pop("ts") / 1000 - time.time()) < 60

@@ -30,9 +30,9 @@ from herodotus_record.model import (
     Inputs,
     NodeRows,
     Owner,
-    PodInfo,
     Reason,
     Reconstruction,
+    RecordedPod,
     RequeueEvent,
     Retry,
     SchedulerInfo,
@@ -212,11 +212,11 @@ def _of_few(values: list[int]) -> Column:
     return array("q", values)
 
 
-def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> PodInfo:
+def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> RecordedPod:
     """Return the part of a pod that is recorded: what scheduling reads, without the omitted labels."""
     labels = omitted.kept(pod.labels)
     controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
-    return PodInfo(
+    return RecordedPod(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,

@@ -40,7 +40,7 @@ def health(tmp_path: Path, clock: Clock) -> ProcessHealth:
 
 
 def leading(health: ProcessHealth) -> ProcessHealth:
-    """The same, at work."""
+    """Return the same process health after it became the leader."""
     health.election = Election(True, 1.0)  # type: ignore[assignment]
     health.loop = SimpleNamespace(synced=True)  # type: ignore[assignment]
     health.recorder = SimpleNamespace(  # type: ignore[assignment]

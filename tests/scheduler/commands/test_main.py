@@ -34,7 +34,7 @@ def written(directory: Path, text: str) -> str:
 
 
 def refused(capsys: Captured, *arguments: str) -> str:
-    """The one line on standard error of a command that ends with 1."""
+    """Run a command that exits with 1 and return its single line on standard error."""
     assert app.main(arguments) == 1
     said = capsys.readouterr()
     assert said.out == ""

@@ -53,14 +53,14 @@ LEAST, MOST, RATIO = "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated"
 
 
 def document(version: str, plugins: Json | None = None, *config: Json, **fields: Any) -> str:
-    """A file with one profile of these plugins and plugin arguments."""
+    """Return a file with one profile of these plugins and plugin arguments."""
     profile = {"schedulerName": "a", **({"plugins": plugins} if plugins else {}), "pluginConfig": list(config)}
     head = {"apiVersion": f"{GROUP}/{version}", "kind": "KubeSchedulerConfiguration"}
     return yaml.safe_dump({**head, "profiles": [profile], **fields})
 
 
 def accepted(text: str) -> tuple[Configuration, list[str]]:
-    """(The configuration, the notes after the deprecation.)"""
+    """Return the configuration, and the notes after the deprecation."""
     notes: list[str] = []
     config = parse_config(text, legacy=notes.append)
     version = yaml.safe_load(text)["apiVersion"]
@@ -74,13 +74,13 @@ def built(config: Configuration) -> Profile:
 
 
 def points(profile: Profile) -> dict[str, list[str]]:
-    """The plugins at each point, and the weights beside."""
+    """Return the plugins at each point, with their weights."""
     snake = ("".join(f"_{c.lower()}" if c.isupper() else c for c in point) for point in EXTENSION_POINTS)
     return {point: [plugin.name for plugin in getattr(profile, point)] for point in snake}
 
 
 def outcome(config: Configuration) -> object:
-    """The profile's plugins and weights, or why there is none."""
+    """Return the profile's plugins and weights, or the error."""
     try:
         profile = built(config)
     except ConfigError as e:

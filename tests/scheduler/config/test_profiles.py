@@ -22,7 +22,7 @@ def profile(text: str = "") -> Profile:
 
 
 def plugins(text: str) -> Profile:
-    """The profile whose `plugins` are these."""
+    """Return the profile with this `plugins` block."""
     return profile(f"  plugins: {text}")
 
 

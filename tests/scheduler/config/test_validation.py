@@ -211,7 +211,7 @@ class Own(BasePlugin):
     args_type = OwnArgs
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """The same for every node."""
+        """Return the same score for every node."""
         return np.zeros(nodes.slots, np.int64)
 
 

@@ -49,7 +49,7 @@ def exchanges(recording: str) -> list[Exchange]:
 
 
 def pod_of(manifest: Json, *, running: bool = False) -> PodInfo:
-    """The pod as our watch would have seen it: with its type and managed fields, which are not sent on."""
+    """Return the pod as our watch would deliver it, with type and managed fields, which are not sent on."""
     fields = [{"manager": "kubectl", "operation": "Update"}]
     seen = {
         "kind": "Pod",
@@ -73,7 +73,7 @@ def _kept(obj: T, raw: msgspec.Raw) -> T:
 
 
 def nodes() -> list[Node]:
-    """The cluster of the recording `nodes`, which did not change."""
+    """Return the nodes of the recording `nodes`, which did not change."""
     with gzip.open(HERE / "nodes-objects.json.gz", "rt") as file:
         return [node_of(manifest) for manifest in json.load(file)["nodes"]]
 
@@ -96,7 +96,7 @@ _STEPS = {
 
 
 def steps() -> Iterator[Step]:
-    """The log of the recording `nodes`, as far as it matters to what is decided next."""
+    """Yield the entries of the recording `nodes` that affect later decisions."""
     with gzip.open(HERE / "kube-scheduler-v4-nodes.log.gz", "rt") as lines:
         for line in lines:
             for what, pattern in _STEPS.items():

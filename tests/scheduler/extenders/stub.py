@@ -41,7 +41,7 @@ class Stub:
     requests: list[Request] = field(default_factory=list)
 
     def answer(self, verb: str, answer: Any, status: int = 200) -> None:
-        """Always answer with this: an object as JSON, or bytes as they are."""
+        """Answer a verb always with this: an object as JSON, or bytes."""
         body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.replies[verb] = lambda handler, _: send(handler, body, status)
 
@@ -59,7 +59,7 @@ def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, media_
 
 @contextmanager
 def stub(tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
-    """A running stub extender, ended with the block."""
+    """Run a stub extender while the block runs."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -95,7 +95,7 @@ def stub(tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
 
 @contextmanager
 def client(url: str, *, spare_bytes: int = SPARE_BYTES, **config: Any) -> Iterator[HttpExtender]:
-    """An extender's client with all verbs but bind; `config`: fields of the configuration."""
+    """Yield a client of an extender with all verbs but bind; `config` are fields of the configuration."""
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt", "weight": 1}
     settings = ExtenderConfig(url_prefix=url, **{**verbs, "http_timeout": "5s", **config})
     extender = HttpExtender(settings, url, ExtenderTransport(settings, spare_bytes=spare_bytes))

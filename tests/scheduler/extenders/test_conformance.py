@@ -125,7 +125,7 @@ class Replay:
         self._pod: PodInfo | None = None  # of the attempt under way
 
     def begin(self, step: Step) -> list[Exchange]:
-        """The exchanges of the attempt that begins here; empty where the extender was not asked."""
+        """Return the exchanges of the attempt that begins here; none if the extender was not called."""
         asked: list[Exchange] = []
         while self._exchanges and self._exchanges[0].pod == step.pod and self._first_of(asked):
             asked.append(self._exchanges.pop(0))
@@ -164,8 +164,10 @@ def canonical(request: Json) -> Json:
 
 
 def test_the_recorded_run_is_decided_alike(extender: Stub) -> None:
-    """Every attempt of which the extender heard: the same requests, the same points, and the node that was chosen
-    has the best total; where no node was left, the same victims."""
+    """Every attempt has the same requests and points, and the chosen node has the best total.
+
+    If no node was left, it has the same victims.
+    """
     config, decided, mistaken = Configuration(), [], []
     with client(extender.url, weight=WEIGHT) as ours:
         profile = build_profile(config, 0, IN_TREE, NoCluster())
@@ -210,7 +212,7 @@ def best(result: CycleResult, nodes: NodeColumns) -> list[str]:
 
 
 def check_points(result: CycleResult, nodes: NodeColumns, asked: list[Exchange]) -> None:
-    """The extender's column holds what it answered; its share of the total is that, times ten, times its weight."""
+    """Check that the column has the extender's answer, and its share of the total ten times that times the weight."""
     given = [exchange.answer for exchange in asked if exchange.verb == "prioritize"]
     if not given:
         assert result.trace.totals is None

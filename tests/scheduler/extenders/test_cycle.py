@@ -107,7 +107,7 @@ def three(*pods: PodBuilder) -> NodeColumns:
 
 
 def column(result: CycleResult, extender: str) -> list[Verdict]:
-    """What the record says an extender said of each slot."""
+    """Return the recorded verdicts of an extender by slot."""
     (run,) = (run for run in result.trace.filters if run.plugin == extender)
     return [run.verdicts.verdict_at(slot) for slot in range(result.trace.slots)]
 

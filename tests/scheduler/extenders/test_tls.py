@@ -40,7 +40,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def asks(url: str, **config: Any) -> str:
-    """ "" where the extender was heard, else why not."""
+    """Call the extender; return its error, or an empty text after success."""
     with client(url, **config) as ours:
         try:
             assert ours.prioritize(POD, NODES).points == {"a": 1}

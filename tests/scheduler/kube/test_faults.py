@@ -153,7 +153,7 @@ class Bindings:
 
 
 def result(sim: SimulatedCluster, api: ApiServer, *faults: FaultRule) -> str | None:
-    """What is reported of a binding to n1."""
+    """Return the reported result of a binding to n1."""
     uid = sim.create(a_pod("web"))["metadata"]["uid"]
     sim.faults.set(FaultPlan(0, faults))
     reported: list[str | None] = []

@@ -66,7 +66,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool = False) -> list[tuple[str, ...]]:
-    """What reaches the sink until the server has nothing left to say."""
+    """Return what reaches the sink until the server has no more responses."""
     found: list[tuple[str, ...]] = []
 
     def sink(message: ListResult[Any] | WatchEvent[Any]) -> None:
@@ -202,7 +202,7 @@ class TestPauses:
 
     @pytest.fixture
     def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """The pauses as the reflector asks for them; none is waited for."""
+        """Return the pauses that the reflector makes, without waiting."""
         asked: list[float] = []
         monkeypatch.setattr(watch, "BACKOFF_S", (0.2, 30.0))
 

@@ -30,7 +30,7 @@ DECISION_ID = "0192f0c1-0000-7000-8000-000000000001"
 
 
 def shown(uid: str = "uid-p", node: str = "n", decision: str = DECISION_ID, **metadata: Any) -> httpx.Response:
-    """The pod as it is read, bound by a decision; without annotations where `decision` or `node` is empty."""
+    """Return the response to a read of the pod, bound by a decision; empty values leave node or annotation out."""
     pod = make_pod("p", "shop").uid(uid).with_spec(nodeName=node).json
     if node and decision:
         metadata["annotations"] = {"herodotus.dev/decision": decision}
@@ -147,7 +147,7 @@ def test_a_binding_that_lands_late_is_waited_for(answer: httpx.Response | Except
 
 @pytest.mark.parametrize("answer", UNKNOWN[:-1], ids=repr)
 def test_an_unbound_pod_is_read_twice_before_its_binding_fails(answer: httpx.Response | Exception) -> None:
-    """etcd may carry out what it received before it stalled just after the first read that succeeds."""
+    """After a stall, etcd may execute an earlier write just after the first successful read."""
     server = Script(answer, shown(node=""))
     began = time.monotonic()
     assert Binding(server, 0.1).result in ("slow", "reset", "no", "504 Gateway Timeout")
@@ -289,7 +289,7 @@ class TestSeries:
     FAILED = writes.build_failed_event("first")
 
     def sent(self, *events: tuple[str, str, str, str], server: Script | None = None) -> list[tuple[str, str]]:
-        """(method, what) of the requests that these events cause."""
+        """Return (method, what) of the requests that these events cause."""
         server = server or Script(OK)
         sender = EventSender(api_of(server), "me")
         for event in events:

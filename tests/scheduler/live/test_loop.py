@@ -161,7 +161,7 @@ class World:
 
     @property
     def requested(self) -> dict[str, int]:
-        """cpu requested by node."""
+        """Return the requested cpu by node."""
         columns = self.loop.cache.columns
         return {columns.names[s]: int(columns.requested(CPU)[s]) for s in range(columns.slots) if columns.names[s]}
 

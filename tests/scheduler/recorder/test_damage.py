@@ -76,7 +76,7 @@ class System:
             self.recorder._spool.check()
 
     def seen(self) -> dict[str, Any]:
-        """What the service tells of this scheduler."""
+        """Return the service's facts about this scheduler."""
         items = self.service.get(f"{API}/incarnations")["items"]
         (found,) = [i for i in items if i["metadata"]["name"] == self.recorder.incarnation]
         return dict(found)
@@ -87,7 +87,7 @@ class System:
         return totals["decisions"] + totals["outcomes"]
 
     def segment(self) -> Path:
-        """The one that is being written."""
+        """Return the segment that is being written."""
         return Path(self.recorder._spool._path)
 
 
@@ -102,7 +102,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def tmpfs(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 96 KiB."""
+    """Mount a disk of 96 KiB."""
     where = tmp_path / "tmpfs"
     where.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(where)]

@@ -245,7 +245,7 @@ def test_the_node_table_at_the_position(tmp_path: Path) -> None:
 
 
 def now_on_disk(directory: Path) -> int:
-    """What a change of a file is stamped with, in ns: a clock that ticks every few milliseconds."""
+    """Return the time stamp of a file change at present, in ns; its clock ticks every few milliseconds."""
     (directory / ".now").touch()
     return (directory / ".now").stat().st_ctime_ns
 

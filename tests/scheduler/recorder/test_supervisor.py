@@ -35,7 +35,7 @@ def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
 
 
 def started(supervisor: Supervisor, after: int | None = None) -> int:
-    """The process, once there is another one than `after`."""
+    """Return the process id, once it is another one than `after`."""
     deadline = time.monotonic() + 60
     while supervisor.pid in (None, after):
         assert time.monotonic() < deadline

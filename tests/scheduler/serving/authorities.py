@@ -24,12 +24,12 @@ class Authority:
         self.file.write_text(self.pem)
 
     def client(self, user: str, *groups: str, ends_h: float = 1) -> tuple[Path, Path]:
-        """The files of a client's certificate and key, which ends in so many hours (below 0: has ended)."""
+        """Return the files of a client's certificate and key, which expires in so many hours (below 0: has expired)."""
         subject = [(x509.NameOID.ORGANIZATION_NAME, g) for g in groups] + [(x509.NameOID.COMMON_NAME, user)]
         return self._issue(user, subject, x509.ExtendedKeyUsageOID.CLIENT_AUTH, ends_h)
 
     def server(self, name: str) -> tuple[Path, Path]:
-        """The files of a server's certificate and key, for that name and for loopback."""
+        """Return the files of a server's certificate and key, for this name and for loopback."""
         return self._issue(name, [(x509.NameOID.COMMON_NAME, name)], x509.ExtendedKeyUsageOID.SERVER_AUTH)
 
     def _issue(

@@ -40,7 +40,7 @@ Start = Callable[..., StatusServer]
 
 
 def echo(request: StatusRequest) -> StatusResponse:
-    """An answer that says who asked what."""
+    """Return a response with the user and the request."""
     subject = dict(pair for part in (request.peer or {}).get("subject", ()) for pair in part)
     return StatusResponse(200, json.dumps([request.method, request.path, request.query, subject]).encode())
 

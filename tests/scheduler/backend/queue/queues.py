@@ -77,7 +77,7 @@ def names(queue: SchedulingQueue, now: float) -> list[str]:
 
 
 def rejected(queue: SchedulingQueue, pod: PodBuilder, rejectors: frozenset[str] = FIT, now: float = 0.0) -> QueuedPod:
-    """A pod that was tried and turned away."""
+    """Add a pod, pop it and return it to the queue as rejected."""
     add(queue, pod, now=now)
     queued = popped(queue, now)
     queue.add_unschedulable_if_not_present(queued, rejectors, now)

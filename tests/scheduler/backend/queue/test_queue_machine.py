@@ -45,7 +45,7 @@ OTHER = make_pod("other").node("n").info()
 
 
 def helps(plugin: str, event: ClusterEvent, pod: PodInfo, new: Any) -> bool:
-    """What the plugins above and in `queues` say, in one table."""
+    """Return whether a plugin's hint lets the event help the pod, by one table for all plugins of these tests."""
     own_label = event is ClusterEvent.WAITING_POD_LABEL and new.uid == pod.uid
     return {
         "Fit": event in (ClusterEvent.NODE_ADD, ClusterEvent.POD_DELETE),

@@ -18,7 +18,7 @@ CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}
 
 
 def pod(number: int) -> PodInfo:
-    """Some are alike, some take what others want too."""
+    """Return one of several pods, some alike and some in conflict."""
     made = make_pod(f"p{number}").request(cpu=f"{100 * (number % 3)}m", memory="1Gi").label("app", "web")
     if number % 4 == 0:
         made.host_port(80)

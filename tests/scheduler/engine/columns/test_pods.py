@@ -52,7 +52,7 @@ def pod(number: int, described: Any) -> PodBuilder:
 
 
 def facts(columns: NodeColumns) -> dict[str, Any]:
-    """What the rows say of each pod, without row numbers."""
+    """Return what the rows hold of each pod, without row numbers."""
     rows = columns.pod_rows
     terms = rows.terms.ids(rows.count)
     return {

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scheduler.engine.columns import NodeColumns, tallies
 from scheduler.engine.columns.tallies import Tallies
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_affinity import PodTerms
 from scheduler.engine.objects.types import LabelSelector
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 
@@ -62,7 +61,7 @@ def ask(columns: NodeColumns, number: int) -> dict[str, Any]:
 def answers(columns: NodeColumns) -> dict[Any, Any]:
     by_question: dict[Any, Any] = {i: ask(columns, i) for i in range(len(QUESTIONS))}
     for app in "xy":
-        terms = PodTerms.of(make_pod("q").anti_affinity("zone", app=app).info())
+        terms = make_pod("q").anti_affinity("zone", app=app).info().terms
         assert terms is not None
         tally = columns.pod_rows.tally_terms(("terms", app), {terms: 3}, columns.slots)
         by_question[app] = tally.counts.tolist()

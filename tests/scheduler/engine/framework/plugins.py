@@ -131,7 +131,7 @@ def framework(
     percentage: int = 0,
     **points: Any,
 ) -> Framework:
-    """A framework of these plugins; PreFilter plugins also filter, score plugins also pre-score, as they stand."""
+    """Return a framework of these plugins; PreFilter plugins also filter, and score plugins also run at PreScore."""
     given = dict.fromkeys((p.name for p in score), 1) | dict(weights or {})
     return Framework(
         Profile(

@@ -192,7 +192,7 @@ def said(result: CycleResult) -> dict[str, Any]:
 
 
 def rebuilt(columns: NodeColumns) -> NodeColumns:
-    """The same nodes and pods in the same slots, counted anew."""
+    """Return new columns with the same nodes and pods in the same slots."""
     fresh = NodeColumns()
     for slot, node in enumerate(columns.nodes):
         name = columns.names[slot] or f"free-{slot}"

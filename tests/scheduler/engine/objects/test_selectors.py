@@ -16,7 +16,7 @@ values = st.sampled_from(
 
 
 def naive(operator: str, wanted: list[str], value: str | None) -> bool:
-    """The table of section 3.6 word for word."""
+    """Return whether the operator matches, by the table of section 3.6."""
 
     def int64(text: str) -> int | None:
         try:

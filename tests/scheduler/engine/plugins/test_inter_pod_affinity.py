@@ -48,7 +48,7 @@ def asks(
     rather_near: Iterable[tuple[int, Json]] = (),
     rather_far: Iterable[tuple[int, Json]] = (),
 ) -> PodBuilder:
-    """The pod with these affinity terms."""
+    """Return the pod with these affinity terms."""
     for kind, required, preferred in (("podAffinity", near, rather_near), ("podAntiAffinity", far, rather_far)):
         weighted = [{"weight": weight, "podAffinityTerm": wanted} for weight, wanted in preferred]
         made = {k: v for k, v in ((REQUIRED, list(required)), (PREFERRED, weighted)) if v}

@@ -25,7 +25,7 @@ from tests.scheduler.config.test_load import HEAD
 
 
 def framework(plugin: str, *points: str, **args: Any) -> Framework:
-    """A profile in which nothing else scores."""
+    """Return a framework in which only this plugin scores."""
     plugins: dict[str, Any] = {"score": {"disabled": [{"name": "*"}]}}
     for point in points or ("score",):
         plugins.setdefault(point, {})["enabled"] = [{"name": plugin}]

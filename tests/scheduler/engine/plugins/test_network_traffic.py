@@ -42,7 +42,7 @@ class _Silent:
 
 
 def traffic(answer: Answer, asked: int = 1, points: tuple[str, ...] = ("preScore", "score"), **args: Any) -> Framework:
-    """A profile with this scorer alone, whose Prometheus was asked so many times."""
+    """Return a framework with only this score plugin, whose Prometheus was queried so many times."""
     runner = framework("NetworkTraffic", *points, ip=URL, **args)
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)

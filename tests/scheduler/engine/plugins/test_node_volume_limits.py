@@ -39,7 +39,7 @@ def plugin(*objects: Object) -> NodeVolumeLimits:
 
 
 def bound(name: str, handle: str = "", **more: Any) -> list[Object]:
-    """A claim of this name, bound to a volume of EBS."""
+    """Return a claim with this name and its bound EBS volume."""
     return [claim(name, volume=f"pv-{name}", **more), volume(f"pv-{name}", **csi(handle or name))]
 
 

@@ -192,8 +192,7 @@ class TestFit:
         ],
     )
     def test_strategies(self, strategy: str, scores: list[int]) -> None:
-        """3 of 4 cpu and half of the memory are used on the first node with the pod, a quarter and none"
-        " on the other."""
+        """With the pod the first node uses 3 of 4 cpu and half of the memory, the second a quarter and none."""
         nodes = [make_node("a").allocatable(memory="1000"), make_node("b").allocatable(memory="1000")]
         columns = columns_of(nodes, [make_pod("r").request(cpu="2", memory="500").node("a")])
         args = f"{{scoringStrategy: {strategy}}}"

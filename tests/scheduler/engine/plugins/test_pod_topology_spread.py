@@ -61,7 +61,7 @@ def pods(**count: int) -> list[PodBuilder]:
 
 
 def verdicts(pod: PodBuilder, columns: NodeColumns, by: PodTopologySpread | None = None) -> dict[str, str]:
-    """The reason code of each node, "" where it passes."""
+    """Return the reason code of each node, or "" if it passes."""
     by, state, info = by or plugin(), CycleState(), pod.info()
     if by.pre_filter(state, info, columns).verdict.code is Code.SKIP:
         return {"skipped": ""}

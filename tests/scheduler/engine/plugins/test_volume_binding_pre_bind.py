@@ -56,7 +56,7 @@ class Attempt:
         return [verdicts.verdict_at(NODES.index[name]).code for name in ("n1", "n2")]
 
     def another(self, *claims: str) -> list[Code]:
-        """What the next pod's filter says."""
+        """Return the filter's codes for the next pod."""
         return self.filter(CycleState(), claiming(*claims).info())
 
     def pre_bind(self) -> Pending:

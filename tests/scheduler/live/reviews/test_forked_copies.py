@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def forked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The children that were made."""
+    """Return a list to which each forked child is added."""
     made, fork = list[int](), os.fork
 
     def recorded() -> int:
@@ -40,7 +40,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run(world: World, trial: Callable[[], bytes], deadline_s: float = 20.0) -> bytes:
-    """The trial's answer, while the loop goes round."""
+    """Return the trial's answer, while the loop runs."""
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ForkedCopies(world.loop).run, trial, deadline_s)
         while not answer.done():

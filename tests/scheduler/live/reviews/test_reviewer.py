@@ -60,7 +60,7 @@ class Rig:
         return self.answers.pop() if self.answers else httpx.Response(200, json={"items": [URGENT]})
 
     def ask(self, object: Any, **spec: Any) -> Any:
-        """The answer to a review, while the loop goes round and the reviewer works."""
+        """Return the answer to a review, while the loop and the reviewer run."""
         self.service.store.reviews.announce("c1", [PROFILE])
         body = {"kind": "PlacementReview", "spec": {"object": object, **spec}}
         with ThreadPoolExecutor(2) as pool:

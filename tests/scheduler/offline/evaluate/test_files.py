@@ -24,7 +24,7 @@ WEB = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"nam
 
 
 def bound(name: str, node: str, **metadata: Any) -> Json:
-    """A pod as somebody wrote it, on a node: all of its cpu."""
+    """Return a handwritten pod that uses all cpu of a node."""
     container = {"name": "c", "resources": {"requests": {"cpu": "4"}}}
     spec = {"nodeName": node, "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
@@ -54,14 +54,14 @@ class Files:
         return str(path)
 
     def evaluate(self, *arguments: str) -> tuple[int, Json | None, list[str]]:
-        """The exit code, what was printed, and the lines on standard error without the directory."""
+        """Return the exit code, the output, and the lines on standard error without the directory."""
         code = app.main(["evaluate", *arguments])
         said = self.capsys.readouterr()
         errors = said.err.replace(f"{self.directory}/", "").splitlines()
         return code, json.loads(said.out) if said.out else None, errors
 
     def decided(self, *arguments: str) -> Json:
-        """The outcome where nothing is wrong and nothing to be said."""
+        """Return the outcome of a run without error and notes."""
         code, document, errors = self.evaluate(*arguments)
         assert (code, errors) == (0, [])
         assert document is not None

@@ -18,7 +18,7 @@ LIMIT = 0.15  # of what loading takes: twice what is promised (50 ms) where it w
 
 @pytest.fixture(scope="module")
 def loaded() -> tuple[LoadedCluster, float]:
-    """The cluster, and the seconds of this thread's processor that loading it took: other work does not count."""
+    """Return the cluster, and the processor seconds of this thread that loading it took."""
     start = time.thread_time()
     cluster = load_cluster(SourceManifest("bench", content) for content in mixed.objects(1000, 20_000))
     return cluster, time.thread_time() - start

@@ -182,7 +182,7 @@ class TestInFlight:
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
 
     def test_a_binding_seen_before_it_was_decided_after(self, world: World) -> None:
-        """p went to b, the emptier; q then had the choice of both. q's binding is seen first."""
+        """Pod p went to b, which had fewer pods; then q could choose either. The binding of q is seen first."""
         self.started(world)
         world.pod("MODIFIED", waiting("q", "2").node("b"))
         world.pod("MODIFIED", waiting("p").node("b"))
@@ -190,7 +190,7 @@ class TestInFlight:
         assert world.found == [("q", "b", AGREE), ("p", "b", Reconstruction(Agreement.IN_WINDOW, None, -1))]
 
     def test_a_binding_seen_after_it_was_decided_before(self, world: World) -> None:
-        """q took 2 of b, so that a became the emptier for p, whose binding is seen first."""
+        """Pod q took 2 of b, so that p preferred a. The binding of p is seen first."""
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
         world.pod("MODIFIED", waiting("p").node("a"))
         world.pod("MODIFIED", waiting("q", "2").node("b"))
@@ -208,7 +208,7 @@ class TestInFlight:
         assert world.found[-1] == ("p", "b", Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED))
 
     def test_a_pod_that_went_before_the_binding_was_seen_was_there_when_it_was_decided(self, world: World) -> None:
-        """b was full until q went; so p went to a."""
+        """Node b was full until q was deleted, so p went to a."""
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("q", "2").node("b"), waiting("p")))
         world.pod("DELETED", waiting("q", "2").node("b"))
         world.pod("MODIFIED", waiting("p").node("a"))
@@ -230,7 +230,7 @@ class TestInFlight:
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, 1))]
 
     def test_a_binding_and_a_deletion_may_both_be_out_of_order(self, world: World) -> None:
-        """q's binding to a was decided after p's, and r was still on b."""
+        """The binding of q to a was decided after that of p, and r was still on b."""
         pods = (waiting("r", "2").node("b"), waiting("old", "1").node("a"), waiting("p"), waiting("q", "2"))
         world.start(self.A, self.B, pods=pods)
         world.pod("MODIFIED", waiting("q", "2").node("a"))
@@ -301,7 +301,7 @@ class TestVolumes:
         assert world.found[-1] == ("p", "large", Reconstruction(Agreement.AGREE, None, -1))
 
     def test_a_pod_whose_volume_is_being_made_counts_where_its_claim_says(self, world: World) -> None:
-        """large was taken by p long before its binding is seen, so q had to go to small."""
+        """Pod p took large long before its binding is seen, so q had to go to small."""
         self.started(world, cpu="7")
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
         world.pause()
@@ -314,7 +314,7 @@ class TestVolumes:
         assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [2000, 7000]
 
     def test_its_claim_may_be_seen_after_a_binding_that_was_decided_later(self, world: World) -> None:
-        """p's volume takes longer than the window, so its binding tells nothing of q's choice; its claim does."""
+        """The volume of p takes longer than the window, so only its claim, not its binding, explains q's node."""
         self.started(world, cpu="7")
         world.pod("ADDED", waiting("q", "2"))
         world.pod("MODIFIED", waiting("q", "2").node("small"))
@@ -323,7 +323,7 @@ class TestVolumes:
         assert world.found == [("q", "small", Reconstruction(Agreement.IN_WINDOW, None, 1))]
 
     def test_what_was_written_for_a_pod_that_shares_the_claim_is_not_taken_back(self, world: World) -> None:
-        """p's claim went to large. q came later, when large was full: nothing from before that matters to it."""
+        """The claim of p selected large. Pod q came later, when large was full: earlier states do not matter to it."""
         self.started(world)
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
         world.pause()

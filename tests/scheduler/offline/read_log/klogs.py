@@ -9,7 +9,7 @@ START_S = 12 * 3600
 
 
 def text(message: str, at_ms: int = 0, **pairs: Any) -> str:
-    """A line of the text form, `at_ms` after noon of 7 March."""
+    """Return a line of the text form, `at_ms` after noon of 7 March."""
     s, ms = divmod(at_ms, 1000)
     clock = f"{(START_S + s) // 3600:02}:{(START_S + s) // 60 % 60:02}:{(START_S + s) % 60:02}.{ms:03}000"
     shown = "".join(f" {key.replace('_', ' ')}={_shown(value)}" for key, value in pairs.items())
@@ -17,7 +17,7 @@ def text(message: str, at_ms: int = 0, **pairs: Any) -> str:
 
 
 def as_json(message: str, at_ms: int = 0, **pairs: Any) -> str:
-    """A line of the JSON form."""
+    """Return a line of the JSON form."""
     fields = {k: _reference(v) if k in ("pod", "preemptor", "victim") else v for k, v in pairs.items()}
     return json.dumps({"ts": 1772884800000.0 + at_ms, "caller": "s.go:1", "msg": message, "v": 2, **fields})
 

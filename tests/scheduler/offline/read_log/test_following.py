@@ -63,7 +63,7 @@ def test_a_followed_log_goes_to_the_service_through_rotation_and_outage_and_ends
 
 
 def answers(url: str) -> Any:
-    """The document behind a URL; None where there is none yet."""
+    """Return the document at a URL, or None if there is none yet."""
     try:
         answer = httpx.get(url)
     except httpx.TransportError:

@@ -260,7 +260,7 @@ def test_the_year_is_the_last_possible_one_unless_it_is_said(line: str, year: in
 
 
 def evicting(pod: str, node: str, victims: int) -> list[Said]:
-    """An attempt that preempts, up to the queue."""
+    """Return the lines of an attempt that preempts, up to the queue."""
     return [
         klogs.attempt_starts(pod),
         ("the target node for the preemption is determined", {"pod": pod, "node": node}),
