@@ -1,7 +1,7 @@
-"""The command line's options, as far as several commands share them or a command has many.
+"""Command-line options that several commands share, or that one command has many of.
 
-Owns: names, defaults, what is no value. Does not own: what the commands do (`app`); options that belong to a part stand
-beside it (`serving.options`, `recorder.endpoint`, `shipping`, `observe.command`, `snapshots.command`).
+Owns: names, defaults, validation. Does not own: the commands (`main`), and options that a part defines itself
+(`serving.options`, `recorder.endpoint`, `ship`, `observe`, `snapshot`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
-    """`evaluate`."""
+    """Add the options of `evaluate`."""
     command.description = (
         "Decide where a pod would go; nothing is bound. With --cluster and --pod: that pod on that cluster. Without:"
         " cases from standard input, one JSON object a line (tests/golden/README.md)."
@@ -66,14 +66,14 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
 
 
 def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
-    """What every process that watches a cluster and records is told."""
+    """Add the options of every process that watches a cluster and records."""
     add_config(command, default_name)
     add_cluster(command)
     _add_records(command)
 
 
 def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
-    """`--config`, and which versions it may have. `default_name`: of the profile where there is no file."""
+    """Add `--config` and `--accept-legacy-config`. `default_name`: the profile's name if there is no file."""
     command.add_argument(
         "--config",
         type=Path,
@@ -84,7 +84,7 @@ def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
 
 
 def add_cluster(command: argparse.ArgumentParser) -> None:
-    """Which cluster, and as whom."""
+    """Add the options that select the cluster and the credentials."""
     cluster = command.add_argument_group(
         "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
     )
@@ -124,7 +124,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    """`run`."""
+    """Add the options of `run`."""
     add_process(command, DEFAULT_NAME)
     behaviour = command.add_argument_group("behaviour")
     behaviour.add_argument(
@@ -167,7 +167,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 
 def add_legacy(command: argparse.ArgumentParser) -> None:
-    """Older versions of a configuration."""
+    """Add the option that accepts older configuration versions."""
     command.add_argument(
         "--accept-legacy-config",
         action="store_true",

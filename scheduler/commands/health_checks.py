@@ -1,10 +1,10 @@
-"""How a scheduler process is: its health checks, and what it says about its records.
+"""The health checks of a scheduler process, and the metrics of its spool and shipper.
 
-Owns: which checks there are, what fails them, the metrics of spool and shipper. Does not own: their form (`serving`).
+Owns: the checks and what fails them, these metrics. Does not own: the endpoints (`scheduler.serving`).
 
-Names are kube-scheduler's where it has the check. What concerns history alone is advisory: a decisions service that is
-away, or a full spool, makes no scheduler unready. The parts are filled in as the process comes up; before, a check says
-what it waits for.
+Names are kube-scheduler's where it has the check. Checks of history are advisory: a service that is away, or a full
+spool, makes no scheduler unready. Parts are filled in as the process starts; until then a check names what it waits
+for.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ FULL_SHARE: Final = 0.9  # of the spool
 
 
 class Thread(Protocol):
-    """What changes the cache: the loop, or an observer."""
+    """The thread that updates the cache: the scheduling loop or an observer."""
 
     @property
     def synced(self) -> bool:
-        """Whether everything was listed once."""
+        """Whether every kind was listed once."""
 
 
 class Heartbeat(Protocol):
-    """The metrics to which that thread tells that it goes round."""
+    """The metrics in which that thread reports that it is alive."""
 
     def heartbeat_age_s(self) -> float:
-        """Since it last did."""
+        """Return the seconds since the thread last reported."""
 
 
 M = TypeVar("M", bound=Heartbeat)
@@ -49,7 +49,10 @@ M = TypeVar("M", bound=Heartbeat)
 
 @dataclass(eq=False)
 class ProcessHealth(Collector, Generic[M]):
-    """The parts of the process that can be asked. `elects`: it schedules only while it holds a Lease of that length."""
+    """The parts of the process that health checks read.
+
+    `elects_s`: the duration of the Lease without which it does not schedule, or None.
+    """
 
     stop: threading.Event
     metrics: M
@@ -63,17 +66,20 @@ class ProcessHealth(Collector, Generic[M]):
 
     @property
     def healthz(self) -> tuple[HealthCheck, ...]:
-        """What a process that should be started again fails."""
+        """The checks whose failure means that the process should be restarted."""
         return HealthCheck("leaderElection", self._lease), HealthCheck("scheduling-loop", self._looping)
 
     @property
     def livez(self) -> tuple[HealthCheck, ...]:
-        """Likewise, for the kubelet."""
+        """The same checks for the kubelet's liveness probe."""
         return PING, HealthCheck("scheduling-loop", self._looping)
 
     @property
     def readyz(self) -> tuple[HealthCheck, ...]:
-        """What a process that cannot do its work now fails. A standby is ready: its work is to wait."""
+        """The checks whose failure means that the process cannot work.
+
+        A standby is ready, because its work is to wait.
+        """
         return (
             *self.healthz,
             HealthCheck("shutdown", lambda: "process is shutting down" if self.stop.is_set() else None),
@@ -116,7 +122,7 @@ class ProcessHealth(Collector, Generic[M]):
         return f"the spool holds {held} bytes of at most {self.spool_limit_bytes}"
 
     def collect(self) -> Iterator[Metric]:
-        """Records, spool and shipper, when somebody scrapes."""
+        """Yield the metrics of records, spool and shipper, at each scrape."""
         recorder, progress = self.recorder, Progress.read(self.spool)
         if recorder is not None:
             yield GaugeMetricFamily("herodotus_recording", "0 with --no-record.", int(bool(recorder.incarnation)))

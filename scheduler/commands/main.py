@@ -1,7 +1,7 @@
-"""`python -m scheduler`: the commands.
+"""`python -m scheduler`: the command line.
 
-Owns: the commands, exit codes (0 done or stopped, 1 cannot run or failed, 2 usage), one line for each error. Does not
-own: their options (`flags`), what they do (`run`, `evaluate`, `shipping`).
+Owns: the commands, exit codes (0 done or stopped, 1 failed, 2 usage), one line for each error. Does not own: the
+options (`flags`), the commands themselves (`run`, `observe`, `ship`, `snapshot`, `read_log`, `scheduler.offline`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
 def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ()) -> int:
-    """Run a command; the exit code.
+    """Run a command and return its exit code.
 
-    `plugins`: out-of-tree plugins of a command of one's own: `main(plugins=[with_plugin("Name", Factory)])`.
+    `plugins`: out-of-tree plugins, for programs that wrap this one: `main(plugins=[with_plugin("Name", Factory)])`.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -110,7 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
-    """Guests are polite: nothing of the cluster's own scheduler is taken over by accident. A dry run takes nothing."""
+    """Raise StartupError if the configuration would take over the cluster's own scheduler without the flag for it."""
     hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
     if not dry_run and any(p.scheduler_name == STOCK_NAME for p in config.profiles):
         raise StartupError(f'a profile is named "{STOCK_NAME}", which the cluster\'s own scheduler serves; {hint}')
@@ -164,7 +164,7 @@ def _note(text: str) -> None:
 
 
 def _say(what: str, message: object) -> None:
-    """One line for people, whatever was in the input that it quotes."""
+    """Print one line to standard error. Control characters of quoted input are escaped."""
     print(f"{what}: {escape(str(message))}", file=sys.stderr)
 
 
@@ -192,7 +192,10 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _configuration(path: Path | None, arguments: argparse.Namespace, default_name: str = DEFAULT_NAME) -> Configuration:
-    """`default_name`: of a profile that names no scheduler, and of the only one where there is no file."""
+    """Return the configuration of a file, or the defaults without one.
+
+    `default_name`: the scheduler name of a profile without one, and of the only profile if there is no file.
+    """
     if path is None:
         return Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))
     legacy = _warn_of(path) if arguments.accept_legacy_config else None

@@ -1,7 +1,7 @@
 """`python -m scheduler observe`: its options, and an observing process from its first request to its last.
 
-Owns: wiring. Does not own: the steps that every such process takes (`scheduler.commands.process`), observing
-(`observer`).
+Owns: wiring. Does not own: the steps that every watching process takes (`process`), observing
+(`scheduler.offline.observe`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOW_S: Final = 1.0
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """The arguments that only this command has."""
+    """Add the arguments of `observe`."""
     command.description = (
         "Watch the pods of another scheduler, reconstruct its decisions with its configuration, and record whether they"
         " agree with what it did. Nothing is written to the cluster."
@@ -60,7 +60,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Observe until SIGTERM or SIGINT. StartupError when it cannot start."""
+    """Observe until SIGTERM or SIGINT. Raise StartupError if the process cannot start."""
     stop = process.stop_on_signals()
     found = credentials.find(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
@@ -114,7 +114,7 @@ def _frameworks(config: Configuration, registry: Registry, shared: ClusterState)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Schedulers' names on a command line. ArgumentTypeError when there is none."""
+    """Return the comma-separated scheduler names of an argument. Raise ArgumentTypeError if there is none."""
     found = tuple(dict.fromkeys(name for name in text.split(",") if name))
     if not found:
         raise argparse.ArgumentTypeError("no scheduler is named")

@@ -1,6 +1,6 @@
-"""What every process that watches a cluster and records does: signals, HTTPS port, first request, records, watches.
+"""The steps that every watching and recording process takes: signals, HTTPS port, first request, recorder, watches.
 
-Owns: those steps. Does not own: their order, and what the process is for (`run`, `observe`).
+Owns: these steps. Does not own: their order, and the purpose of the process (`run`, `observe`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer a
 
 
 class StartupError(Exception):
-    """This process will not, or cannot, run here: one line that says why."""
+    """This process cannot, or must not, run here. The message is one line."""
 
 
 def stop_on_signals() -> threading.Event:
-    """Set on SIGTERM or SIGINT; a second one ends the process at once.
+    """Return an event that SIGTERM or SIGINT sets. A second signal ends the process at once.
 
-    Not by the handler itself: it may interrupt this very thread within the event, whose lock it would wait for.
+    A thread sets the event, since a handler may interrupt the main thread while it holds the event's lock.
     """
     stop, told = threading.Event(), queue.SimpleQueue[int]()
     numbers: list[int] = []
@@ -75,7 +75,7 @@ def stop_on_signals() -> threading.Event:
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve the HTTPS port in threads; return a function that ends it. Raises StartupError if that is impossible."""
+    """Serve the HTTPS port in threads and return a function that stops it. Raise StartupError if that is impossible."""
     try:
         return port.serve(options, api, content)
     except (ListenError, CertificateError) as e:
@@ -84,7 +84,10 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
 
 
 def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
-    """The cluster's id and the absent APIs, as soon as the API server answers; None when `stop` came first."""
+    """Return the cluster's ID and the absent APIs once the API server answers, or None if `stop` was set first.
+
+    Raise StartupError if the server refuses this client or is not a Kubernetes API server.
+    """
     pause = CONNECT_BACKOFF_S[0]
     while not stop.is_set():
         try:
@@ -105,13 +108,13 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
 
 
 def marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
-    """What records of this process say of APIs that the server does not have."""
+    """Return the marks of all records of this process about APIs that the server lacks."""
     return tuple(Reason("absent-api", {"api": api, "purpose": purpose}) for api, purpose in absent.items())
 
 
 @dataclass(frozen=True)
 class Records:
-    """Where records go, and what is left out of them. `shipper_log`: the options of the shipper's log."""
+    """The options for records: where they go and which labels are omitted. `shipper_log`: the shipper's log options."""
 
     spool: Path
     limit_bytes: int
@@ -121,7 +124,7 @@ class Records:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Records:
-        """What the command line says of them. EndpointError when its flags do not go together."""
+        """Return the options of the parsed command line. Raise EndpointError if the flags contradict each other."""
         return cls(
             arguments.spool,
             arguments.spool_limit,
@@ -139,9 +142,9 @@ def record(
     health: ProcessHealth[Any],
     closing: ExitStack,
 ) -> Recorder:
-    """A recorder on the spool, and where there is a service a shipper, which is closed last and delivers what is left.
+    """Return a recorder on the spool, and start a shipper if there is a decisions service.
 
-    StartupError when the directory cannot be used.
+    The shipper is closed last and delivers what is left. Raise StartupError if the spool directory cannot be used.
     """
     try:
         recorder = Recorder(
@@ -163,7 +166,7 @@ def record(
 
 
 def reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Reflector[Any]]:
-    """One for each watched kind, not started."""
+    """Return a reflector for each watched kind, not started."""
     return [
         Reflector(api, "/api/v1/nodes", NODES, Node, sink, manifest=manifests.of_node),
         Reflector(api, "/api/v1/pods", PODS, Pod, sink, WATCHED_PODS, manifest=manifests.of_pod),
@@ -172,6 +175,6 @@ def reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Ref
 
 
 def freeze() -> None:
-    """The cluster that was listed is no garbage: collections need not walk over it again."""
+    """Exclude the listed cluster from later garbage collections."""
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""`python -m scheduler read-log`: its options, its progress, what it says at the end.
+"""`python -m scheduler read-log`: its options, its progress, its final summary.
 
-Owns: the command. Does not own: reading (`reader`), delivery (`delivery`), the command line around it (`app`).
+Owns: the command. Does not own: reading (`reader`), delivery (`delivery`), the command line around it (`main`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LOOK_EVERY: Final = 4096  # lines between looks at the clock
 
 
 class ReadLogError(Exception):
-    """The log cannot be read, or its records not be delivered. One line that says why."""
+    """The log cannot be read, or its records cannot be delivered. The message is one line."""
 
 
 def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> None:
-    """The command's arguments. `url`: how the command line reads a URL."""
+    """Add the arguments of `read-log`. `url` parses a URL of the command line."""
     command.description = (
         "Read kube-scheduler's log, text or JSON, and tell its decisions: as JSON lines, or to a decisions service."
         " What the log does not say stays unknown."
@@ -56,9 +56,9 @@ def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> 
 
 
 def read_log(arguments: argparse.Namespace, stop_on_signals: Callable[[], threading.Event]) -> int:
-    """Run the command: 0 when everything was read, or following was ended. ReadLogError otherwise.
+    """Run the command. Return 0 if the log was read or following was stopped; otherwise raise ReadLogError.
 
-    `stop_on_signals`: what ends following, once it begins.
+    `stop_on_signals` returns the event that stops following.
     """
     service = endpoint.endpoint_from_arguments(arguments)
     if service is not None and not arguments.cluster:
@@ -97,7 +97,7 @@ def _lines(arguments: argparse.Namespace, sleep: Callable[[float], object]) -> I
 
 
 def _reads(reader: LogReader, lines: Iterator[str | None]) -> Iterator[Read | None]:
-    """Records as they come, and None in each pause of a log that is followed."""
+    """Yield records as they are read, and None in each pause of a log that is followed."""
     quiet_s = 0.0
     for line in lines:
         if line is None:
@@ -135,7 +135,7 @@ def _deliver(reader: LogReader, lines: Iterator[str | None], delivery: Delivery)
 
 
 def _report_progress(lines: Iterator[str | None], reader: LogReader) -> Iterator[str | None]:
-    """The lines, with a word on the terminal now and then."""
+    """Yield the lines, and print the progress to the terminal once a second."""
     told_s = time.monotonic()
     for line in lines:
         if reader.lines.counts.lines % _LOOK_EVERY == 0 and time.monotonic() - told_s >= _PROGRESS_EVERY_S:

@@ -1,8 +1,8 @@
 """`run`: a scheduler process from its first request to its last.
 
 Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, reviews, loop) and stop
-(loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`app`), what every process
-that watches a cluster does (`process`), anything that the parts do.
+(loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`main`), the steps that
+every watching process takes (`process`), the parts themselves.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Started:
-    """What there is when scheduling can begin."""
+    """The parts of a process that is ready to schedule."""
 
     config: Configuration
     settings: RunSettings
@@ -89,12 +89,15 @@ class Started:
     origin: Origin
 
     def leading(self) -> bool:
-        """Whether this process may write: always, where it elects no leader."""
+        """Return whether this process may write: it holds the Lease, or elects no leader."""
         return self.health.election is None or self.health.election.leading
 
 
 def run(config: Configuration, settings: RunSettings) -> int:
-    """Schedule until SIGTERM or SIGINT (0), or until the Lease is lost (1). StartupError when it cannot start."""
+    """Schedule until SIGTERM or SIGINT (return 0) or until the Lease is lost (return 1).
+
+    Raise StartupError if the process cannot start.
+    """
     stop = process.stop_on_signals()
     found = credentials.find(
         kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
@@ -140,7 +143,7 @@ def run(config: Configuration, settings: RunSettings) -> int:
 
 
 def _schedule(started: Started) -> bool:
-    """Watch and schedule until told to stop, or until the Lease is lost; whether it was."""
+    """Watch and schedule until `stop` is set or the Lease is lost. Return whether it was lost."""
     config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
     writes: ApiWrites | NoWrites = NoWrites()
@@ -196,7 +199,10 @@ def _schedule(started: Started) -> bool:
 
 
 def _earlier_bindings(started: Started) -> EarlierBindings | None:
-    """None where nothing is bound, nothing is recorded, or there is no service to ask."""
+    """Return the search for results of earlier bindings, or None if there is nothing to search for.
+
+    That is the case in a dry run, with --no-record, and without a decisions service.
+    """
     settings = started.settings
     if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
         return None
@@ -289,7 +295,7 @@ def _lease_settings(config: Configuration) -> LeaseSettings:
 
 
 def _bind_timeout_s(config: Configuration) -> float:
-    """Begun while we lead, a binding must be over before another leader can begin: so long we may not even know it."""
+    """Return the time limit of a binding: one that a leader starts must be over before another leader can start."""
     lease = _lease_settings(config)
     if not config.leader_election.leader_elect:
         return TIMEOUT_S

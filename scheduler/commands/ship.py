@@ -1,10 +1,9 @@
 """`ship`: its options, and the shipper's process, which is also a program of its own.
 
-Owns: those, and the process' priority. Does not own: delivering (`recorder.shipper`).
+Owns: both, and the priority of the process. Does not own: delivery (`recorder.shipper`).
 
-Invariant: nothing of scheduling is imported. `run` starts this program (`python -m scheduler.commands.ship`) beside
-itself,
-on the same cores, while it lists the cluster: with all of `app` it would take twice the time.
+Invariant: no scheduling code is imported. `run` starts this program (`python -m scheduler.commands.ship`) beside
+itself, on the same cores, while it lists the cluster; with all of `main` it would take twice the time.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NICENESS: Final = 5  # where there are too few cores, scheduling comes first
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; its exit code."""
+    """Run the program and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m scheduler.commands.ship", description="Deliver a spool.")
     add_options(parser)
     klog.add_options(parser)
@@ -42,14 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """The arguments that only this command has."""
+    """Add the arguments of `ship`."""
     add_spool(command)
     command.add_argument("--endpoint", required=True, type=url, metavar="URL", help="the decisions service")
     endpoint.add_options(command)
 
 
 def ship(arguments: argparse.Namespace) -> int:
-    """Deliver until the parent ends. EndpointError when the flags do not go together."""
+    """Deliver until the parent process ends. Raise EndpointError if the flags contradict each other."""
     found = endpoint.endpoint_from_arguments(arguments)
     assert found is not None  # the flag is required
     os.nice(NICENESS)
@@ -57,7 +56,7 @@ def ship(arguments: argparse.Namespace) -> int:
 
 
 def add_spool(parser: argparse._ActionsContainer) -> None:
-    """Where records wait."""
+    """Add the option for the spool directory."""
     parser.add_argument(
         "--spool",
         type=Path,
@@ -68,7 +67,7 @@ def add_spool(parser: argparse._ActionsContainer) -> None:
 
 
 def url(text: str) -> str:
-    """A server's URL without a path. ArgumentTypeError for anything else."""
+    """Return a server's URL without a path. Raise ArgumentTypeError for anything else."""
     if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
     return text.rstrip("/")

@@ -1,6 +1,7 @@
-"""`python -m scheduler snapshot` and `replay`: their options, progress, what they print.
+"""`python -m scheduler snapshot` and `replay`: their options, progress and output.
 
-Owns: the commands. Does not own: taking (`taking`), the file's form (`document`), placing again (`replaying`).
+Owns: the commands. Does not own: reading the cluster (`taking`), the file format (`document`), placing pods again
+(`replaying`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SHOWN: Final = 20  # of each list, as text
 
 
 def add_snapshot_options(command: argparse.ArgumentParser) -> None:
-    """The arguments that only `snapshot` has."""
+    """Add the arguments of `snapshot`."""
     command.description = (
         "Write what scheduling reads of a cluster to one file, for evaluate --cluster, whatif --cluster and replay."
         " Images' environment, commands, annotations and all else that scheduling does not read are left out."
@@ -49,7 +50,7 @@ def add_snapshot_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_replay_options(command: argparse.ArgumentParser) -> None:
-    """The arguments that only `replay` has."""
+    """Add the arguments of `replay`."""
     command.description = (
         "Place the pods of a snapshot again, with another configuration, and tell which would be elsewhere. The pods in"
         " question are taken off their nodes and placed one after the other; the others stay."
@@ -70,7 +71,7 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
 
 
 def take(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Run `snapshot`. StartupError where the cluster cannot be read or the file not be written."""
+    """Run `snapshot`. Raise StartupError if the cluster cannot be read or the file not be written."""
     found = credentials.find(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
     api = ApiServer(found)
     try:
@@ -93,7 +94,10 @@ def take(arguments: argparse.Namespace, config: Configuration) -> int:
 
 
 def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: Configuration | None) -> int:
-    """Run `replay`. ManifestError for what is no whole snapshot, ConfigError for a profile that cannot be built."""
+    """Run `replay`.
+
+    Raise ManifestError if the file is no complete snapshot, ConfigError if a profile cannot be built.
+    """
     found = document_in(arguments.file)
     if not isinstance(found, Mapping) or found.get("kind") != KIND:
         kind = found.get("kind") if isinstance(found, Mapping) else None
@@ -123,7 +127,7 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
 
 
 class _Frameworks:
-    """Of each profile one, when a pod needs it; pods of other schedulers are decided by the first."""
+    """One framework per profile, built when a pod needs it. Pods of other schedulers get the first profile."""
 
     def __init__(self, config: Configuration, registry: Registry, cluster: LoadedCluster) -> None:
         self._index = {profile.scheduler_name: i for i, profile in enumerate(config.profiles)}
@@ -140,7 +144,7 @@ class _Frameworks:
 
 
 def _placed(cluster: LoadedCluster) -> list[Placed]:
-    """Every pod that is on a node, in the order in which they were created."""
+    """Return every pod that is on a node, in order of creation."""
     found = [
         Placed(pod, cluster.nodes.names[slot])
         for slot, there in enumerate(cluster.nodes.pods)
@@ -150,7 +154,7 @@ def _placed(cluster: LoadedCluster) -> list[Placed]:
 
 
 def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Placed]]:
-    """Which pods are meant, and in which order."""
+    """Return a function that selects and orders the pods to place again."""
     order = _order(arguments.decisions) if arguments.decisions else None
 
     def meant(pod: PodInfo) -> bool:
@@ -172,7 +176,7 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Plac
 
 
 def _order(path: Path) -> dict[str, int]:
-    """The pods' UIDs by the place of their last decision. A line may have a megabyte, of which little is looked at."""
+    """Return the rank of each pod UID by the start of its last decision."""
     try:
         with path.open("rb") as file:
             decisions = (_line.decode(line) for line in file if line.strip())
@@ -190,7 +194,7 @@ def _annotations(config: Configuration, registry: Registry) -> Collection[str]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, for its owner alone: names and labels of a cluster are in it."""
+    """Write the file completely or not at all, readable by its owner only, as it names pods and labels."""
     unfinished = path.with_name(f"{path.name}.tmp")
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -228,7 +232,7 @@ def _listed(entries: Sequence[Json], said: Callable[[Json], str]) -> Iterable[st
 
 
 def _progress(total: int) -> Callable[[int], None]:
-    """How far it is, on a terminal, once a second."""
+    """Return a callback that prints the progress to a terminal once a second."""
     next_at = time.monotonic() + _PROGRESS_EVERY_S
 
     def told(done: int) -> None:
@@ -262,7 +266,7 @@ class _Spec(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """What of a decision's document its place follows from."""
+    """The fields of a decision's document that determine the order."""
 
     metadata: _Metadata
     spec: _Spec

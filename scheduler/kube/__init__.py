@@ -1,5 +1,5 @@
-"""The only door to the API server.
+"""The API server's client: the only package that talks to it.
 
-Owns: credentials, HTTP, list and watch, and every write: bindings, conditions, events, the Lease. Does not own: what
-any of it means to scheduling. HTTP is `http`, credentials are `credentials`; nothing else imports their libraries.
+Owns: credentials, HTTP, list and watch, and all writes: bindings, conditions, events, the Lease. Does not own: what any
+of it means to scheduling. Only `http` imports the HTTP library, and only `credentials` the kubernetes package.
 """

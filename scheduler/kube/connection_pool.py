@@ -1,13 +1,13 @@
-"""Requests whose answers nobody waits for: kept connections to one server, and the one thread that serves them all.
+"""A pool of connections for requests that nobody blocks on, served by one thread.
 
-Owns: the connections, their TLS handshakes, time-outs. Does not own: what is asked and what an answer means (`http`),
-repeating: a request that was sent is never sent again here, as it may have been carried out.
+Owns: the connections, their TLS handshakes, time-outs. Does not own: the content of requests and responses (`http`),
+retries: a request that was sent is never sent again here, because the server may have executed it.
 
-Invariant: each request ends once, by its answer or by an OSError: NotSentError where it never left, and within its
-time-out, which begins when it leaves, where it did.
+Invariant: each request ends once, with its response or an OSError, which is NotSentError if it was never sent. Its
+time-out begins when it is sent.
 
-One thread, because threads that each wait for an answer cost more in handing over the interpreter's lock than the
-requests themselves; not an HTTP library, because the ones there are cost ten times the rest of a binding.
+One thread, because threads that each wait for a response cost more in switching the interpreter's lock than the
+requests themselves. No HTTP library, because the available ones cost ten times the rest of a binding.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ Done = Callable[[ApiResponse | OSError], None]
 
 
 class NotSentError(OSError):
-    """The request never left, so nothing can have come of it."""
+    """The request was never sent, so it had no effect."""
 
 
 @dataclass(slots=True)
 class PooledRequest:
-    """`data`: head and body. `done`: told in the wire's thread, must not wait. Times are monotonic."""
+    """A request with its head and body in `data`.
+
+    The pool's thread calls `done`, which must not block. Times are monotonic seconds.
+    """
 
     data: bytes
     done: Done
@@ -56,7 +59,7 @@ class ConnectionPool:
     """Connections to one server. Thread-safe."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
-        """Makes no connection yet."""
+        """No connection is made before the first request."""
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._tls = tls
@@ -74,7 +77,7 @@ class ConnectionPool:
         self._thread: threading.Thread | None = None
 
     def send(self, data: bytes, timeout_s: float, done: Done, precondition: Callable[[], bool]) -> None:
-        """Send it when a connection is free, without waiting for that. `precondition`: asked at that moment."""
+        """Queue a request for the next free connection. `precondition` is evaluated just before it is sent."""
         self._waiting.append(PooledRequest(data, done, precondition, timeout_s, time.monotonic() + QUEUE_TIMEOUT_S))
         if self._closed:
             self._refuse_waiting()
@@ -85,7 +88,7 @@ class ConnectionPool:
             self._wake()
 
     def close(self) -> None:
-        """Close every connection; requests under way fail."""
+        """Close every connection. Requests in flight fail."""
         self._closed = True
         with self._starting:
             thread = self._thread
@@ -137,7 +140,7 @@ class ConnectionPool:
         return len(self._all) > len(self._idle)
 
     def _serve(self, connection: _Connection) -> None:
-        """Something can be read from, or written to, a connection."""
+        """Read from or write to a connection that is ready."""
         try:
             answer = connection.proceed()
         except OSError as e:
@@ -157,7 +160,7 @@ class ConnectionPool:
             _complete(request, answer)
 
     def _dispatch(self, now: float) -> None:
-        """Waiting requests to free connections; new connections where there are not enough."""
+        """Assign waiting requests to idle connections, and open connections if there are too few."""
         while self._waiting and self._idle:
             request = self._waiting.popleft()
             if not request.precondition():
@@ -187,7 +190,7 @@ class ConnectionPool:
             self._selector.register(connection.socket, connection.events, connection)
 
     def _expire(self, now: float) -> None:
-        """End what took too long."""
+        """End requests and connection attempts whose time is over."""
         self._expired_at = now
         for connection in [*self._all]:
             deadline_s = connection.connect_deadline_s if connection.request is None else connection.request.deadline_s
@@ -201,7 +204,10 @@ class ConnectionPool:
             self._selector.modify(connection.socket, connection.events, connection)
 
     def _drop(self, connection: _Connection, error: OSError) -> None:
-        """Close a connection. What it was asked fails; where it could not even be made, so does who waits first."""
+        """Close a connection and fail its request.
+
+        A connection that was never made fails the request that waits longest.
+        """
         self._all.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -215,7 +221,7 @@ class ConnectionPool:
 
 
 class _Connection:
-    """connecting -> shaking hands (TLS) -> free <-> busy. Never blocks; OSError ends it."""
+    """One non-blocking connection: connecting, TLS handshake, idle or busy. An OSError ends it."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, connect_deadline_s: float) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -234,16 +240,15 @@ class _Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it can be given a request."""
         return not self.is_connecting and self.request is None
 
     def send(self, data: bytes) -> None:
-        """Begin a request."""
+        """Start to send a request."""
         self._unsent = memoryview(data)
         self._write()
 
     def proceed(self) -> ApiResponse | None:
-        """What can be done now; the answer when it is whole."""
+        """Continue the handshake, sending or receiving. Return the response once it is complete."""
         if self.is_connecting:
             self._make()
             return None

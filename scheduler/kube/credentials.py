@@ -1,7 +1,6 @@
-"""Where the API server is and how to authenticate: kubeconfig, in-cluster service account, or `--master URL`.
+"""The API server's address and credentials: kubeconfig, in-cluster service account, or `--master URL`.
 
-The kubernetes package does this, exec plugins and token refresh included; its models are not used anywhere, and of its
-parts only this one is imported.
+The kubernetes package reads them, exec plugins and token refresh included. Nothing else of that package is imported.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class KubeconfigError(Exception):
-    """No way to reach an API server, in one line."""
+    """No usable address or credentials of an API server. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """An API server's URL, its TLS context (None for http), and the headers of a request made now."""
+    """The URL of an API server, its TLS context (None for http), and a function for current request headers."""
 
     url: str
     tls: ssl.SSLContext | None
@@ -37,7 +36,10 @@ class Credentials:
 
 
 def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> Credentials:
-    """The credentials that the flags, `KUBECONFIG`, the cluster around us or ~/.kube/config give, in that order."""
+    """Return the credentials of the flags, `KUBECONFIG`, the surrounding cluster or ~/.kube/config, in this order.
+
+    Raise KubeconfigError if none is usable.
+    """
     if master and not kubeconfig and not context:
         if not _is_url(master):
             raise KubeconfigError(f"--master {master}: expected a URL such as http://127.0.0.1:8001")
@@ -67,9 +69,9 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
 
 @contextmanager
 def _skip_package_init(package: str) -> Iterator[None]:
-    """While the block runs, parts of a package are imported without its `__init__`, which imports all the others too.
+    """Import parts of a package without its `__init__`, which would import all other parts.
 
-    Some of kubernetes' look for validators of JSON schemas, and take another second where there are any.
+    Some parts of kubernetes look for validators of JSON schemas and take another second if there are any.
     """
     if package in sys.modules:
         yield

@@ -1,4 +1,4 @@
-"""What this API server is and serves: its version, its groups, and the cluster's identity."""
+"""The API server's version and API groups, and the identity of the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
 
 
 def fetch_server_version(api: ApiServer) -> str:
-    """gitVersion. Logs a warning for a version outside the supported range."""
+    """Return the server's gitVersion. Log a warning if it is outside the supported range."""
     answer = json.loads(api.get("/version"))
     major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
     if not OLDEST <= (major, minor) <= NEWEST:
@@ -28,12 +28,12 @@ def fetch_server_version(api: ApiServer) -> str:
 
 
 def fetch_cluster_id(api: ApiServer) -> str:
-    """The UID of the namespace kube-system: what makes a cluster one and the same."""
+    """Return the UID of the namespace kube-system, which identifies the cluster."""
     return str(json.loads(api.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
 
 
 def find_absent_groups(api: ApiServer) -> dict[str, str]:
-    """Group versions that this server lacks, with what is switched off because of it."""
+    """Return the group versions that this server lacks, each with the feature that is switched off for it."""
     absent = {}
     for group, purpose in NEEDED_FOR.items():
         try:

@@ -1,10 +1,9 @@
-"""Events about pods, sent aside so that nothing waits for them, repeats folded into series.
+"""Sends events about pods in the background, and counts repetitions in series.
 
-Owns: which event waits for which (those of one pod for each other), series, repeating. Does not own: an event's form
-(`writes`), the requests.
+Owns: the order of events of one pod, series, retries. Does not own: the content of an event (`writes`), HTTP.
 
-Source: k8s.io/client-go/tools/events: repeats of one (type, reason, action, object) are counted in `series`, refreshed
-rarely; the first note stays.
+Source: k8s.io/client-go/tools/events. Repetitions of one (type, reason, action, object) are counted in `series`, which
+is rarely rewritten; the first note stays.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _Key = tuple[str, str, str, str, str]
 
 @dataclass
 class _Series:
-    """An event that was written, and how often it has happened since."""
+    """An event that was written, with the number and time of its repetitions."""
 
     name: str
     namespace: str
@@ -50,7 +49,7 @@ class _Series:
 
 @dataclass
 class _Write:
-    """A request, and what follows when it is answered."""
+    """A request, and the callbacks for its result."""
 
     item: _Item
     method: str
@@ -73,17 +72,17 @@ class EventSender:
     def send(
         self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
     ) -> None:
-        """Queue an event; drop it when too many wait."""
+        """Queue an event, or drop and count it if too many are waiting."""
         if not self._lanes[hash(pod.uid) % LANES].add((pod, controller, event, related)):
             self.dropped += 1
 
     @property
     def series(self) -> int:
-        """How many events may still be counted instead of written."""
+        """The number of events whose repetitions are counted instead of written."""
         return sum(lane.series for lane in self._lanes)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Send what waits, for so long at most."""
+        """Send the queued events, for at most `timeout_s` seconds."""
         self._closing.set()
         deadline = time.monotonic() + timeout_s
         for lane in self._lanes:
@@ -91,7 +90,7 @@ class EventSender:
 
 
 class _EventLane:
-    """One event after the other. While `_busy`, what happens next is up to the answer, or the timer, that comes."""
+    """Sends one event after the other. While `_busy`, the next step follows from a response or a timer."""
 
     def __init__(self, api: ApiServer, instance: str, closing: threading.Event) -> None:
         self._api = api
@@ -105,11 +104,10 @@ class _EventLane:
 
     @property
     def series(self) -> int:
-        """How many are remembered."""
         return len(self._series)
 
     def add(self, item: _Item) -> bool:
-        """Queue an event; False when too many wait."""
+        """Queue an event. Return False if too many are waiting."""
         with self._free:
             if len(self._backlog) >= BACKLOG // LANES:
                 return False
@@ -121,7 +119,10 @@ class _EventLane:
         return True
 
     def wait(self, deadline: float) -> None:
-        """Until everything is sent, or the deadline (monotonic). Pauses are over."""
+        """Wait until everything is sent, or until the deadline (monotonic seconds).
+
+        A pause before a retry ends at once.
+        """
         pausing, self._pausing = self._pausing, None
         if pausing is not None:
             timer, write = pausing
@@ -131,7 +132,7 @@ class _EventLane:
             self._free.wait_for(lambda: not self._busy, max(0.0, deadline - time.monotonic()))
 
     def _send_next(self) -> None:
-        """The next event that needs a request."""
+        """Send the next queued event that needs a request."""
         while True:
             with self._free:
                 if not self._backlog:
@@ -145,7 +146,7 @@ class _EventLane:
                 return
 
     def _next_write(self, item: _Item) -> _Write | None:
-        """The request for an event; None where it is only counted."""
+        """Return the request for an event, or None if it is only counted."""
         pod, _, event, related = item
         now = time.monotonic()
         key = (pod.uid, related.uid if related else "", *event[:3])
@@ -197,7 +198,10 @@ class _EventLane:
         self._send_next()
 
     def _retry_later(self, write: _Write) -> None:
-        """After a pause, while nobody answers. An answer that was lost may leave an event twice."""
+        """Retry a request after a pause, because the server did not answer.
+
+        A lost response may leave an event twice.
+        """
         write.tries_left -= 1
         write.pause_s = min(write.pause_s * 2, PAUSE_S[1]) or PAUSE_S[0]
         timer = threading.Timer(write.pause_s * random.uniform(1, 2), self._pause_over)
@@ -211,7 +215,7 @@ class _EventLane:
             self._send(pausing[1])
 
     def _drop_ended_series(self, now: float) -> None:
-        """Ended series, oldest first: the dictionary is in order of creation, and nearly of age."""
+        """Drop ended series, oldest first: the dictionary is in order of creation and therefore nearly of age."""
         for key in list(islice(self._series, _MAX_CHECKED)):
             if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
                 del self._series[key]

@@ -1,7 +1,7 @@
-"""Requests to the API server: JSON in, bytes out, its errors as `ApiError`.
+"""Requests to the API server: JSON in, bytes out, errors as `ApiError`.
 
-Owns: the connection pool, time-outs, the error envelope, waiting where the server asks for it (Retry-After). Does not
-own: any other retry, as each caller knows what may be repeated; the connections of `send` (`wire`).
+Owns: the HTTP client, time-outs, decoding errors, and retries after Retry-After. Does not own: any other retry, since
+only the caller knows what may be repeated; the connections of `send` (`connection_pool`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Done = Callable[["ApiError | None"], None]
 
 
 class ApiError(Exception):
-    """The API server said no, or did not answer. `code` is 0 where there was no answer."""
+    """The API server refused a request or did not answer. `code` is 0 if there was no answer."""
 
     def __init__(self, code: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -50,12 +50,12 @@ class ApiError(Exception):
 
 
 class ApiServer:
-    """A pool of connections to one API server. Thread-safe."""
+    """A client of one API server with a pool of connections. Thread-safe."""
 
     def __init__(
         self, credentials: Credentials, connections: int = 64, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport`: instead of the network."""
+        """`transport` replaces the network in tests."""
         self.url = credentials.url
         self._closed = threading.Event()
         self._headers = credentials.headers
@@ -75,24 +75,24 @@ class ApiServer:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="aside")  # starts no thread before it is needed
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """The body of a GET."""
+        """Return the body of a GET."""
         return self._send("GET", path, params=params)
 
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
-        """Create. The server, too, is told to end within the time-out."""
+        """Create an object and return the response body. The server receives the time-out too."""
         params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
         return self._send("POST", path, body, params=params, timeout_s=timeout_s)
 
     def put(self, path: str, body: Json) -> bytes:
-        """Replace."""
+        """Replace an object and return the response body."""
         return self._send("PUT", path, body)
 
     def patch(self, path: str, body: Json, kind: str = STRATEGIC_PATCH) -> bytes:
-        """Change."""
+        """Patch an object and return the response body. `kind`: the media type of the patch."""
         return self._send("PATCH", path, body, content_type=kind)
 
     def delete(self, path: str, body: Json) -> bytes:
-        """Delete. `body`: DeleteOptions."""
+        """Delete an object and return the response body. `body`: DeleteOptions."""
         return self._send("DELETE", path, body)
 
     def send(
@@ -105,10 +105,10 @@ class ApiServer:
         timeout_s: float = TIMEOUT_S,
         precondition: Callable[[], bool] = lambda: True,
     ) -> None:
-        """The same without waiting: `done` is told in another thread, None where it was done, and must not wait.
+        """Send a request without waiting. Another thread calls `done` with None or an ApiError; it must not block.
 
-        The server, too, gives the request up after `timeout_s`. What it puts off (429, 503) is not repeated.
-        `precondition` is asked when the request leaves; one that never did ends with the reason NotSent.
+        The server gives the request up after `timeout_s` too. A response of 429 or 503 is not retried. `precondition`
+        is evaluated when the request is sent; a request that was never sent ends with the reason NotSent.
         """
         if self._pool is None:
             try:
@@ -122,7 +122,7 @@ class ApiServer:
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
-        """A GET whose body is read as it comes, in pieces of any size."""
+        """Open a GET whose body is read as it arrives, in pieces of any size."""
         self._check_open()
         try:
             with self._client.stream(
@@ -136,7 +136,7 @@ class ApiServer:
             raise ApiError(0, "NoAnswer", _error_text(e)) from e
 
     def close(self) -> None:
-        """Close every connection; requests under way fail, and later ones are not answered."""
+        """Close every connection. Requests in flight fail, and so do later ones."""
         self._closed.set()
         self._client.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -144,12 +144,12 @@ class ApiServer:
             self._pool.close()
 
     def _check_open(self) -> None:
-        """Threads that are still about when the process ends get an ApiError as from any dead server."""
+        """Raise ApiError after `close`, for threads that outlive the client."""
         if self._client.is_closed:
             raise _closed_error()
 
     def _encode_request(self, method: str, path: str, body: Json, content_type: str) -> bytes:
-        """A request's bytes."""
+        """Return the bytes of a request."""
         content = msgspec.json.encode(body)
         given = self._get_header_lines()
         head = (
@@ -159,7 +159,10 @@ class ApiServer:
         return head.encode("latin-1") + content
 
     def _get_header_lines(self) -> str:
-        """Ours, asked for anew every second: a token that is renewed is good for minutes longer."""
+        """Return the authentication headers, cached for a second.
+
+        A token that is being renewed stays valid for minutes.
+        """
         known, now = self._header_lines, time.monotonic()
         if now >= known[1]:
             lines = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
@@ -221,7 +224,7 @@ class ApiServer:
 
 
 def _split_timeout(timeout_s: float) -> httpx.Timeout:
-    """The parts of a short time-out add up to it; a request of the usual one may take each part in full."""
+    """Return the time-outs of a request's phases. Those of a short time-out add up to it."""
     if timeout_s >= TIMEOUT_S:
         return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     return httpx.Timeout(read=timeout_s * 0.6, connect=timeout_s * 0.2, write=timeout_s * 0.1, pool=timeout_s * 0.1)
@@ -240,7 +243,7 @@ def _closed_error() -> ApiError:
 
 
 def _uses_proxy(url: str) -> bool:
-    """Whether HTTPS_PROXY and the like lead to this server; the client knows how to use them."""
+    """Return whether environment variables such as HTTPS_PROXY direct requests to this server through a proxy."""
     parts = urlsplit(url)
     proxies = getproxies()
     return ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname or "")

@@ -33,7 +33,7 @@ _RELEASED: Final[Json] = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 @dataclass(frozen=True)
 class LeaseSettings:
-    """Which Lease, and its durations in seconds."""
+    """The name of the Lease, and its durations in seconds."""
 
     namespace: str
     name: str
@@ -43,12 +43,12 @@ class LeaseSettings:
 
 
 class LeaderElector:
-    """Acquires the Lease, then renews it in a thread of its own until it is lost or given back."""
+    """Acquires the Lease and renews it in a thread until it is lost or released."""
 
     def __init__(
         self, api: ApiServer, identity: str, settings: LeaseSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock`: monotonic seconds, by which another's Lease expires and ours is lost."""
+        """`clock` returns monotonic seconds, from which the end of any holder's Lease follows."""
         self.lost = threading.Event()
         self.previous_annotations: Mapping[str, str] = {}  # the Lease's annotations when it became ours
         self._build_annotations: Callable[[], Mapping[str, str]] = dict
@@ -63,7 +63,7 @@ class LeaderElector:
         self._thread: threading.Thread | None = None
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Wait until the Lease is ours; False when `stop` came first."""
+        """Wait until this process holds the Lease. Return False if `stop` was set first."""
         while not stop.is_set():
             if self._try_acquire_or_renew():
                 klog.info(0, "Successfully acquired lease", lock=self._path_name)
@@ -75,26 +75,26 @@ class LeaderElector:
         return False
 
     def set_annotations(self, annotations: Callable[[], Mapping[str, str]]) -> None:
-        """Write these into the Lease from the next renewal on, as they are then."""
+        """Write these annotations into the Lease, evaluated anew at each renewal."""
         self._build_annotations = annotations
 
     @property
     def leading(self) -> bool:
-        """Whether the Lease is certainly ours: renewed within the deadline.
+        """Whether this process certainly holds the Lease: it was renewed within the deadline.
 
-        By the clock too: a process that was stopped for a while runs on before `_watch_deadline` does.
+        The clock is checked too, because a process that was stopped for a while runs on before `_watch_deadline` does.
         """
         in_time = self._clock() - self._renewed <= self._settings.renew_deadline_s
         return self._thread is not None and in_time and not self.lost.is_set()
 
     def seconds_since_renewal(self) -> float | None:
-        """How long ago the Lease was last renewed; None where it is not ours."""
+        """Return the seconds since the last renewal, or None if this process does not hold the Lease."""
         return self._clock() - self._renewed if self.leading else None
 
     def release(self) -> None:
-        """Give the Lease back, so that the next leader need not wait for it to expire.
+        """Release the Lease, so that the next leader need not wait until it expires.
 
-        Tried again until the deadline of a renewal; then it is left to expire.
+        It is tried again until the renewal deadline; then the Lease is left to expire.
         """
         self._stop.set()
         if self._thread is None:
@@ -105,7 +105,7 @@ class LeaderElector:
             time.sleep(self._settings.retry_period_s * RELEASE_PAUSE)
 
     def _try_release(self) -> bool:
-        """Whether the Lease is not ours any more."""
+        """Release the Lease if this process holds it. Return False if a request failed."""
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
@@ -132,7 +132,7 @@ class LeaderElector:
             self._try_acquire_or_renew()
 
     def _watch_deadline(self) -> None:
-        """The deadline, kept apart from requests: one that hangs must not keep us leading."""
+        """Watch the renewal deadline in a separate thread, so that a request that hangs does not prolong leadership."""
         while not self._stop.wait(self._settings.retry_period_s / 2):
             if self._clock() - self._renewed > self._settings.renew_deadline_s:
                 self._lose("not renewed before the deadline")
@@ -143,7 +143,7 @@ class LeaderElector:
         self.lost.set()
 
     def _try_acquire_or_renew(self) -> bool:
-        """Take or renew the Lease if we may; whether it is ours now."""
+        """Acquire or renew the Lease if that is allowed. Return whether this process holds it."""
         started = self._clock()  # ours is as old as the question: the server may have written it at once
         try:
             lease = self._get()
@@ -192,7 +192,7 @@ class LeaderElector:
         }
 
     def _with_holder(self, lease: Json, *, ours: bool) -> Json:
-        """The Lease as ours, from now on or still."""
+        """Return the Lease with this process as its holder."""
         spec = lease.get("spec") or {}
         # a new Lease has had no transition; a change of hands is one
         transitions = int(spec.get("leaseTransitions") or 0) + (bool(spec) and not ours)
@@ -208,7 +208,10 @@ class LeaderElector:
         )
 
     def _merge_spec(self, lease: Json, spec: Json) -> Json:
-        """The Lease that was read, with this in it. Its resourceVersion makes the server refuse it if another wrote."""
+        """Return the Lease with these spec fields and the annotations of `set_annotations`.
+
+        Its resourceVersion makes the server refuse the write if another process has written meanwhile.
+        """
         metadata, annotations = lease["metadata"], dict(self._build_annotations())
         if annotations:
             metadata = metadata | {"annotations": (metadata.get("annotations") or {}) | annotations}

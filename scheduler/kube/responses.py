@@ -1,7 +1,8 @@
-"""HTTP/1.1 answers as they come in, in pieces of any size.
+"""An incremental parser of HTTP/1.1 responses.
 
-Owns: where an answer ends (its length, chunks, or the end of the connection). Does not own: connections (`wire`), what
-an answer means (`http`). Source: RFC 9112, sections 4 to 7, as far as servers use it towards this client.
+Owns: where a response ends (its length, its chunks or the end of the connection). Does not own: connections
+(`connection_pool`), the meaning of a response (`http`). Source: RFC 9112, sections 4 to 7, as far as servers use it
+towards this client.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _END: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """One answer. `headers`: names in lower case. `last`: the connection cannot be used again."""
+    """One response. Header names are in lower case. `last`: the connection cannot be used again."""
 
     status: int
     reason: str
@@ -27,11 +28,11 @@ class ApiResponse:
 
 
 class NoResponseError(OSError):
-    """What came is no answer, or ended too early."""
+    """The received bytes are not a response, or end too early."""
 
 
 class ResponseParser:
-    """Takes in what comes on one connection, and gives out whole answers."""
+    """Takes the bytes of one connection and returns complete responses."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -39,11 +40,11 @@ class ResponseParser:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing of an answer has come yet."""
+        """Whether no byte of the next response has arrived."""
         return not self._buffer
 
     def feed(self, piece: bytes) -> ApiResponse | None:
-        """The answer, when it is whole with this piece. NoResponseError where it is none."""
+        """Return the response if these bytes complete it, or None. Raise NoResponseError if they are not HTTP."""
         self._buffer += piece
         while self._head is None:
             end = self._buffer.find(_END)
@@ -62,7 +63,7 @@ class ResponseParser:
         return None if body is None else self._finish(body)
 
     def finish(self) -> ApiResponse:
-        """The answer that the connection's end makes whole. NoResponseError where it does not."""
+        """Return the response that the end of the connection completes, or raise NoResponseError."""
         if self._head is None or "content-length" in self._head[2] or _is_chunked(self._head[2]):
             raise NoResponseError("the server closed the connection without an answer")
         return self._finish(bytes(self._buffer[self._head[3] :]), last=True)
@@ -99,7 +100,7 @@ def _is_chunked(headers: dict[str, str]) -> bool:
 
 
 def _join_chunks(buffer: bytearray, at: int) -> bytes | None:
-    """The chunks from `at` on, joined; None when the last one is not there yet. Trailers are not used by anyone."""
+    """Return the chunks from `at` on, joined, or None if the last one is missing. Trailers are ignored."""
     parts: list[bytes] = []
     while True:
         line = buffer.find(_CRLF, at)

@@ -1,12 +1,11 @@
-"""List and watch: one thread a kind keeps telling what there is.
+"""List and watch: one thread per kind passes every object and every change to a sink.
 
-Owns: relisting, resuming, bookmarks, 410 Gone, pauses. Does not own: the state (the loop's thread applies what comes).
+Owns: relisting, resuming, bookmarks, 410 Gone, backoff. Does not own: the state, which the loop's thread updates.
 
-Invariant: between two requests of a reflector lies a pause, except behind a watch that lasted and ended in good order.
+Invariant: a reflector waits between two requests, except after a watch that lasted and ended regularly.
 
-A reflector calls its sink with a `ListResult` whenever it had to list, then with a `WatchEvent` for every later event.
-The sink must only enqueue: it runs in the reflector's thread. Source of the protocol:
-k8s.io/client-go/tools/cache/reflector.go.
+A reflector calls its sink with a `ListResult` after each list and with a `WatchEvent` for every later event. The sink
+runs in the reflector's thread and must only enqueue. Source: k8s.io/client-go/tools/cache/reflector.go.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class ListResult(Generic[T]):
-    """Everything there is of a kind. `absent`: the server does not have the kind at all."""
+    """All objects of a kind. `absent`: the server does not serve the kind."""
 
     kind: str
     objects: list[T]
@@ -48,7 +47,7 @@ class ListResult(Generic[T]):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One object was added, modified or deleted (its last state)."""
+    """One object that was added, modified or deleted; for a deletion, its last state."""
 
     kind: str
     type: str
@@ -84,25 +83,25 @@ class _Status(Struct, frozen=True):
 
 
 class ResourceExpiredError(Exception):
-    """The resource version to resume from is too old: list again."""
+    """The resource version to resume from is too old, so the kind must be listed again."""
 
 
 class KindNotServedError(Exception):
-    """The server does not have the kind."""
+    """The server does not serve the kind."""
 
 
 def wait(stop: threading.Event, pause_s: float) -> bool:
-    """Wait for `stop`, at most so long; whether it came."""
+    """Wait for `stop`, at most `pause_s` seconds. Return whether it was set."""
     return stop.wait(pause_s)
 
 
 def no_manifest(_: Object, __: msgspec.Raw) -> bytes:
-    """Nothing is kept."""
+    """Return an empty manifest: the object's JSON is not kept."""
     return b""
 
 
 class Reflector(Generic[T]):
-    """Keeps a sink up to date with one kind."""
+    """Keeps a sink up to date with the objects of one kind."""
 
     def __init__(
         self,
@@ -116,9 +115,9 @@ class Reflector(Generic[T]):
         optional: bool = False,
         manifest: Callable[[T, msgspec.Raw], bytes] = no_manifest,
     ) -> None:
-        """`params`: selectors, sent with every list and watch. `optional`: a kind that may be absent.
+        """`params`: selectors for every list and watch. `optional`: the server may lack the kind.
 
-        `manifest`: what is kept of an object as it came, beside what is decoded.
+        `manifest` returns the JSON that is kept of an object beside its decoded fields.
         """
         self._api = api
         self._path = path
@@ -137,11 +136,11 @@ class Reflector(Generic[T]):
         self._thread = threading.Thread(target=self._run, name=f"watch-{kind}", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Start the thread that lists and watches."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End at the next event or time-out; does not wait for it."""
+        """Stop at the next event or time-out, without waiting for it."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -167,12 +166,12 @@ class Reflector(Generic[T]):
                 self._wait((isinstance(e, ApiError) and e.retry_after_s) or 0.0)
 
     def _wait(self, at_least_s: float) -> None:
-        """The pause after a failure, twice as long as the last one, with jitter: replicas must not come in step."""
+        """Wait after a failure, twice as long as before. Jitter keeps replicas from retrying together."""
         wait(self._stop, max(self._pause_s * random.uniform(1, 2), at_least_s))
         self._pause_s = min(self._pause_s * 2, BACKOFF_S[1])
 
     def _list(self) -> None:
-        """Everything there is, to the sink."""
+        """List all objects and pass them to the sink."""
         found: list[T] = []
         more = ""
         collecting = gc.isenabled()
@@ -199,14 +198,14 @@ class Reflector(Generic[T]):
         self._version = page.metadata.resource_version
 
     def _report_absent(self) -> None:
-        """Once: there are none."""
+        """Pass an empty list to the sink, once, for a kind that the server lacks."""
         if not self._reported_absent:
             self._reported_absent = True
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
             self._sink(ListResult(self._kind, [], absent=True))
 
     def _watch(self) -> bool:
-        """Every event from here on, to the sink, until the watch ends. False when the next one must wait."""
+        """Pass events to the sink until the watch ends. Return False if the next watch must wait."""
         params = {
             **self._params,
             "watch": "true",
@@ -230,7 +229,7 @@ class Reflector(Generic[T]):
             return False
 
     def _read(self, pieces: Iterator[bytes]) -> None:
-        """The events in a stream of pieces of any size."""
+        """Parse and handle the events in a stream of pieces of any size."""
         rest = b""
         for piece in pieces:
             if self._stop.is_set():
@@ -242,7 +241,7 @@ class Reflector(Generic[T]):
                     self._pause_s = BACKOFF_S[0]
 
     def _reset_backoff_if_long(self, began: float) -> bool:
-        """Whether a watch lasted; then the pauses begin anew."""
+        """Return whether the watch lasted, and reset the backoff if so."""
         if time.monotonic() - began < SHORT_S:
             return False
         self._pause_s = BACKOFF_S[0]

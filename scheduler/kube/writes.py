@@ -1,6 +1,6 @@
-"""What a scheduler writes: bindings, the status of pods, evictions, volumes for claims, events.
+"""The scheduler's writes: bindings, pod status, evictions, volumes of claims, events.
 
-Owns: the objects' exact form, as kube-scheduler writes them. Does not own: when, and what to do when it fails.
+Owns: the exact objects, as kube-scheduler writes them. Does not own: when to write, and how to handle failures.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class _AnnotatedPod(Pod, frozen=True):
 
 
 class PodBinding(NamedTuple):
-    """What a pod says of its binding. `decision_id`: from the annotation; "" where the pod has none.
+    """The binding of a pod as the API server shows it.
 
-    `unbindable`: why an unbound pod can never be bound again; "" where it can.
+    `decision_id` is from the annotation, or "". `unbindable` says why an unbound pod can never be bound, or is "".
     """
 
     node: str
@@ -46,10 +46,10 @@ def send_binding(
     done: Done,
     precondition: Callable[[], bool],
 ) -> None:
-    """Bind without waiting. `done` gets None or an ApiError, in another thread.
+    """Send the binding without waiting. `done` gets None or an ApiError, in another thread.
 
-    The UID keeps a pod that was recreated under the same name from being bound by mistake. The API server copies the
-    annotation to the pod in the write that sets its node, so that the pod proves later whose binding it was.
+    The UID prevents that a pod recreated under the same name is bound by mistake. The API server copies the annotation
+    to the pod in the write that sets its node, so that the pod later proves which decision bound it.
     """
     path = f"{_path(pod)}/binding"
     api.send("POST", path, _binding(pod, node, decision_id), done, timeout_s=timeout_s, precondition=precondition)
@@ -76,9 +76,9 @@ def _binding(pod: PodInfo, node: str, decision_id: str) -> Json:
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:
-    """PodScheduled=False with this reason and message, and the nominated node; whether anything changed.
+    """Set PodScheduled=False with this reason and message, and the nominated node. Return whether anything changed.
 
-    `nominated`: None leaves it as it is, "" clears it.
+    `nominated`: None leaves it unchanged, "" clears it.
     """
     status = _condition(pod, "PodScheduled", "False", reason, message)
     if nominated is not None and nominated != pod.pod.status.nominated_node_name:
@@ -89,12 +89,12 @@ def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nom
 
 
 def nominate(api: ApiServer, pod: PodInfo, node: str) -> None:
-    """status.nominatedNodeName; "" clears it."""
+    """Set the pod's status.nominatedNodeName; "" clears it."""
     _patch_status(api, pod, {"nominatedNodeName": node or None})
 
 
 def evict(api: ApiServer, victim: PodInfo, message: str) -> None:
-    """Say in the pod's status that the scheduler disrupts it, and delete it. One that is gone already is fine."""
+    """Set the condition DisruptionTarget and delete the pod. Succeed if the pod is already deleted."""
     status = _condition(victim, "DisruptionTarget", "True", "PreemptionByScheduler", message)
     options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}}
     try:
@@ -107,9 +107,9 @@ def evict(api: ApiServer, victim: PodInfo, message: str) -> None:
 
 
 def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-    """Write the claim into a volume; its new version. ApiError (409) where it was changed since.
+    """Write the claim into a volume and return the new version. Raise ApiError 409 if the volume has changed.
 
-    `by_controller`: with the mark that lets the volume controller free it again.
+    `by_controller`: add the annotation that lets the volume controller release the volume.
     """
     metadata: Json = {"resourceVersion": volume.metadata.resource_version}
     if by_controller:
@@ -127,7 +127,10 @@ def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolum
 
 
 def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
-    """Ask for a volume that this node reaches; the claim's new version. ApiError (409) where it was changed since."""
+    """Request a volume that this node reaches, and return the claim's new version.
+
+    Raise ApiError 409 if the claim has changed.
+    """
     annotations = {"volume.kubernetes.io/selected-node": node}
     metadata: Json = {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}
     path = f"/api/v1/namespaces/{claim.metadata.namespace}/persistentvolumeclaims/{claim.metadata.name}"
@@ -135,17 +138,20 @@ def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
 
 
 def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
-    """(type, reason, action, note) of the event of a bound pod."""
+    """Return (type, reason, action, note) of the event of a bound pod."""
     return "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.full_name} to {node}"
 
 
 def build_failed_event(message: str) -> tuple[str, str, str, str]:
-    """(type, reason, action, note) of the event of a pod that was not placed."""
+    """Return (type, reason, action, note) of the event of a pod that was not scheduled."""
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
 def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
-    """(type, reason, action, note) of a victim's event. `in_memory`: it was not bound yet, and needed no deletion."""
+    """Return (type, reason, action, note) of a victim's event.
+
+    `in_memory`: it was not bound, so nothing was deleted.
+    """
     where = " (in kube-scheduler memory)." if in_memory else ""
     return "Normal", "Preempted", "Preempting", f"Preempted by pod {preemptor.uid} on node {node}{where}"
 
@@ -153,7 +159,7 @@ def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> 
 def build_event(
     pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: PodInfo | None = None
 ) -> Json:
-    """An events.k8s.io/v1 Event about a pod, and another that it has to do with."""
+    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod."""
     type_, reason, action, note = event
     body: Json = {
         "apiVersion": "events.k8s.io/v1",
@@ -172,7 +178,7 @@ def build_event(
 
 
 def micro_time() -> str:
-    """Now as the API's MicroTime, which needs all six digits even where they are zeros."""
+    """Return the present time as the API's MicroTime, which requires six digits of microseconds."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -192,7 +198,7 @@ def _path(pod: PodInfo) -> str:
 
 
 def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str) -> Json:
-    """A status with this one condition, for a strategic merge; {} where the pod has it already."""
+    """Return a status patch with this condition, or {} if the pod already has it."""
     now = next((c for c in pod.pod.status.conditions or () if c.type == type_), None)
     if now is not None and (now.status, now.reason, now.message) == (status, reason, message):
         return {}
@@ -203,7 +209,7 @@ def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str)
 
 
 def _patch_status(api: ApiServer, pod: PodInfo, status: Json) -> None:
-    """The UID makes the patch fail on a pod that was recreated under the same name."""
+    """Patch the pod's status. The UID makes the patch fail for a pod recreated under the same name."""
     api.patch(f"{_path(pod)}/status", {"metadata": {"uid": pod.uid}, "status": status})
 
 

@@ -1,7 +1,7 @@
-"""The scheduling loop: the one thread that changes the cache and the queue.
+r"""The scheduling loop: the one thread that changes the cache and the queue.
 
     inbox (watches, finished bindings) -> cache, queue -> pop -> cycle -> record -> assume -> binding thread
-                                                             \\-> record -> event, condition, back to the queue
+                                                             \-> record -> event, condition, back to the queue
 
 Owns: the order of these steps. Does not own: decisions (`cycle`), how cluster events change the cache and the queue
 (`event_handlers`), requests to the API server (`scheduler.kube`, through `Writes`), the form of a record (`recorder`).

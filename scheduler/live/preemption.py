@@ -144,7 +144,7 @@ class _VictimEvictions:
         aside: Callable[[Callable[[], None]], None],
         ended: Callable[[bool], None],
     ) -> None:
-        """`ended`: called once, with whether an eviction failed."""
+        """Prepare the evictions. `ended` is called once, with whether an eviction failed."""
         self._first, self._last = victims[:-1], victims[-1]
         self._evict = evict
         self._aside = aside

@@ -1,7 +1,7 @@
-"""From what a cycle saw to a record in the decisions service, at no cost to scheduling.
+"""The recorder: from an attempt to a record in the decisions service, without delaying scheduling.
 
-Owns: building records (`build`), their order on disk (`recorder`, `spool`), and the process that ships them
-(`shipper`). Does not own: the record's shape (`herodotus_record`).
+Owns: numbering records (`recorder`), their order on disk (`spool`), and the process that delivers them (`shipper`).
+Does not own: building records (`scheduler.engine.records`), the record's shape (`herodotus_record`).
 
-Invariant: a decision is in the spool before its bind request leaves.
+Invariant: a decision is in the spool before its bind request is sent.
 """

@@ -1,6 +1,6 @@
-"""A connection to the decisions service that shows who we are, with the certificates as they are now.
+"""An authenticated connection to the decisions service, renewed when the certificates change.
 
-Owns: the HTTP client, when it is made anew. Does not own: flags and files (`endpoint`), what is sent.
+Owns: the HTTP client and when it is built again. Does not own: flags and files (`endpoint`), the requests.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before the
 
 
 class ServiceConnection:
-    """Requests to one service. For one thread."""
+    """A client of one decisions service. For one thread."""
 
     def __init__(
         self, endpoint: ServiceEndpoint, timeout_s: float, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport`: instead of the network."""
+        """`transport` replaces the network in tests."""
         self._endpoint, self._timeout_s, self._transport = endpoint, timeout_s, transport
         self._client: httpx.Client | None = None
         self._certificates: object = None
         self._checked_s = 0.0
 
     def send(self, method: str, url: str, *, headers: dict[str, str], **options: Any) -> httpx.Response:
-        """The answer. OSError when a token or certificate cannot be read, httpx.HTTPError when there is none."""
+        """Send a request and return the response.
+
+        Raise OSError if a token or certificate cannot be read, httpx.HTTPError if there is no response.
+        """
         return self._get_client().request(method, url, headers=headers | self._endpoint.build_headers(), **options)
 
     def get(self, url: str, params: Sequence[tuple[str, str]]) -> bytes:
@@ -43,7 +46,7 @@ class ServiceConnection:
         return response.content
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the HTTP client."""
         if self._client is not None:
             self._client.close()
 

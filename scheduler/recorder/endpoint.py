@@ -1,6 +1,6 @@
-"""Where records are delivered, and how we show there who we are.
+"""The decisions service to deliver to, and the credentials that the shipper presents there.
 
-Owns: those flags, the files behind them, reading them anew. Does not own: HTTP (`shipper`).
+Owns: the `--endpoint` flags, their files, and reading these again. Does not own: HTTP (`shipper`).
 
 Invariant: a token does not leave this machine unencrypted.
 """
@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 
 class EndpointError(Exception):
-    """Flags that do not go together. One line that says why."""
+    """The flags contradict each other. The message is one line."""
 
 
 @dataclass(frozen=True)
 class ServiceEndpoint:
-    """The decisions service. The files are those of the flags of the same name; None: not given."""
+    """The URL of the decisions service and the credential files of the flags of the same name; None if not given."""
 
     url: str
     token_file: Path | None = None
@@ -31,7 +31,7 @@ class ServiceEndpoint:
     key_file: Path | None = None
 
     def check(self) -> None:
-        """EndpointError for what must not or cannot be used."""
+        """Raise EndpointError if the flags contradict each other or would send the token unencrypted."""
         if bool(self.cert_file) != bool(self.key_file):
             raise EndpointError("--endpoint-cert-file and --endpoint-key-file go together")
         if self.url.startswith("https://"):
@@ -44,23 +44,26 @@ class ServiceEndpoint:
             )
 
     def to_flags(self) -> list[str]:
-        """As a command line has it."""
+        """Return the command-line flags that describe this endpoint."""
         given = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "url" and getattr(self, f.name))
         return ["--endpoint", self.url, *(w for name, file in given for w in (_flag(name), str(file)))]
 
     def build_headers(self) -> dict[str, str]:
-        """What a request made now says of us. OSError when the token cannot be read."""
+        """Return the authentication headers of a request. Raise OSError if the token cannot be read."""
         if self.token_file is None:
             return {}
         return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}  # the kubelet renews it in time
 
     def read_certificates(self) -> tuple[Any, ...]:
-        """What changes when the certificates do."""
+        """Return the contents of the certificate files, to detect a change by comparison."""
         files = (self.ca_file, self.cert_file, self.key_file)
         return tuple(file.read_bytes() if file else None for file in files)
 
     def build_tls_context(self) -> ssl.SSLContext:
-        """Verifies the service by the authority, or by the system's. OSError when the files cannot be used."""
+        """Return a TLS context that verifies the service by `ca_file`, or else by the system's authorities.
+
+        Raise OSError if a file cannot be used.
+        """
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
         if self.cert_file:
             context.load_cert_chain(self.cert_file, self.key_file)
@@ -68,7 +71,7 @@ class ServiceEndpoint:
 
 
 def add_options(group: argparse._ActionsContainer) -> None:
-    """The flags beside `--endpoint`."""
+    """Add the flags that accompany `--endpoint`."""
     for name, what in (
         ("token_file", "a service account's token to show there, read anew for each batch"),
         ("ca_file", "the authority of its certificate (default: the system's)"),
@@ -79,7 +82,7 @@ def add_options(group: argparse._ActionsContainer) -> None:
 
 
 def endpoint_from_arguments(arguments: argparse.Namespace) -> ServiceEndpoint | None:
-    """The service that the arguments name. EndpointError when they do not go together."""
+    """Return the service that the arguments name, or None. Raise EndpointError if the flags contradict each other."""
     if not arguments.endpoint:
         return None
     names = [f.name for f in fields(ServiceEndpoint) if f.name != "url"]

@@ -1,6 +1,6 @@
-"""The fields of a frame that tell whether anything before it is lost, read without decoding the rest.
+"""The fields of a frame from which the reader knows whether an earlier frame is missing, without decoding the rest.
 
-Owns: which fields those are, by kind of frame. Does not own: what a gap in them means (`spool_reader`).
+Owns: which fields these are, by kind of frame. Does not own: what missing sequence numbers mean (`spool_reader`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, VERSION_AT, del
 
 
 class FrameHead(msgspec.Struct):
-    """What one frame says of itself. `sequence` is 0 for node rows, which have none."""
+    """The identifying fields of one frame. `sequence` is 0 for node rows, which have none."""
 
     incarnation: str = ""
     sequence: int = 0
@@ -77,10 +77,10 @@ _DECODERS: Final = {kind: msgspec.msgpack.Decoder(fields) for kind, fields in _K
 
 
 def read_head(frame: memoryview, newest: int = codec.VERSION) -> FrameHead | None:
-    """Return the head of a frame whose checksum was verified. CodecError where it is not one of its kind.
+    """Return the head of a frame whose checksum was verified, or raise CodecError if it is not of its declared kind.
 
-    None for a frame of a later version, up to `newest`, that cannot be read here: it is passed on as it is. The
-    header's own bytes have no checksum: a kind that was changed is found here, by fields that are not there.
+    Return None for a frame of a later version, up to `newest`, that cannot be read here; it is delivered unchanged. The
+    checksum does not cover the header: a changed kind is detected because the fields do not match.
     """
     version = frame[VERSION_AT]
     if not codec.OLDEST <= version <= newest:

@@ -1,6 +1,6 @@
-"""No history: what stands in for the recorder where `--no-record` switches it off, to see what recording costs.
+"""The recorder of `--no-record`, which keeps no history. It serves to measure what recording costs.
 
-Owns: nothing. Loud about it where it is made: nobody shall look for decisions that were never kept.
+Owns: the warning that no decision is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NONE: Final = array("B")
 
 
 class NoRecorder(Recorder):
-    """Keeps nothing, numbers nothing, needs no spool. Its decisions only say whose they are."""
+    """A recorder that writes nothing and needs no spool. Its decisions carry only their identity."""
 
     def __init__(self, version: str) -> None:
         self.incarnation = ""
@@ -30,21 +30,18 @@ class NoRecorder(Recorder):
 
     @property
     def spool_bytes(self) -> int:
-        """Nothing."""
         return 0
 
     @property
     def spool_fault(self) -> str:
-        """Nothing."""
         return ""
 
     @property
     def spool_repairs(self) -> int:
-        """None."""
         return 0
 
     def record_decision(self, attempt: AttemptData) -> Decision:
-        """What later phases ask of a decision: whose it is."""
+        """Return a decision with the fields that later phases read: its id, key and pod."""
         return Decision(
             id=uuid7(),
             key=AttemptKey("", Source.SCHEDULER, "", attempt.pod.uid, attempt.number),
@@ -82,17 +79,17 @@ class NoRecorder(Recorder):
         *,
         final: bool,
     ) -> None:
-        """Nothing."""
+        """Discard the outcome."""
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:
-        """What an earlier leader recorded is found missing only by a later one that records."""
+        """Discard the annotation: a later leader that records reports what is missing."""
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """No sequence, so no words about it."""
+        """Return no annotation, since there is no sequence."""
         return {}
 
     def check_spool(self) -> None:
-        """Nothing was lost that was to be kept."""
+        """Do nothing, since there is no spool."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since no file is open."""

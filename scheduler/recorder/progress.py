@@ -1,6 +1,6 @@
-"""How far the shipper is, as it tells the scheduler's process: one small file in the spool directory.
+"""The shipper's progress, which it reports to the scheduler's process in one small file of the spool directory.
 
-Owns: the file and what it says. Does not own: delivery (`shipper`), what is made of it (metrics, health).
+Owns: the file and its content. Does not own: delivery (`shipper`), metrics and health checks made from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FILE: Final = "shipper.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """Counts since the shipper's process began. Not synced to disk: it is worth nothing after a crash."""
+    """The shipper's counters since its process began. They are not synced to disk, as a crash makes them worthless."""
 
     delivered: int = 0  # frames that the service acknowledged
     refused: int = 0  # frames that it refuses for good
@@ -26,14 +26,14 @@ class Progress:
     error: str = ""  # what keeps it from delivering now
 
     def write(self, directory: Path) -> None:
-        """Tell it. OSError when the file cannot be written."""
+        """Replace the progress file. Raise OSError if it cannot be written."""
         new = directory / f"{FILE}.new"
         new.write_text(json.dumps(asdict(self)))
         new.replace(directory / FILE)
 
     @classmethod
     def read(cls, directory: Path) -> Progress:
-        """What was told last; nothing where there is no file."""
+        """Return the progress that was last written, or zeros if there is no file."""
         try:
             return cls(**json.loads((directory / FILE).read_text()))
         except (OSError, ValueError, TypeError):
@@ -41,5 +41,5 @@ class Progress:
 
 
 def count_waiting_bytes(directory: Path) -> int:
-    """What is in the spool and not acknowledged yet."""
+    """Return the number of bytes in the spool that are not acknowledged yet."""
     return sum(spool.count_waiting_bytes() for spool in list_incarnations(directory))

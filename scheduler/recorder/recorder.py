@@ -1,10 +1,11 @@
-"""The recorder: numbers records and puts them into the spool, in order.
+"""The recorder: numbers records and appends them to the spool in order.
 
-Owns: the incarnation, the sequence, gap records, the high-water mark that tells a successor how far we came. Does not
-own: the cycle, the spool's files, where the mark is published (`scheduler.commands.run` puts it into the Lease).
+Owns: the incarnation, the sequence numbers, gap records, and the high-water mark, from which a successor knows how many
+records this process wrote. Does not own: the cycle, the spool's files, publishing the mark (`scheduler.commands.run`
+writes it into the Lease).
 
-Invariant: sequences are contiguous; a record that could not be written is inside a Gap that is written before the next
-one. Nothing here raises into scheduling: history may be incomplete, and then says so.
+Invariant: sequence numbers are contiguous. A record that could not be written lies within the range of a Gap, which is
+written before the next record. No method raises into scheduling: lost history is stated as lost.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ URGENT_EVERY_S: Final = 10.0  # between gap records in the reserve of a spool th
 
 
 class Recorder:
-    """Decisions come from the loop's thread, outcomes from binding threads too."""
+    """Numbers records and writes them to the spool. Thread-safe: binding threads record outcomes."""
 
     def __init__(
         self,
@@ -59,7 +60,10 @@ class Recorder:
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
-        """`marks`: what every record of this process says is switched off. OSError when there can be no spool."""
+        """Open the spool. Raise OSError if that is impossible.
+
+        `marks` are added to every decision of this process: they state which features are switched off.
+        """
         self.incarnation = str(uuid.uuid4())
         self.dropped = 0
         self.recorded = 0
@@ -83,7 +87,10 @@ class Recorder:
         self._checked_s = self._urgent_s = float("-inf")
 
     def record_decision(self, attempt: AttemptData) -> Decision:
-        """Record an attempt. Returns when it is in the spool, or known to be lost."""
+        """Record an attempt and return its decision.
+
+        When it returns, the decision is in the spool or counted as lost.
+        """
         source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
             record = build.decision(
@@ -110,7 +117,7 @@ class Recorder:
         *,
         final: bool,
     ) -> None:
-        """Record how a later phase of a decision ended. `message`: a `Reason` where it names other pods."""
+        """Record how a later phase of a decision ended. `message` is a `Reason` if it names other pods."""
         with self._lock:
             self._write_record(
                 Outcome(
@@ -130,9 +137,10 @@ class Recorder:
             )
 
     def record_late_outcome(self, outcome: Outcome) -> bool:
-        """Record the result of another incarnation's decision; whether it is in the spool.
+        """Record the outcome of another incarnation's decision. Return whether it is in the spool.
 
-        It has no sequence of ours: where it is lost, the decision is still open, and its result is found again.
+        The outcome has no sequence number of this incarnation. If it is lost, the decision is still open, and a later
+        search finds the outcome again.
         """
         with self._lock:
             try:
@@ -143,9 +151,9 @@ class Recorder:
             return True
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:
-        """Record how far the leader before us came, by what it left in the Lease. Once, before anything else.
+        """Record how far the previous leader came, from its Lease annotation. Call it once, before any decision.
 
-        What of it never arrives at the decisions service shows there as missing, also where its spool is gone.
+        The decisions service shows records of that leader that never arrive as missing, even if its spool is gone.
         """
         written = annotations.get(HIGH_WATER_ANNOTATION)
         if written is None:
@@ -166,26 +174,26 @@ class Recorder:
             self._write_record(HighWater(self.incarnation, self._take_sequence(), of, reached, self._now_us()))
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """Our own words for the leader after us: every sequence up to this one was given to a record."""
+        """Return the Lease annotation for the next leader: the last sequence number that this process has used."""
         return {HIGH_WATER_ANNOTATION: f"{self.incarnation} {self._sequence}"}
 
     @property
     def spool_bytes(self) -> int:
-        """What the spool holds, as last counted."""
+        """The size of the spool when it was last measured."""
         return self._spool.total_bytes
 
     @property
     def spool_repairs(self) -> int:
-        """How many segments were deleted or damaged while open, and written again."""
+        """The number of segments that were deleted or damaged while open, and were written again."""
         return self._spool.repairs
 
     @property
     def spool_fault(self) -> str:
-        """What is wrong with the spool's files; "" when nothing."""
+        """The problem with the spool's files, or "" if there is none."""
         return self._spool.fault
 
     def check_spool(self) -> None:
-        """Check the spool's files, and record what was lost, without waiting for the next record."""
+        """Check the spool's files and write a due gap record, without waiting for the next record."""
         now = time.monotonic()
         if self._gap is None and now - self._checked_s < CHECK_EVERY_S:
             return
@@ -198,29 +206,29 @@ class Recorder:
                 self._close_gap(urgent=True)
 
     def close(self) -> None:
-        """Nothing more will be recorded."""
+        """Write a pending gap record and close the spool."""
         with self._lock:
             self._spool.check()
             self._close_gap(urgent=True)
             self._spool.close()
 
     def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
-        """The same object for each record of a profile."""
+        """Return the profile's SchedulerInfo, the same object for each record."""
         known = self._schedulers.get(profile)
         if known is None:
             known = self._schedulers[profile] = SchedulerInfo(profile, self._identity, self._version)
         return known
 
     def _take_sequence(self) -> int:
-        """The next record's sequence. An open gap is closed first, with a sequence of its own."""
+        """Return the next record's sequence number. An open gap is closed first and takes a number itself."""
         self._close_gap()
         self._sequence += 1
         return self._sequence
 
     def _close_gap(self, *, urgent: bool = False) -> None:
-        """Record what was lost once there is room for what was, so that the next record is not lost again.
+        """Write the gap record of an open gap, once there is room for it and for the record that did not fit.
 
-        `urgent`: now, into the spool's reserve.
+        `urgent`: write it at once, into the spool's reserve.
         """
         if self._gap is None:
             return
@@ -235,9 +243,9 @@ class Recorder:
             self.gaps += 1
 
     def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
-        """Write a record; a decision brings the rows of the node table that changed, which go first.
+        """Write a record. Node rows that changed are written before a decision.
 
-        While a gap is open nothing is written: what follows is lost too, so that the gap's range is exact.
+        While a gap is open, nothing is written: later records are lost too, so that the range of the gap is exact.
         """
         if self._gap is not None:
             self.dropped += 1
@@ -255,7 +263,10 @@ class Recorder:
             self.dropped += 1
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
-        """A new segment starts with the complete table, and so does whatever follows rows that were lost."""
+        """Write a decision and the node rows that changed.
+
+        A new segment, and a decision after lost rows, begin with the complete table.
+        """
         touched, whole = columns.take_changed_slots(), self._table_needed or self._spool.needs_rotation
         self._table_needed = bool(whole or touched)
         if whole:
@@ -274,7 +285,7 @@ class Recorder:
         return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
 
     def _append(self, frames: bytes, *, whole: bool = False) -> None:
-        """Write frames to the spool's end. `whole`: they begin with the complete node table, and so a segment."""
+        """Append frames to the spool. `whole`: the frames begin with the complete node table and start a segment."""
         try:
             if whole:
                 self._spool.rotate(frames)

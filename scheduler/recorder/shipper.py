@@ -1,10 +1,10 @@
-"""The shipper: a process of its own that takes the spool to the decisions service.
+"""The shipper: a separate process that delivers the spool to the decisions service.
 
-Owns: batches, compression, retries. Does not own: the connection, the spool's form, and anything of scheduling: it can
-be killed, hang or be absent, and no pod waits for it.
+Owns: batches, compression, retries. Does not own: the connection, the spool's format, anything of scheduling. It may be
+killed, hang or be absent, and no pod waits for it.
 
-One shipper a spool directory (a lock says so). It ends when its parent does: the parent holds the other end of its
-standard input. Before it ends it delivers what is there, for a few seconds.
+A lock allows one shipper for each spool directory. It ends when its parent does, because the parent holds the other end
+of its standard input. Before it ends, it delivers for a few more seconds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MUST_SPLIT: Final = (400, 409, 413, 415)  # something in the batch is refused, 
 
 
 class NotDeliveredError(Exception):
-    """The service did not take a batch; it may later."""
+    """The service did not accept a batch, but may accept it later. `after_s`: seconds to wait, as Retry-After says."""
 
     def __init__(self, message: str, after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -52,12 +52,12 @@ class NotDeliveredError(Exception):
 
 
 class Shipper:
-    """Delivers everything in a spool directory, again and again."""
+    """Delivers all incarnations in a spool directory, repeatedly."""
 
     def __init__(
         self, directory: Path, endpoint: ServiceEndpoint, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport`: instead of the network."""
+        """`transport` replaces the network in tests."""
         self.progress = Progress()
         self._directory = directory
         self._connection = ServiceConnection(endpoint, TIMEOUT_S, transport)
@@ -70,7 +70,10 @@ class Shipper:
         self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
 
     def deliver_pending(self) -> bool:
-        """Deliver what there is; whether there was anything. NotDeliveredError when the service does not take it."""
+        """Deliver the frames that wait in the spool. Return whether there were any.
+
+        Raise NotDeliveredError if the service does not accept a batch.
+        """
         any_sent = False
         self._spools = {found.name: self._spools.get(found.name, found) for found in list_incarnations(self._directory)}
         for spool in [*self._spools.values()]:
@@ -88,7 +91,7 @@ class Shipper:
         return any_sent
 
     def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> bool:
-        """Deliver until `stop`, and for so long after it; whether nothing waits any more."""
+        """Deliver until `stop` is set, then for at most `drain_s` seconds more. Return whether the spool is empty."""
         pause, last_report, deadline = BACKOFF_S[0], -_REPORT_EVERY_S, float("inf")
         while time.monotonic() < deadline:
             if stop.is_set() and deadline == float("inf"):
@@ -119,7 +122,7 @@ class Shipper:
         return False
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection to the service."""
         self._connection.close()
 
     def _deliver_take_sequence(self, spool: IncarnationSpool) -> bool:
@@ -135,7 +138,7 @@ class Shipper:
         return True
 
     def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
-        """Send frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
+        """Send the frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
         try:
             code, message = self._send_compatible(spool, batch.frames[start:end])
         except codec.CodecError as e:  # as the service would say
@@ -154,11 +157,11 @@ class Shipper:
             spool.acknowledge(batch, end)
 
     def _send_compatible(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
-        """Send frames as far back in version as the service needs, and with the node table where it misses that.
+        """Send frames in a version that the service reads, and with the node table if the service lacks it.
 
-        With them goes what their deltas differ from: the service has it from an earlier batch, and keeps nothing.
-
-        UnknownVersionError where one of them cannot be said in a version that it reads, CodecError where it is damaged.
+        Decisions that these deltas differ from are sent along: the service stored them with an earlier batch and skips
+        them. Raise UnknownVersionError if a frame cannot be written in the service's version, CodecError if one is
+        damaged.
         """
         known, bases = self._accepted_version, spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)
@@ -190,7 +193,7 @@ class Shipper:
         return response.status_code, _parse_message(response)
 
     def _set_aside(self, frame: bytes, why: str) -> None:
-        """Keep a frame that the service refuses for good where a person can look at it; the rest goes on."""
+        """Append a frame that the service refuses for good to a file for inspection, and continue with the rest."""
         kept = False
         with contextlib.suppress(OSError), (self._directory / "refused.frames").open("ab") as f:
             kept = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
@@ -201,7 +204,7 @@ class Shipper:
         self._report_progress(refused=self.progress.refused + 1)
 
     def _report_progress(self, **changes: Any) -> None:
-        """Let the scheduler's process see how far we are: now and then, and an error's begin and end at once."""
+        """Write the progress file: at most once per interval, but at once when an error begins or ends."""
         known, self.progress = self.progress.error, replace(self.progress, **changes)
         now = time.monotonic()
         if now - self._reported_s < PROGRESS_INTERVAL_S and known == self.progress.error:
@@ -212,7 +215,7 @@ class Shipper:
 
 
 def main(directory: Path, endpoint: ServiceEndpoint) -> int:
-    """Ship until standard input ends. 1 when something is left: also to a shipper that does not let go of it."""
+    """Deliver until standard input ends. Return 1 if anything is left, also if another shipper keeps the lock."""
     if not directory.is_dir():
         klog.error("no such directory", "There is no spool to deliver", spool=str(directory))
         return 1
@@ -233,7 +236,7 @@ def main(directory: Path, endpoint: ServiceEndpoint) -> int:
 
 
 def _try_lock(file: int) -> bool:
-    """Take the lock if it is free; whether we have it."""
+    """Take the lock if it is free. Return whether this process holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -63,14 +63,14 @@ def encode_delivered(sequence: int) -> bytes:
 
 
 class SpoolFullError(OSError):
-    """The limit is reached, or the disk is full. The frame was not written."""
+    """The limit is reached or the disk is full. The frame was not written."""
 
 
 class Spool:
-    """The writing end of one incarnation's spool. Not thread-safe: the recorder serialises."""
+    """The writer of one incarnation's spool. Not thread-safe: the recorder serializes calls."""
 
     def __init__(self, directory: Path, incarnation: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        """Create the incarnation's directory. OSError when that cannot be."""
+        """Create the incarnation's directory. Raise OSError if that is impossible."""
         self.directory = directory
         self.limit_bytes = limit_bytes
         self.repairs = 0  # segments that were written again
@@ -98,7 +98,7 @@ class Spool:
 
     @property
     def total_bytes(self) -> int:
-        """What all incarnations hold, as last counted."""
+        """The size of all incarnations when it was last measured."""
         return self._total
 
     @property
@@ -108,7 +108,7 @@ class Spool:
 
     @property
     def fault(self) -> str:
-        """What is, or within the last minutes was, wrong with the spool's files; "" when nothing."""
+        """The current or recent problem with the spool's files, or "" if there is none."""
         if self._fault:
             return f"the spool cannot be written: {self._fault}"
         ago_s = time.monotonic() - self._repaired_s
@@ -119,7 +119,7 @@ class Spool:
     def rotate(self, first: bytes) -> None:
         """Start a new segment with these frames, which begin with the complete node table.
 
-        SpoolFullError when there is no room; the next decision then has to bring the table again.
+        Raise SpoolFullError if there is no room; the next decision then has to write the table again.
         """
         self._prepare(len(first))
         if self._file < 0 or self._size:
@@ -131,9 +131,9 @@ class Spool:
             self._end_full_segment()
 
     def append(self, frames: bytes, *, urgent: bool = False) -> None:
-        """Write frames to the end. SpoolFullError when there is no room; nothing is written then.
+        """Append frames to the open segment. Raise SpoolFullError, and write nothing, if there is no room.
 
-        `urgent`: the reserve may be used, for records of what was lost.
+        `urgent`: the reserve may be used, for gap records.
         """
         self._appends += 1
         if self._free < len(frames) + self._start_bytes or self._file < 0 or self._appends % CHECK_EVERY_APPENDS == 0:
@@ -142,7 +142,7 @@ class Spool:
             self._write(frames, urgent=urgent)
 
     def _append_after_check(self, frames: bytes, *, urgent: bool) -> None:
-        """The same after a look at the files, and where room is short."""
+        """Append frames after checking the files and the remaining space."""
         self._prepare(len(frames), urgent=urgent)
         if self._file < 0:
             self._begin_segment()
@@ -151,7 +151,7 @@ class Spool:
             self._end_full_segment()
 
     def has_room(self, size: int) -> bool:
-        """Whether `size` more bytes fit, by a fresh look at the directory and the disk."""
+        """Return whether `size` more bytes fit, after measuring the directory and the disk."""
         self._measure_space()
         return self._free >= size
 
@@ -164,7 +164,7 @@ class Spool:
             self._fill_reserve()
 
     def close(self) -> None:
-        """Let go of the files; the shipper may delete the directory once everything is delivered."""
+        """Check and close the files. The shipper may delete the directory once everything is delivered."""
         self.check()
         self._closed = True
         self._content = []
@@ -176,7 +176,7 @@ class Spool:
     # --- the open segment ---------------------------------------------------------------------------------------
 
     def _prepare(self, more: int, *, urgent: bool = False) -> None:
-        """Make sure that the open segment is on disk as it was written, and that `more` bytes fit."""
+        """Ensure that the open segment is on disk as written and that `more` bytes fit. Raise SpoolFullError if not."""
         if self._closed:
             raise SpoolFullError(errno.EBADF, "the spool is closed")
         self._repair()
@@ -187,7 +187,7 @@ class Spool:
             raise SpoolFullError(errno.ENOSPC, f"the spool holds {held} bytes of at most {most}")
 
     def _begin_segment(self) -> None:
-        """Create the next segment, empty: only then is the one before it complete, and deleted when delivered."""
+        """Create the next segment. Only then is the previous one complete, so that it is deleted once delivered."""
         path = self._path_of_incarnation / f"{self._number + 1:08d}.seg"
         file = _create(path)
         if self._file >= 0:
@@ -204,9 +204,9 @@ class Spool:
         self._size = 0
 
     def _end_full_segment(self) -> None:
-        """There is no room: what was delivered of the open segment becomes free once that is complete.
+        """Begin a segment because there is no room: the full one is then deleted as soon as it is delivered.
 
-        One without a node table is kept, or each outcome in a full spool would begin a segment.
+        A segment without a node table stays open, as otherwise each outcome in a full spool would begin a segment.
         """
         if self._has_table:
             with contextlib.suppress(SpoolFullError):
@@ -228,7 +228,7 @@ class Spool:
     # --- repair -------------------------------------------------------------------------------------------------
 
     def _repair(self) -> None:
-        """Write the open segment again if its file is not what was written. SpoolFullError when that fails."""
+        """Write the open segment again if its file is not what was written. Raise SpoolFullError if that fails."""
         damage = self._find_damage()
         if not damage:
             return
@@ -247,7 +247,7 @@ class Spool:
         )
 
     def _find_damage(self) -> str:
-        """Return how the open segment's file differs from what was written; "" when it does not, as far as is seen."""
+        """Return how the open segment's file visibly differs from what was written, or ""."""
         if not self._path:
             return "" if self._path_of_incarnation.exists() else f"{self._path_of_incarnation} was deleted"
         try:
@@ -263,7 +263,7 @@ class Spool:
         return ""
 
     def _rewrite_segment(self) -> None:
-        """Make the open segment's content the next segment. Readers see it whole, and after the old file is gone."""
+        """Write the open segment's content as the next segment. Readers see it complete, after the old file is gone."""
         if not self._path_of_incarnation.exists():
             self._create_directory(first_segment=self._number + 1, delivered_sequence=b"")
         if not self._path:
@@ -294,7 +294,7 @@ class Spool:
         self._size, self._content = len(content), [content]
 
     def _create_directory(self, first_segment: int, delivered_sequence: bytes) -> None:
-        """Create the incarnation's directory. It gets its name last: a shipper deletes one that nobody has locked."""
+        """Create the incarnation's directory under a temporary name, and rename it once it is locked."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         unnamed = self.directory / f".{self._path_of_incarnation.name}"
         unnamed.mkdir(mode=0o700, exist_ok=True)
@@ -317,7 +317,7 @@ class Spool:
     # --- room ---------------------------------------------------------------------------------------------------
 
     def _measure_space(self) -> None:
-        """Count what the directory holds and what the disk has left."""
+        """Measure the size of the directory and the free space of the disk."""
         self._total = sum(_get_size(f) for f in self.directory.glob("*/*.seg"))
         self._reserve = min(RESERVE_BYTES, self.limit_bytes // 16)
         try:
@@ -328,14 +328,14 @@ class Spool:
         self._free = min(self.limit_bytes - self._total - self._reserve, self._disk_free)
 
     def _segment_bytes(self, first: int) -> int:
-        """Return the size at which a segment ends that starts with `first` bytes of node table and decision."""
+        """Return the target size of a segment that starts with `first` bytes of node table and decision."""
         least, most = SEGMENT_BYTES
         usual = min(max(TABLES_IN_SEGMENT * first, least), most)
         capacity = min(self.limit_bytes, self._total + self._disk_free)
         return min(usual, max(capacity // SEGMENTS_IN_SPOOL, 2 * first))
 
     def _fill_reserve(self) -> None:
-        """Allocate the reserve's blocks if they are not."""
+        """Allocate the blocks of the reserve file if they are missing."""
         path = self._path_of_incarnation / "reserve"
         if _get_size(path) == RESERVE_BYTES:
             return
@@ -349,7 +349,7 @@ class Spool:
             os.close(file)
 
     def _release_reserve(self) -> bool:
-        """Give the reserve's blocks back to the disk; whether there were any."""
+        """Free the blocks of the reserve file. Return whether there were any."""
         path = self._path_of_incarnation / "reserve"
         held = _get_size(path) > 0
         with contextlib.suppress(OSError):
@@ -358,7 +358,7 @@ class Spool:
 
 
 def _create(path: Path) -> int:
-    """Open a new file for appending. SpoolFullError when it cannot be created."""
+    """Open a new file for appending. Raise SpoolFullError if it cannot be created."""
     try:
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as e:
@@ -366,7 +366,7 @@ def _create(path: Path) -> int:
 
 
 def _write_fully(file: int, data: bytes, size: int) -> None:
-    """Append `data` to a file of `size` bytes, or leave the file as it was. SpoolFullError when there is no room."""
+    """Append `data` to a file of `size` bytes, or leave the file unchanged and raise SpoolFullError."""
     try:
         written = os.write(file, data)
     except OSError as e:
@@ -377,7 +377,7 @@ def _write_fully(file: int, data: bytes, size: int) -> None:
 
 
 def _get_size(file: Path) -> int:
-    """Return a file's size; 0 where there is none, as the shipper has just deleted it."""
+    """Return a file's size, or 0 if the shipper has just deleted it."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

@@ -1,15 +1,15 @@
-"""The reading end of the spool: what was not delivered yet, in order, of every incarnation.
+"""The reader of the spool: yields undelivered frames in order, for every incarnation.
 
-Owns: the position up to which deliveries were acknowledged, deleting what was delivered, finding damage and telling
-what it cost. Does not own: HTTP.
+Owns: the acknowledged position, deleting delivered segments, finding damage and reporting what was lost. Does not own:
+HTTP.
 
-Every frame's checksum is verified, and every sequence follows the one before. Damage in the segment that a living
-scheduler still writes is reported to it (`DAMAGED`), and it writes the segment again. In any other segment the damaged
-bytes are passed over to the next whole frame; frames that cannot be read without a damaged one (differences from a
-damaged decision, and decisions that need damaged node rows) are passed over too. Wherever sequences are missing, a gap
-record is put in their place. Its own sequence is the first of them, so that reading again gives the same record.
+The reader verifies every frame's checksum and that sequence numbers are contiguous. Damage in the segment that a
+running scheduler still writes is reported to that scheduler (`DAMAGED`), which writes the segment again. In any other
+segment the reader skips the damaged bytes up to the next intact frame. It also skips frames that need a damaged one:
+deltas of a damaged decision, and decisions that need damaged node rows. In place of missing sequence numbers it inserts
+a gap record, which takes the first missing number, so that reading again gives the same record.
 
-Invariant: a position only moves forward after an acknowledgement; what it passed is never read again.
+Invariant: the position moves forward only after an acknowledgement, and earlier frames are never read again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOST: Final = "lost in the spool: damaged or deleted before it was delivered"
 
 
 class Position(NamedTuple):
-    """An offset in a segment, and the last sequence before it; None where that is unknown."""
+    """An offset in a segment and the last sequence number before it; None if that is unknown."""
 
     offset: int
     reached: int | None
@@ -51,10 +51,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Frames of one segment, and the position behind each of them.
-
-    A gap record that stands for lost frames is one of the frames.
-    """
+    """Frames of one segment and the position after each. Gap records for lost frames are among them."""
 
     frames: tuple[bytes, ...]
     positions: tuple[Position, ...]
@@ -64,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class _FullDecision:
-    """Where a decision is in the segment that deltas may differ from, and which node table it saw."""
+    """The location in the segment of a complete decision, and the node-table generation that it needs."""
 
     start: int
     end: int
@@ -72,7 +69,7 @@ class _FullDecision:
 
 
 class IncarnationSpool:
-    """One incarnation's segments, read from the acknowledged position on."""
+    """The segments of one incarnation, read from the acknowledged position on."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -85,11 +82,10 @@ class IncarnationSpool:
 
     @property
     def name(self) -> str:
-        """The incarnation."""
         return self.directory.name
 
     def has_writer(self) -> bool:
-        """Whether a scheduler still writes here."""
+        """Return whether a scheduler still writes to this incarnation."""
         try:
             lock = os.open(self.directory / "writer.lock", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -108,9 +104,9 @@ class IncarnationSpool:
         return self._next_segment() is None
 
     def next_batch(self) -> Batch | None:
-        """Return what comes next, at most a batch; None when everything there is was acknowledged.
+        """Return the next batch of frames, or None if everything was acknowledged.
 
-        None too while the writer is waited for, which writes a damaged segment again.
+        Also return None while the scheduler is expected to write a damaged segment again.
         """
         while True:
             following = self._next_segment()  # before reading: what is read then is all of the segment
@@ -129,18 +125,18 @@ class IncarnationSpool:
                 return None
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
-        """The first `frames` frames of the batch were delivered, or set aside."""
+        """Move the position behind the first `frames` frames of the batch, which were delivered or set aside."""
         if frames:
             self._advance(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
     def find_delta_bases(self, frames: Sequence[bytes]) -> list[bytes]:
-        """The decisions that deltas among these frames differ from, and that are not among them."""
+        """Return the decisions that deltas among these frames refer to and that are not among the frames."""
         here = {deltas.read_base_name(frame) for frame in frames}
         names = dict.fromkeys(name for frame in frames if (name := deltas.find_base_name(frame)) and name not in here)
         return [base for name in names if (base := self._segment_index.read_decision(name)) is not None]
 
     def rebuild_node_table(self) -> bytes | None:
-        """The complete node table as of the position, as a frame; None where there is none to be had."""
+        """Return a frame with the complete node table at the position, or None if it cannot be rebuilt."""
         table, cluster = NodeTable(), ""
         with self._path(self._segment).open("rb") as f:
             passed = f.read(self._offset)
@@ -155,7 +151,7 @@ class IncarnationSpool:
         return codec.encode(table.rows(cluster, self.name)) if cluster else None
 
     def count_waiting_bytes(self) -> int:
-        """What is behind the acknowledged position; sizes as they are this moment."""
+        """Return the number of bytes after the acknowledged position."""
         total = -self._offset
         for segment in self.directory.glob("*.seg"):
             with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
@@ -163,13 +159,13 @@ class IncarnationSpool:
         return max(total, 0)
 
     def delete(self) -> None:
-        """Everything was delivered and nobody writes here any more."""
+        """Delete the directory, after everything was delivered and the scheduler has ended."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def _read(self, ended: bool) -> Batch | None:
-        """Return the frames behind the position; None where there are none, or none yet. `ended`: of the segment."""
+        """Return the frames after the position, or None if there are none yet. `ended`: the segment is complete."""
         scan = self._scan(BATCH_BYTES)
         if isinstance(scan.stopped, codec.TruncatedError) and not scan.frames:  # perhaps a frame larger than a batch
             scan = self._scan(BATCH_BYTES + codec.MAX_FRAME_BYTES)
@@ -201,7 +197,7 @@ class IncarnationSpool:
         return scan
 
     def _request_rewrite(self, damage: codec.CodecError) -> bool:
-        """Have the writer write this segment again; False once it has not answered for long, or that did not help."""
+        """Ask the scheduler to write this segment again. Return False if that did not help in time."""
         now = time.monotonic()
         if self._stopped_at != self._offset:
             self._stopped_at, self._stopped_s, self._requested_s = self._offset, now, None
@@ -219,14 +215,14 @@ class IncarnationSpool:
         return now - self._requested_s < REWRITE_TIMEOUT_S
 
     def _enter_segment(self) -> None:
-        """Forget the segment before."""
+        """Reset the state that belongs to the previous segment."""
         self._index: _SegmentIndex | None = None
         self._stopped_at, self._stopped_s = -1, 0.0
         self._requested_s = None
 
     @property
     def _segment_index(self) -> _SegmentIndex:
-        """What is known of the segment up to the position, read when it is first needed."""
+        """The index of the segment up to the position, built when it is first needed."""
         if self._index is None:
             self._index = _SegmentIndex(self._path(self._segment))
             with contextlib.suppress(FileNotFoundError), self._path(self._segment).open("rb") as f:
@@ -237,7 +233,7 @@ class IncarnationSpool:
         return self._index
 
     def _next_segment(self) -> int | None:
-        """Return the number of the segment behind this one, which is complete then; usually the next number."""
+        """Return the number of the next segment, or None if this one is still being written."""
         if self._path(self._segment + 1).exists():
             return self._segment + 1
         return min((n for f in self.directory.glob("[0-9]*.seg") if (n := int(f.stem)) > self._segment), default=None)
@@ -260,9 +256,9 @@ class IncarnationSpool:
             return None
 
     def _advance(self, segment: int, to: Position) -> None:
-        """In place, so that a full disk does not keep what was delivered from being deleted.
+        """Overwrite the position files in place, so that delivered segments can be deleted even on a full disk.
 
-        Not synced to disk: after power loss something may be delivered again, which the service recognises.
+        The files are not synced: after a power loss frames may be delivered again, which the service recognizes.
         """
         if to.reached is not None and to.reached != self.reached:
             self._overwrite(DELIVERED, encode_delivered(to.reached))
@@ -279,7 +275,7 @@ class IncarnationSpool:
 
 @dataclass
 class _SegmentIndex:
-    """What is known of the frames of one segment up to the position."""
+    """The decisions and node rows of one segment up to the position, to which later frames may refer."""
 
     path: Path
     full_decisions: dict[bytes, _FullDecision] = field(default_factory=dict)  # by what deltas call them
@@ -287,7 +283,7 @@ class _SegmentIndex:
     damaged: bool = False
 
     def read_decision(self, name: bytes) -> bytes | None:
-        """Return the decision that deltas call so, as a frame; None where it is not there, or damaged."""
+        """Return the decision with this delta name as a frame, or None if it is absent or damaged."""
         at = self.full_decisions.get(name)
         if at is None:
             return None
@@ -301,10 +297,10 @@ class _SegmentIndex:
 
 
 class _Scan:
-    """Frames of a segment from a position on: as far as they are whole, or with `salvage` all that can be read."""
+    """A scan over the frames of a segment: up to the first damage, or with `salvage` over everything readable."""
 
     def __init__(self, name: str, contents: _SegmentIndex, start: Position, salvage: bool, newest: int) -> None:
-        """`name`: the incarnation's. `newest`: the version up to which frames are passed on unread."""
+        """`name`: the incarnation. `newest`: frames up to this version are passed on without being decoded."""
         self.frames: list[bytes] = []
         self.stopped: codec.CodecError | None = None  # what is wrong with the bytes behind the last frame
         self.skipped_bytes = 0  # bytes
@@ -315,7 +311,7 @@ class _Scan:
         self._intact: set[bytes] = set()  # names of decisions that deltas may differ from
 
     def read(self, data: bytes, most: int) -> None:
-        """Read `data`, which is at the start position, up to `most` frames."""
+        """Read at most `most` frames from `data`, which begins at the start position."""
         view, offset = memoryview(data), 0
         while offset < len(data) and len(self.frames) < most:
             begin = offset if not self._salvage else codec.find_frame(data, offset)
@@ -346,7 +342,7 @@ class _Scan:
             offset = end
 
     def batch(self) -> Batch | None:
-        """Return what was read; None where that is nothing."""
+        """Return the frames that were read, or None if there were none."""
         if self._end == self._start:
             return None
         return Batch(tuple(self.frames), tuple(self._positions), self._end, self._lost)
@@ -357,7 +353,7 @@ class _Scan:
         self._end = Position(self._end.offset + size, self._end.reached)
 
     def _add_if_new(self, frame: memoryview, head: FrameHead | None, begin: int, end: int) -> None:
-        """Add a frame unless it was delivered before. CodecError when it needs another one that is damaged."""
+        """Add a frame unless it was delivered before. Raise CodecError if it refers to a damaged frame."""
         if head is None:
             self._add(bytes(frame), Position(end, None))
             return
@@ -382,7 +378,7 @@ class _Scan:
         self._end = position
 
     def _check_readable(self, head: FrameHead) -> None:
-        """CodecError when the frame builds on one that is not there."""
+        """Raise CodecError if the frame refers to one that is missing."""
         known, needs = self._segment_index, head.needs
         if head.base is not None:
             if head.base not in self._intact and known.read_decision(head.base) is None:
@@ -395,7 +391,7 @@ class _Scan:
             raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
 
     def _index_frame(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
-        """Remember what later frames build on."""
+        """Add to the index what later frames may refer to."""
         if head.rows is not None:
             self._segment_index.generation = max(self._segment_index.generation, head.rows[1])
         elif (name := deltas.read_base_name(frame)) is not None and head.needs is not None:
@@ -404,7 +400,7 @@ class _Scan:
 
 
 def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
-    """Every incarnation in the spool, oldest first."""
+    """Yield every incarnation in the spool, oldest first."""
     found = [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
     for each in sorted(found, key=lambda d: (d.stat().st_ctime_ns, d.name)):
         yield IncarnationSpool(each)

@@ -1,4 +1,4 @@
-"""Keeps the shipper's process running, whatever happens to it."""
+"""The supervisor restarts the shipper's process whenever it ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STOP_S: Final = 8.0  # longer than it drains
 
 
 class Supervisor:
-    """A child process that is started again when it ends."""
+    """The shipper's child process, started again when it ends."""
 
     def __init__(self, spool: Path, endpoint: ServiceEndpoint, *logging: str) -> None:
-        """`logging`: the options of the log, as on our own command line."""
+        """Start the shipper. `logging` holds the log options for its command line."""
         self.restarts = 0
         self._command = [
             *(sys.executable, "-m", "scheduler.commands.ship"),
@@ -35,17 +35,17 @@ class Supervisor:
 
     @property
     def running(self) -> bool:
-        """Whether a shipper lives this moment."""
+        """Whether the shipper's process is running."""
         process = self._process
         return process is not None and process.poll() is None
 
     @property
     def pid(self) -> int | None:
-        """The shipper's process, where one runs."""
+        """The process ID of the shipper, or None if it was not started yet."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
-        """Let the shipper deliver what is there, for a few seconds, and end."""
+        """Let the shipper deliver what is left, for a few seconds, and stop it."""
         with self._lock:
             self._stop.set()
             process = self._process
@@ -75,7 +75,7 @@ class Supervisor:
             pause = min(pause * 2, RESTART_S[1])
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        """Another process, unless it is over."""
+        """Start another shipper and return it, or return None after `close`."""
         with self._lock:
             if self._stop.is_set():
                 return None

@@ -1,11 +1,11 @@
-"""Who asks, and whether they may: both delegated to the API server.
+"""Authentication and authorization of requests, both delegated to the API server.
 
-Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview).
-Does not own: the verification of certificates (`tls`).
+Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview). Does
+not own: the verification of certificates.
 
-Invariant: never open. A token that cannot be checked is 401; a right that cannot be checked is 500; a user without
-credentials is `system:anonymous`, which has what RBAC gives it. Source: k8s.io/apiserver delegating authentication and
-authorization, with the options of kube-scheduler; request headers of a front proxy are not taken (docs/limits.md).
+Invariant: fail closed. A token that cannot be checked is 401, a right that cannot be checked is 500, and a client
+without credentials is `system:anonymous`. Source: k8s.io/apiserver delegating authentication and authorization, with
+the options of kube-scheduler; headers of a front proxy are not accepted (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRIVILEGED: Final = "system:masters"  # has every right by law: not asked about,
 
 @dataclass(frozen=True)
 class AuthenticatedUser:
-    """Who asks, as the API server names them."""
+    """A user as the API server names them."""
 
     name: str
     groups: tuple[str, ...]
@@ -40,7 +40,7 @@ ANONYMOUS: Final = AuthenticatedUser("system:anonymous", ("system:unauthenticate
 
 
 class RequestAuthorizer:
-    """Answers for one API server, remembered for a few seconds. Thread-safe."""
+    """Authenticates and authorizes requests, and caches the API server's answers for a few seconds. Thread-safe."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class RequestAuthorizer:
         always_allowed: Sequence[str] = ALWAYS_ALLOWED_PATHS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`always_allowed`: paths for everyone; one that ends with `*` is a prefix."""
+        """`always_allowed`: paths that need no right; one that ends with `*` is a prefix."""
         self._api = api
         self._always_allowed = tuple(always_allowed)
         self._users: TTLCache[AuthenticatedUser | None] = TTLCache(clock)
         self._rights: TTLCache[tuple[bool, str]] = TTLCache(clock)
 
     def check(self, request: StatusRequest) -> AuthenticatedUser:
-        """Who asks. StartupError 401, 403 or 500 when the request must not be answered."""
+        """Return the authenticated user. Raise HttpStatusError 401, 403 or 500 if the request must not be answered."""
         user = self._authenticate(request)
         if not self._is_always_allowed(request.path) and PRIVILEGED not in user.groups:
             self._authorize(user, request.method.lower(), request.path)
@@ -77,7 +77,7 @@ class RequestAuthorizer:
         return user
 
     def _review_token(self, token: str) -> AuthenticatedUser | None:
-        """Whose token it is; None where it is nobody's."""
+        """Return the user of a token, or None if the API server does not know it."""
         status = self._review("authentication.k8s.io", "TokenReview", {"token": token})
         if not status.get("authenticated"):
             return None
@@ -110,7 +110,7 @@ class RequestAuthorizer:
         return bool(status.get("allowed")) and not status.get("denied"), str(status.get("reason") or "")
 
     def _review(self, group: str, kind: str, spec: Json) -> Json:
-        """The status that the API server gives. ApiError also where the answer is none."""
+        """Return the status of a review. Raise ApiError if the response is not a review."""
         body: Json = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
         answer = self._api.post(f"/apis/{group}/v1/{kind.lower()}s", body)
         try:
@@ -129,7 +129,7 @@ class RequestAuthorizer:
 
 
 def parse_certificate_user(peer: dict[str, Any]) -> AuthenticatedUser:
-    """The user that a verified client certificate names: CN, and each O a group."""
+    """Return the user that a verified client certificate names: CN is the name, and each O a group."""
     subject = [pair for part in peer.get("subject", ()) for pair in part]
     name = next((value for key, value in subject if key == "commonName"), "")
     if not name:
@@ -142,7 +142,7 @@ def _with_authenticated(groups: Any) -> tuple[str, ...]:
 
 
 def _digest(token: str) -> bytes:
-    """Tokens are not kept in memory for longer than a request."""
+    """Return the digest of a token, so that the cache does not hold the token itself."""
     return hashlib.sha256(token.encode()).digest()
 
 

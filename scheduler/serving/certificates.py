@@ -1,13 +1,13 @@
-"""The serving certificate, and the authorities whose client certificates are believed.
+"""The serving certificate, and the authorities of accepted client certificates.
 
-Owns: finding or making the certificate, the authorities. Does not own: the listener (`server`), when the context is
-made anew (`herodotus_serving.tls_contexts`), what a client certificate means (`access`).
+Owns: finding or creating the certificate, reading the authorities. Does not own: the listener (`server`), when the TLS
+context is rebuilt (`herodotus_serving.contexts`), the meaning of a client certificate (`access`).
 
-The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (made there where it is
-absent), or one made in memory. The authorities: the cluster's, which the API server publishes in the ConfigMap
+The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (created if absent), or one
+in memory. The authorities: those that the API server publishes in the ConfigMap
 kube-system/extension-apiserver-authentication, or `--client-ca-file`.
 
-Invariant: a key that is made here is written to no disk unless `--cert-dir` asks for it.
+Invariant: a key that is created here is written to disk only if `--cert-dir` asks for it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Pair = tuple[Path, Path]
 
 
 class CertificateError(Exception):
-    """The certificate cannot be used: one line that says why."""
+    """The certificate cannot be used. The message is one line."""
 
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """What the command line says. None: not value."""
+    """The certificate options of the command line; None if not given."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -51,12 +51,16 @@ class CertificateFiles:
 
 
 class Certificates:
-    """The TLS context of the next connection."""
+    """The TLS context for new connections, rebuilt when a file or the authorities change."""
 
     def __init__(
         self, files: CertificateFiles, host: str, authorities: Callable[[], str], clock: Callable[[], float]
     ) -> None:
-        """`host`: address or name to put into a certificate made here. `authorities`: PEM of the believed ones."""
+        """Find or create the certificate. Raise CertificateError if it cannot be used.
+
+        `host`: the address or name in a certificate created here. `authorities` returns the accepted authorities as
+        PEM.
+        """
         self._pair = _find_pair(files, host)
         self._memory = None if self._pair else b"".join(_make_certificate(host))
         self._authorities = authorities
@@ -66,11 +70,11 @@ class Certificates:
             raise CertificateError(f"cannot use the serving certificate: {e}") from e
 
     def context(self) -> ssl.SSLContext:
-        """For a connection accepted now."""
+        """Return the TLS context for a connection accepted now."""
         return self._renewed.context()
 
     def _read_inputs(self) -> tuple[tuple[object, ...], str]:
-        """What the context is made of, to be compared: the files' identities, and the authorities."""
+        """Return the identities of the files and the authorities, to detect a change by comparison."""
         return tuple(_identity(path) for path in self._pair or ()), self._authorities()
 
     def _build_context(self, seen: tuple[tuple[object, ...], str]) -> ssl.SSLContext:
@@ -91,10 +95,10 @@ def _log_reload(failure: Exception | None) -> None:
 
 
 class ClientAuthorities:
-    """The PEM of the client authorities, kept up to date in a thread of its own. Empty until it is known."""
+    """The accepted client authorities as PEM, kept up to date by a thread. Empty until they are known."""
 
     def __init__(self, api: ApiServer, file: Path | None = None) -> None:
-        """`file`: read instead of asking the API server."""
+        """`file` is read instead of the ConfigMap."""
         self._api = api
         self._file = file
         self._pem = ""
@@ -103,15 +107,15 @@ class ClientAuthorities:
         self._thread = threading.Thread(target=self._run, name="client-ca", daemon=True)
 
     def __call__(self) -> str:
-        """What is believed now."""
+        """Return the accepted authorities as PEM."""
         return self._pem
 
     def start(self) -> None:
-        """Begin to read them."""
+        """Start the thread that reads the authorities."""
         self._thread.start()
 
     def close(self) -> None:
-        """Read them no more; does not wait."""
+        """Stop the thread, without waiting for it."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -139,7 +143,7 @@ class ClientAuthorities:
 
 
 def _find_pair(files: CertificateFiles, host: str) -> Pair | None:
-    """Where the certificate and its key are; None for one in memory."""
+    """Return the paths of the certificate and its key, or None for a certificate in memory."""
     if files.cert_file and files.key_file:
         return files.cert_file, files.key_file
     if files.cert_file or files.key_file:
@@ -156,7 +160,7 @@ def _find_pair(files: CertificateFiles, host: str) -> Pair | None:
 
 
 def _make_certificate(host: str) -> tuple[bytes, bytes]:
-    """A key and its certificate; who asks cannot verify it (the kubelet does not)."""
+    """Return a new key and a self-signed certificate. Clients cannot verify it; the kubelet does not try to."""
     own = [socket.gethostname()] if socket.gethostname().isascii() else []
     return create_self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
 
@@ -170,7 +174,7 @@ def _write_pair(cert: Path, key: Path, private: bytes, public: bytes) -> None:
 
 
 def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
-    """`ssl` reads files only: one without a name, so that the key is on no disk."""
+    """Load a certificate through a file without a name. `ssl` reads only files, and the key must stay off the disk."""
     file = os.memfd_create("serving-certificate", os.MFD_CLOEXEC)
     try:
         os.write(file, pem)
@@ -180,7 +184,7 @@ def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def _identity(path: Path) -> object:
-    """What changes when the file does: also where a mounted Secret's link points elsewhere."""
+    """Return a value that changes when the file does, also when a mounted Secret's link points elsewhere."""
     try:
         stat = path.stat()
     except OSError as e:

@@ -1,11 +1,12 @@
-"""Health checks by name, summed up as kube components do.
+"""Health endpoints as kube components serve them.
 
-Owns: the text of /healthz, /livez and /readyz, `?verbose`, `?exclude`, one check a path. Does not own: the checks.
+Owns: the text of /healthz, /livez and /readyz, `?verbose`, `?exclude`, and a path for each check. Does not own: the
+checks.
 
-An advisory check is listed and has its path, and never fails the sum: scheduling goes on while history waits. The sum
-is public, so it withholds reasons; the path of a single check needs a right.
+A failing advisory check is listed and has its path, but never fails the endpoint: scheduling continues while history
+waits. The endpoints are public and withhold reasons; the path of a single check requires a right.
 
-Source of the form: apiserver/pkg/server/healthz.
+Source: apiserver/pkg/server/healthz.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scheduler.serving.http import StatusResponse, build_text_response
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """`fault`: what is wrong now, or None."""
+    """A named check. `fault` returns what is wrong, or None. `advisory`: a failure does not fail the endpoint."""
 
     name: str
     fault: Callable[[], str | None]
@@ -30,7 +31,7 @@ PING = HealthCheck("ping", lambda: None)
 
 
 def build_check_response(check: HealthCheck) -> StatusResponse:
-    """/readyz/NAME."""
+    """Return the response of a single check's path, such as /readyz/shipper."""
     fault = check.fault()
     return (
         build_text_response(200, "ok")
@@ -40,7 +41,7 @@ def build_check_response(check: HealthCheck) -> StatusResponse:
 
 
 def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> StatusResponse:
-    """/readyz. Always verbose where a check fails."""
+    """Return the response of an endpoint such as /readyz. It is verbose if a check fails."""
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False
     for check in checks:

@@ -1,6 +1,6 @@
-"""A request and its answer, as values; and the refusals that every path shares.
+"""Requests and responses of the HTTPS port as values, and error responses.
 
-Bodies of refusals are `Status` objects, as kube-apiserver's libraries write them.
+The body of an error is a `Status` object, as kube-apiserver's libraries write it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True)
 class StatusRequest:
-    """`peer`: the client certificate's subject as `ssl` gives it, where one was verified."""
+    """A request. `peer`: the subject of the verified client certificate as `ssl` returns it, or None."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class StatusRequest:
 
 @dataclass(frozen=True)
 class StatusResponse:
-    """What goes back."""
+    """A response: status code, body and content type."""
 
     code: int
     body: bytes
@@ -35,7 +35,7 @@ class StatusResponse:
 
 
 class HttpStatusError(Exception):
-    """A request that is not answered: the code, and what the client is told."""
+    """A request that is refused, with the status code, reason and message for the client."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class HttpStatusError(Exception):
         self.reason = reason
 
     def response(self) -> StatusResponse:
-        """As a Status object."""
+        """Return the error as a response with a Status object."""
         status = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -57,5 +57,5 @@ class HttpStatusError(Exception):
 
 
 def build_text_response(code: int, value: str) -> StatusResponse:
-    """Plain text."""
+    """Return a plain-text response."""
     return StatusResponse(code, value.encode())

@@ -1,6 +1,6 @@
-"""The command line's options of the HTTPS port, named and meant as kube components'.
+"""The command-line options of the HTTPS port, named as in kube components.
 
-Owns: names, defaults, what is no value. Does not own: what they do.
+Owns: names, defaults, validation. Does not own: what they do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PORT: Final = 10259  # kube-scheduler's
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """`port` 0: nothing is served."""
+    """The parsed options of the HTTPS port. With `port` 0 nothing is served."""
 
     host: str
     port: int
@@ -27,7 +27,7 @@ class ServingOptions:
 
 
 def add_serving_options(parser: argparse._ActionsContainer) -> None:
-    """Options of the HTTPS port."""
+    """Add the options of the HTTPS port."""
     parser.add_argument("--bind-address", default="0.0.0.0", metavar="ADDRESS", help="to listen on (default 0.0.0.0)")
     parser.add_argument(
         "--secure-port",
@@ -60,7 +60,7 @@ def add_serving_options(parser: argparse._ActionsContainer) -> None:
 
 
 def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
-    """What was value about the HTTPS port."""
+    """Return the options of the HTTPS port from the parsed command line."""
     return ServingOptions(
         arguments.bind_address,
         arguments.secure_port,

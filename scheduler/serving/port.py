@@ -1,4 +1,4 @@
-"""The HTTPS port from its options: the one place where the parts of this package meet."""
+"""Builds the HTTPS port from its options and connects the parts of this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.serving.server import StatusServer
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve in threads until the returned function is called. Raises ListenError or CertificateError."""
+    """Serve in threads until the returned function is called. Raise ListenError or CertificateError."""
     with ExitStack() as closing:
         if options.port:
             authorities = ClientAuthorities(api, options.certificates.client_ca_file)

@@ -1,10 +1,10 @@
-"""What each path answers.
+"""The paths of the HTTPS port and their handlers.
 
-Owns: the paths, and which methods they take. Does not own: who may ask (`access`, asked first for every path, known or
-not), what is behind a path.
+Owns: the paths and their methods. Does not own: authorization (`access`, which checks every path first, known or not),
+the content.
 
-Paths and forms are kube-scheduler's: /healthz, /livez, /readyz and one path a check, /metrics, /configz,
-/debug/flags/v. Not served, on purpose (docs/parity.md): /metrics/resources, /metrics/slis, /debug/pprof.
+Paths are kube-scheduler's: /healthz, /livez, /readyz and a path for each check, /metrics, /configz, /debug/flags/v.
+Deliberately absent (docs/parity.md): /metrics/resources, /metrics/slis, /debug/pprof.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Answer = Callable[[StatusRequest], StatusResponse]
 
 @dataclass(frozen=True)
 class Content:
-    """What is behind the paths. `profiling`: the configuration's enableProfiling, which also opens /debug."""
+    """The content that the paths serve. `profiling`: the configuration's enableProfiling, which also enables /debug."""
 
     configuration: Mapping[str, Any]
     metrics: Callable[[], bytes]
@@ -40,7 +40,7 @@ class Content:
 
 
 class StatusRoutes:
-    """The handler that the server calls, in its threads."""
+    """The request handler that the server calls in its threads."""
 
     def __init__(self, access: RequestAuthorizer, content: Content) -> None:
         self._access = access
@@ -56,7 +56,7 @@ class StatusRoutes:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
     def __call__(self, request: StatusRequest) -> StatusResponse:
-        """The answer. StartupError where there is none."""
+        """Return the response. Raise HttpStatusError if the request is refused."""
         self._access.check(request)
         answer = self._answers.get(request.path)
         return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
@@ -70,7 +70,7 @@ def _health(name: str, checks: Sequence[HealthCheck]) -> dict[str, Answer]:
 
 
 def _verbosity(request: StatusRequest, set_verbosity: Callable[[int], None]) -> StatusResponse:
-    """PUT of a number, as `curl -X PUT --data 4`."""
+    """Set the log verbosity to the number in a PUT, as with `curl -X PUT --data 4`."""
     if request.method != "PUT":
         return build_text_response(406, "unsupported http method\n")
     value = request.body.decode("latin-1")

@@ -44,7 +44,10 @@ class StatusServer:
         handler: Handler,
         limits: ListenerLimits = LIMITS,
     ) -> None:
-        """Listen on (host, port). `contexts`: the TLS context of the next connection. Raises ListenError."""
+        """Listen on (host, port). Raise ListenError if that is impossible.
+
+        `contexts` returns the TLS context of the next connection.
+        """
         self._handler = handler
         self._probes = WorkerPool("probes", 1, 256, per_address=16)
         self._others = WorkerPool(
@@ -56,11 +59,11 @@ class StatusServer:
         self._thread = ServerThread(Listeners([self.listener]))
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start to accept connections."""
         self._thread.start()
 
     def close(self) -> None:
-        """Accept no more and close every connection."""
+        """Stop accepting, and close every connection."""
         self._thread.close()
 
     def _route(self, head: RequestHead) -> Route:

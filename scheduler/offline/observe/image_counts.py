@@ -29,7 +29,7 @@ class ImageCounts:
         self._counts: dict[str, dict[str, int]] = {}  # node -> image -> nodes that had it
 
     def note(self, message: Message, nodes: NodeColumns) -> None:
-        """Take the present counts for the nodes that a message changes; call it after the columns have changed."""
+        """Store the present counts of the nodes that a message changes. Call it after the columns were updated."""
         if not isinstance(message, WatchEvent):
             for name in nodes.index if message.kind in (NODES, PODS) else ():
                 self._take(name, nodes)
