@@ -61,7 +61,7 @@ class Rig:
 
     def ask(self, object: Any, **spec: Any) -> Any:
         """Return the answer to a review, while the loop and the reviewer run."""
-        self.service.store.reviews.announce("c1", [PROFILE])
+        self.service.store.reviews.register("c1", [PROFILE])
         body = {"kind": "PlacementReview", "spec": {"object": object, **spec}}
         with ThreadPoolExecutor(2) as pool:
             answer = pool.submit(self.service.client.application.test_client().post, REVIEWS, json=body)
@@ -192,7 +192,7 @@ def test_reviews_are_answered_one_after_the_other_and_pods_are_scheduled_meanwhi
     rig.world.until(lambda: rig.world.loop.synced)
     rig.reviewer.start()
     try:
-        rig.world.until(lambda: rig.service.store.reviews.reviewers(60))
+        rig.world.until(lambda: rig.service.store.reviews.list_reviewers(60))
         with ThreadPoolExecutor(5) as pool:
             body = {"kind": "PlacementReview", "spec": {"object": wanted("1")}}
             clients = [rig.service.client.application.test_client() for _ in range(5)]
