@@ -1,11 +1,11 @@
-"""What the store needs of a database, whichever it is: the contract, its errors, the schema's migration.
+"""The interface of a database, its errors, and the migration of its schema.
 
-Owns: the contract that `sqlite` and `postgresql` fulfil, Alembic's start, the store's exceptions. Does not own:
-statements that are the same for both.
+Owns: the protocol that `sqlite` and `postgresql` implement, running Alembic, the store's exceptions. Does not own:
+statements that are the same for both databases.
 
-Invariant: there is one writer at a time over all processes, from the first statement of its transaction to the commit,
-so that it never fails half-way because another came between, and ids are in the order of commits; what reads cannot
-write, and reads one snapshot.
+Invariant: one transaction writes at a time across all processes, from its first statement to its commit. It therefore
+never conflicts with another writer, and ids are in the order of commits. A reading connection cannot write and sees one
+snapshot per transaction.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from alembic.util import CommandError
 from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import IDENTITY, METADATA, USABLE_FROM
 
-BUSY_TIMEOUT_S: Final = 5.0  # a writer waits this long for another process; then the shipper is told to come again
-READERS: Final = 16  # connections kept for queries; one a thread
-DISK_FULL: Final = "53100"  # PostgreSQL's codes of errors
-UNDEFINED: Final = ("42P01", "42703")  # a table or a column that is not there
+BUSY_TIMEOUT_S: Final = 5.0  # how long a writer waits for another process before the shipper must retry
+READERS: Final = 16  # pooled connections for queries, one per thread
+DISK_FULL: Final = "53100"  # SQLSTATE of PostgreSQL: disk_full
+UNDEFINED: Final = ("42P01", "42703")  # undefined_table, undefined_column
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 Row = dict[str, Any]
@@ -38,80 +38,88 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StoreError(Exception):
-    """The database cannot be opened as it is: wrong path, wrong permissions, a newer schema. The message says why."""
+    """A database that cannot be opened: wrong path, wrong permissions, a newer schema. The message says why."""
 
 
 class StoreUnavailableError(Exception):
-    """The database could not do it now (locked, disk full, gone); nothing of the transaction was stored."""
+    """A temporary failure of the database (locked, disk full, unreachable); the transaction was rolled back."""
 
 
 class StoreFullError(StoreUnavailableError):
-    """There is no room for it."""
+    """A write failed because the disk or the database is full."""
 
 
 class Database(Protocol):
-    """One kind of database."""
+    """One kind of database, SQLite or PostgreSQL, as the store uses it."""
 
     name: str
-    """For messages: a path or an address, never a password."""
+    """A path or an address for messages, never with a password."""
 
     def prepare(self) -> None:
-        """Create what is not there and bring the schema up to date. StoreError when that is not possible."""
+        """Create the database if needed and migrate its schema. Raises StoreError if that is not possible."""
 
     def writing_engine(self) -> sa.Engine:
-        """One connection that writes. What it acknowledged survives power loss."""
+        """Return an engine with one connection that writes. A committed transaction survives a power loss."""
 
     def reading_engine(self) -> sa.Engine:
-        """Connections that only read, each request in one snapshot."""
+        """Return an engine whose connections only read; each transaction sees one snapshot."""
 
     partitioned: bool
-    """Whether what is old is dropped in partitions; otherwise rows are deleted."""
+    """Whether retention drops whole partitions instead of deleting rows."""
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """Whatever must be there before a row of that time and tier can be inserted."""
+        """Create the partition for rows of this ingest time and tier if it does not exist."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Many rows that are not there yet."""
+        """Insert new rows into a table; all rows have the same columns."""
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """Begin a write and take it back, then commit a small one; fails where nothing can be written."""
+        """Roll back one write and commit a small one. Raises the driver's error if the database cannot be written."""
 
     def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
-        """Whether no other process is in such a block now; none comes in until it ends. `connection`: in none yet."""
+        """Yield whether this process got the lock on pruning, and hold the lock until the block ends.
+
+        `connection` must not be in a transaction.
+        """
 
     def prunable_before_us(self, now_us: int) -> int:
-        """Where the database is too large: chains must have ended by then to be taken out, others give no room back."""
+        """Return the time before which chains must have ended for their deletion to free space.
+
+        Retention uses it when the database exceeds its size limit.
+        """
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
-        """Drop one partition of these tiers that ended before a moment; how many decisions it held. 0: there is none.
+        """Drop the oldest partition of these tiers that ended before `before_us` and return how many decisions it held.
 
-        One that held none goes too, and another is looked for; one that holds more than `most` stays.
+        Empty partitions are dropped on the way. A partition with more than `most` decisions is kept. Returns 0 if no
+        partition with decisions was dropped.
         """
 
     def drop_empty_partitions(self, connection: sa.Connection) -> None:
-        """Drop the oldest partitions of full records, as long as no decision is left in them."""
+        """Drop the oldest partitions of full records while they hold no decision."""
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
-        """Return what the database itself finds damaged, a line each."""
+        """Run the database's own page check and return a line for each damage that it finds."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
-        """Bytes in use."""
+        """Return the bytes of pages in use by tables and indexes."""
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """Decisions and their bytes, by what is kept of them: "full" and "summary"."""
+        """Return the number of decisions and their bytes for the tiers "full" and "summary"."""
 
     def file_bytes(self) -> int | None:
-        """Bytes on disk, where this machine can tell."""
+        """Return the bytes of the database's files, or None if they are on another machine."""
 
     def release_space(self, connection: sa.Connection) -> None:
-        """Return to the file system what was deleted."""
+        """Return the space of deleted rows to the file system."""
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turns the database's refusals into StoreUnavailableError; a statement that is wrong stays an error of ours.
+    """Raise StoreUnavailableError or StoreFullError for the driver's errors in the block.
 
-    A table or a column that is missing is the database's fault: a test compares the statements with the schema.
+    An invalid statement or row keeps its exception, because that is a bug of this program. A missing table or column
+    is a fault of the database: a test compares all statements with the schema.
     """
     try:
         yield
@@ -123,19 +131,20 @@ def translate_errors() -> Iterator[None]:
         raise (StoreFullError if _full(e.orig) else StoreUnavailableError)(str(e.orig)) from e
     except sa.exc.TimeoutError as e:
         raise StoreUnavailableError("every database connection is in use") from e
-    except UnicodeDecodeError as e:  # in SQLite's own message about its damaged schema
+    except UnicodeDecodeError as e:  # SQLite's message about a damaged schema may not be UTF-8
         raise StoreUnavailableError(f"the database is damaged: {e}") from e
 
 
 def _full(error: BaseException | None) -> bool:
-    """Whether the disk, or the database by its own limit, is full, as either driver says it."""
+    """Return whether a driver's error says that the disk or the database is full."""
     return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL" or getattr(error, "sqlstate", "") == DISK_FULL
 
 
 def migrate_schema(database: Database, *, new: bool) -> None:
-    """Bring the schema up to date, or leave one of a newer version as it is. StoreError when neither can be used.
+    """Migrate the schema to this version, or leave a newer schema that this version can use.
 
-    `new`: the database may be empty; otherwise it must be one of this service already.
+    `new` allows an empty database; otherwise the database must already have this service's tables. Raises StoreError if
+    the database cannot be used.
     """
     engine = database.writing_engine()
     try:
@@ -165,31 +174,33 @@ def verify_schema(connection: sa.Connection) -> None:
 
 
 def read_identity(connection: sa.Connection) -> str:
-    """Return the identity that the database was given when it was made; "" where it has none."""
+    """Return the identity that the database got when it was created, or "" if it has none."""
     return connection.scalar(sa.select(IDENTITY.c.id).limit(1)) or ""
 
 
 class _UnusableError(Exception):
-    """The database is another program's, or its schema is one that this version cannot use."""
+    """A database of another program, or one whose schema this version cannot use."""
 
 
 def _refuse_foreign(connection: sa.Connection, *, new: bool) -> None:
-    """Raise _UnusableError for a database that this service has not made."""
+    """Raise _UnusableError if another program created the database."""
     tables = set(sa.inspect(connection).get_table_names())
     if "alembic_version" in tables and ("incarnations" in tables or len(tables) == 1):
         return
     if tables:
         named = ", ".join(sorted(tables)[:3])
-        raise _UnusableError(f"it is not a database of this service: it holds the tables {named}; use one of its own")
+        raise _UnusableError(
+            f"it is not a database of this service: it holds the tables {named}; use a separate database"
+        )
     if not new:
         raise _UnusableError("it is not a database of this service: it holds no tables")
 
 
 def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bool:
-    """Whether a newer version has changed the schema in a way that this one can live with: expand, then contract.
+    """Return whether a newer version migrated the schema in a way that this version can use.
 
-    What this version does not know has a default; what it needs is still there. `usable_from` is the revision whose
-    service is the oldest of which that is true. _UnusableError where this one is older.
+    Columns that this version does not know have defaults, and the columns that it needs still exist. The table
+    `usable_from` names the oldest revision for which that is true. Raises _UnusableError if this version is older.
     """
     known = {script.revision for script in scripts.walk_revisions()}
     revision = MigrationContext.configure(connection).get_current_revision()
@@ -204,7 +215,7 @@ def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bo
             f" {usable or revision} and later can use; this one's is {scripts.get_current_head()}"
         )
     _log.warning(
-        "the database's schema %s is of a newer version of the service; this one can use it as it is, and does",
+        "the database's schema %s is of a newer version of the service; this version uses it without migrating it",
         revision,
     )
     return True

@@ -1,11 +1,11 @@
-"""Node tables kept in memory: a question about a pod needs the whole table that its decision saw.
+"""An LRU cache of node tables: an answer about a pod needs the complete node table that its decision saw.
 
-Owns: which tables are kept, reading one, building one from a kept one. Does not own: the rows' statements (`noderows`),
-how a table holds its rows (`packed`).
+Owns: which tables are cached, reading a table, deriving a table from a cached one. Does not own: statements
+(`node_rows`), the representation of a table (`packed_node_table`).
 
-Invariant: a kept table is never changed: who asks gets lists of its own. Tables of one incarnation share the amounts
-of rows that they have in common. That a table may be kept at all follows from `noderows`: at a generation whose rows
-are stored it never changes, and ids of incarnations are not used again.
+Invariant: a cached table never changes: callers get copies. Tables of one incarnation share the amounts of equal rows.
+Caching is correct because the table at a generation never changes once its rows are stored (`node_rows`), and because
+ids of incarnations are not reused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.node_rows import NodeNames, find_changed_slots, load_rows
 from herodotus_endpoint.store.packed_node_table import NO_AMOUNTS, PackedTable
 
-MAX_SLOTS: Final = 80_000  # of all kept tables: 16 of 5,000 nodes; some 100 bytes a slot, so 8 MB when none share rows
-MAX_CHANGED_SLOTS: Final = 300  # rows between two tables that are looked at; beyond, a whole table is as fast
+MAX_SLOTS: Final = (
+    80_000  # of all cached tables: 16 of 5,000 nodes; about 100 bytes a slot, so 8 MB if no rows are shared
+)
+MAX_CHANGED_SLOTS: Final = 300  # changed rows between two tables; with more, reading the complete table is as fast
 
 
 class _TableKey(NamedTuple):
-    """What a table is kept by."""
+    """The cache key of a node table."""
 
     incarnation_id: int
     generation: int
@@ -33,55 +35,57 @@ class _TableKey(NamedTuple):
 
 
 class NodeTableCache:
-    """The node tables asked for last. Every thread may ask."""
+    """The node tables that were used most recently. Safe for concurrent use."""
 
-    def __init__(self, kept_slots: int = MAX_SLOTS) -> None:
-        self._kept_slots = kept_slots
-        self._kept: OrderedDict[_TableKey, PackedTable] = OrderedDict()  # the one asked for last at the end
-        self._slots = 0
-        self._lock = threading.Lock()  # never held while the database is asked
+    def __init__(self, max_slots: int = MAX_SLOTS) -> None:
+        self._max_slots = max_slots
+        self._tables: OrderedDict[_TableKey, PackedTable] = OrderedDict()  # the most recently used table is last
+        self._cached_slots = 0
+        self._lock = threading.Lock()  # never held during a query
         self._names = NodeNames()
 
-    def at(self, connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> PackedTable:
-        """The table as a decision of that generation saw it; a slot without a node has no name."""
+    def get(self, connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> PackedTable:
+        """Return the node table of an incarnation at a generation; a slot without a node has an empty name."""
         at = _TableKey(incarnation_id, generation, slots)
         with self._lock:
-            found = self._kept.get(at)
+            found = self._tables.get(at)
             nearest = None if found else self._nearest(at)
             if found:
-                self._kept.move_to_end(at)
+                self._tables.move_to_end(at)
         if not found:
-            found = self._from(nearest, connection, at) if nearest else None
+            found = self._derive(nearest, connection, at) if nearest else None
             found = found or self.read(connection, at)
-            self._keep(at, found)
+            self._add(at, found)
         return found.copied(generation, slots)
 
     def read(self, connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:
-        """The table of an incarnation at a generation with so many slots, from the database alone."""
+        """Read a node table from the database, without the cache. `at` is incarnation id, generation and slots."""
         _, generation, slots = at
         table = PackedTable.empty(generation, slots)
         self._fill(connection, at, table)
         return table
 
     def _nearest(self, at: _TableKey) -> PackedTable | None:
-        """The kept table of the incarnation with the fewest generations between."""
-        kin = [(abs(k.generation - at.generation), k) for k in self._kept if k.incarnation_id == at.incarnation_id]
-        return self._kept[min(kin)[1]] if kin else None
+        """Return the cached table of the same incarnation with the closest generation, or None."""
+        candidates = [
+            (abs(k.generation - at.generation), k) for k in self._tables if k.incarnation_id == at.incarnation_id
+        ]
+        return self._tables[min(candidates)[1]] if candidates else None
 
-    def _keep(self, at: _TableKey, table: PackedTable) -> None:
-        if at.slots > self._kept_slots:
+    def _add(self, at: _TableKey, table: PackedTable) -> None:
+        if at.slots > self._max_slots:
             return
         with self._lock:
-            if at in self._kept:  # another thread was faster
+            if at in self._tables:  # another thread has added it
                 return
-            self._kept[at] = table
-            self._slots += at.slots
-            while self._slots > self._kept_slots:
-                oldest, _ = self._kept.popitem(last=False)
-                self._slots -= oldest.slots
+            self._tables[at] = table
+            self._cached_slots += at.slots
+            while self._cached_slots > self._max_slots:
+                oldest, _ = self._tables.popitem(last=False)
+                self._cached_slots -= oldest.slots
 
-    def _from(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
-        """The table out of another one of its incarnation, older or newer; None when too much may differ."""
+    def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
+        """Derive a table from another one of its incarnation; return None if more than MAX_CHANGED_SLOTS rows differ."""
         changed = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
         changed |= set(range(len(base.names), at.slots))
         if len(changed) > MAX_CHANGED_SLOTS:
@@ -96,12 +100,11 @@ class NodeTableCache:
     def _fill(
         self, connection: sa.Connection, at: tuple[int, int, int], table: PackedTable, only: Sequence[int] = ()
     ) -> None:
-        """Read rows into a table, of `only` some slots or of all; a slot whose row is not there is left as it is."""
+        """Read the rows of all slots, or of the slots in `only`, into a table. A slot without a row stays as it is."""
         incarnation_id, generation, slots = at
         rows = load_rows(connection, incarnation_id, generation, slots, only)
-        names = self._names.of(connection, {row.node_id for row in rows if row.node_id})
-        nobody = ("", "")
+        names = self._names.load(connection, {row.node_id for row in rows if row.node_id})
         table.put_all(
-            (row.slot, row.since, *names.get(row.node_id or 0, nobody), row.amounts if row.node_id else NO_AMOUNTS)
+            (row.slot, row.since, *names.get(row.node_id or 0, ("", "")), row.amounts if row.node_id else NO_AMOUNTS)
             for row in rows
         )

@@ -1,11 +1,11 @@
-"""A node table as it is read: the amounts of a node stay packed until somebody asks for them.
+"""A node table that decodes the resource amounts of a node when they are read.
 
-Owns: how a table holds stored rows, packing and unpacking a node's amounts. Does not own: reading the rows
-(`noderows`), which tables are kept (`tables`).
+Owns: the representation of stored rows, encoding and decoding amounts. Does not own: reading rows (`node_rows`),
+caching tables (`node_table_cache`).
 
-Most answers need the amounts of a few nodes; unpacking those of 5,000 would be most of an answer's time.
+Most answers need the amounts of a few nodes. Decoding the amounts of 5,000 nodes would take most of an answer's time.
 
-Invariant: whoever reads it sees a `NodeTable`; its rows are never changed in place.
+Invariant: a packed table behaves as a `NodeTable`; its rows are never changed in place.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import msgspec
 from herodotus_record.model import NodeTable
 
 Amounts = dict[str, tuple[int, int]]  # resource -> allocatable, requested
-NO_AMOUNTS: Final = b"\x80"  # of a free slot: MessagePack's empty map
+NO_AMOUNTS: Final = b"\x80"  # a free slot: MessagePack's empty map
 _ZERO: Final = (0, 0)
 
 
 class _AmountsColumn(Sequence[Mapping[str, int]]):
-    """One half of every slot's amounts: what its node has (0), or what is requested of it (1)."""
+    """The allocatable (`half` 0) or requested (`half` 1) amounts of every slot, decoded on access."""
 
     def __init__(self, rows: Sequence[bytes], half: int) -> None:
         self._rows = rows
@@ -42,21 +42,21 @@ class _AmountsColumn(Sequence[Mapping[str, int]]):
 
 @dataclass
 class PackedTable(NodeTable):
-    """A node table over packed amounts, by slot."""
+    """A node table whose amounts stay MessagePack-encoded until they are read."""
 
     packed: list[bytes] = field(default_factory=list)
-    _unpacked: dict[int, Amounts] = field(default_factory=dict, init=False, compare=False)
+    _decoded: dict[int, Amounts] = field(default_factory=dict, init=False, compare=False)
 
     def __post_init__(self) -> None:
         self.allocatable, self.requested = _AmountsColumn(self.packed, 0), _AmountsColumn(self.packed, 1)
 
     @classmethod
     def empty(cls, generation: int, slots: int) -> PackedTable:
-        """A table without a node."""
+        """Return a table whose slots are all free."""
         return cls(generation, [""] * slots, [""] * slots, [-1] * slots, packed=[NO_AMOUNTS] * slots)
 
     def copied(self, generation: int, slots: int) -> PackedTable:
-        """The same rows as another generation's, with slots cut off or free ones added."""
+        """Return a copy for another generation, cut or extended with free slots to `slots`."""
         names, uids, since, packed = self.names[:slots], self.uids[:slots], self.since[:slots], self.packed[:slots]
         more = slots - len(names)
         names += [""] * more
@@ -65,29 +65,29 @@ class PackedTable(NodeTable):
         )
 
     def put_all(self, rows: Iterable[tuple[int, int, str, str, bytes]]) -> None:
-        """Slots with who is in each since a generation (slot, since, name, UID, amounts)."""
+        """Assign rows of (slot, generation since which it holds, node name, node UID, encoded amounts)."""
         names, uids, sinces, packed = self.names, self.uids, self.since, self.packed
         for slot, since, name, uid, amounts in rows:
             names[slot], uids[slot], sinces[slot], packed[slot] = name, uid, since, amounts
-        self._unpacked.clear()
+        self._decoded.clear()
 
     def free_amounts(self, slots: Collection[int], resource: str) -> list[int]:
-        """As of any table; what was unpacked once is not again."""
-        unpacked, packed = self._unpacked, self.packed
+        """Return allocatable minus requested of a resource for each slot. Decoded amounts are cached."""
+        decoded, packed = self._decoded, self.packed
         for slot in slots:
-            if slot not in unpacked:
-                unpacked[slot] = _decoder.decode(packed[slot])
-        pairs = [unpacked[slot].get(resource, _ZERO) for slot in slots]
+            if slot not in decoded:
+                decoded[slot] = _decoder.decode(packed[slot])
+        pairs = [decoded[slot].get(resource, _ZERO) for slot in slots]
         return [allocatable - requested for allocatable, requested in pairs]
 
 
 def pack_amounts(amounts: Amounts) -> bytes:
-    """A node's amounts as they are stored."""
+    """Encode a node's amounts as they are stored."""
     return msgspec.msgpack.encode(amounts)
 
 
 def unpack_amounts(amounts: bytes) -> Amounts:
-    """Return a node's amounts. Raises msgspec.MsgspecError if the bytes are none."""
+    """Decode a node's stored amounts. Raises msgspec.MsgspecError if the bytes are invalid."""
     return _decoder.decode(amounts)
 
 

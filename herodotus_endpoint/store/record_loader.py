@@ -61,7 +61,7 @@ class RecordLoader:
         return [*held, *(frame for frame in later if frame not in held)]
 
     def _table(self, connection: sa.Connection, row: Row, decision: Decision) -> NodeTable:
-        table = self._tables.at(connection, row.incarnation_id, row.generation, decision.slots)
+        table = self._tables.get(connection, row.incarnation_id, row.generation, decision.slots)
         for slot in [slot for slot, name in enumerate(table.names) if not name]:
             if decision.evaluation[slot] != Evaluation.ABSENT:  # the scheduler sent no row for it
                 table.names[slot] = f"unknown (slot {slot})"

@@ -1,9 +1,9 @@
-"""Names of nodes that nothing tells of any more.
+"""Node ids that no node table and no history contains any more.
 
-Owns: finding and deleting them. Does not own: when (`retention`), giving ids out (`noderows`).
+Owns: finding and deleting them. Does not own: when they are deleted (`retention`), assigning ids (`node_rows`).
 
-Invariant: a name stays as long as a node table or a history holds its id. The highest id stays, so that none is given
-out twice.
+Invariant: an id stays as long as a node table or a history contains it. The highest id always stays, so that no id is
+assigned twice.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from herodotus_endpoint.store.schema import INCARNATIONS, NODE_ROWS, NODES, ROLL
 
 
 def find_unused_nodes(connection: sa.Connection, part: int) -> set[int]:
-    """The ids of a part of the nodes that nothing tells of."""
+    """Return the node ids of one part that no node table and no history contains."""
     row = NODES.c
     highest = sa.select(sa.func.max(row.id)).scalar_subquery()
     within = (row.id >= part * PART_NODES, row.id < (part + 1) * PART_NODES, row.id < highest)
-    left = set(connection.scalars(sa.select(row.id).where(*within)))
-    left -= _select_used(connection, left)
-    if left:
+    unused = set(connection.scalars(sa.select(row.id).where(*within)))
+    unused -= _select_used(connection, unused)
+    if unused:
         blobs = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.part.in_((part, ALL_NODES_PART)))
         for blob in connection.execute(blobs.execution_options(yield_per=100)).scalars():
-            left -= node_ids_in(blob)
-    return left
+            unused -= node_ids_in(blob)
+    return unused
 
 
 def delete_nodes(connection: sa.Connection, ids: set[int]) -> int:
-    """Delete those of the unused ids that no node table has taken up meanwhile; how many."""
-    going = ids - _select_used(connection, ids)
-    connection.execute(NODES.delete().where(NODES.c.id.in_(going)))
-    return len(going)
+    """Delete node ids that no node table uses by now and return how many were deleted."""
+    deleted = ids - _select_used(connection, ids)
+    connection.execute(NODES.delete().where(NODES.c.id.in_(deleted)))
+    return len(deleted)
 
 
 def count_parts(connection: sa.Connection) -> int:
-    """How many parts the nodes are in."""
+    """Return the number of parts into which node ids are divided, see `rollups.part_of`."""
     return int(connection.scalar(sa.select(sa.func.max(NODES.c.id))) or 0) // PART_NODES + 1
 
 
 def _select_used(connection: sa.Connection, ids: set[int]) -> set[int]:
-    """Those that are in a node table, found incarnation by incarnation: so the index is ordered."""
-    theirs = sa.and_(NODE_ROWS.c.incarnation_id == INCARNATIONS.c.id, NODE_ROWS.c.node_id.in_(ids))
-    found = sa.select(NODE_ROWS.c.node_id).select_from(INCARNATIONS).join(NODE_ROWS, theirs).distinct()
+    """Return the ids that a node table contains. The join by incarnation makes the index usable."""
+    on_ids = sa.and_(NODE_ROWS.c.incarnation_id == INCARNATIONS.c.id, NODE_ROWS.c.node_id.in_(ids))
+    found = sa.select(NODE_ROWS.c.node_id).select_from(INCARNATIONS).join(NODE_ROWS, on_ids).distinct()
     return {node_id for node_id in connection.scalars(found) if node_id}

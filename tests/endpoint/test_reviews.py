@@ -27,7 +27,7 @@ from herodotus_endpoint.store.schema import REVIEWS as REVIEWS_TABLE
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Code, Frame, Preemption
 from tests.builders import CLUSTER, INSUFFICIENT_CPU, a_decision, a_table, bound
-from tests.endpoint.reviewer import ReviewingScheduler as ApiServer
+from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
 

@@ -58,7 +58,7 @@ def test_a_kept_table_is_the_databases(
         store, engine = stored(Path(folder), history)
         with engine.connect() as connection:
             for generation, slots in asked:
-                table = kept.at(connection, 1, generation, slots)
+                table = kept.get(connection, 1, generation, slots)
                 assert table == NodeTableCache().read(connection, (1, generation, slots))
                 table.names[:] = ["changed by who asked"] * slots
         engine.dispose()
@@ -68,16 +68,16 @@ def test_a_kept_table_is_the_databases(
 def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
     read: list[int] = []
-    kept = NodeTableCache(kept_slots=4)
+    kept = NodeTableCache(max_slots=4)
     from_database = kept.read
     monkeypatch.setattr(kept, "read", lambda connection, at: read.append(at[1]) or from_database(connection, at))
     with engine.connect() as connection:
         for generation in (0, 0, 1, 1, 0):
-            kept.at(connection, 1, generation, 2)
+            kept.get(connection, 1, generation, 2)
         assert read == [0], "the other one is made of it"
-        kept.at(connection, 1, 1, 4)
-        kept.at(connection, 2, 1, 4)
-        kept.at(connection, 1, 0, 2)
+        kept.get(connection, 1, 1, 4)
+        kept.get(connection, 2, 1, 4)
+        kept.get(connection, 1, 0, 2)
     assert read == [0, 1, 0], "what was not asked for longest is forgotten"
     engine.dispose()
     store.close()
@@ -86,11 +86,11 @@ def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: 
 def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
     history = [dict.fromkeys(range(SLOTS), "worker-1"), *({slot: ""} for slot in range(SLOTS))]
     store, engine = stored(tmp_path, history)
-    kept = NodeTableCache(kept_slots=2 * SLOTS)
+    kept = NodeTableCache(max_slots=2 * SLOTS)
 
     def ask(generation: int) -> bool:
         with engine.connect() as connection:
-            asked = kept.at(connection, 1, generation, SLOTS)
+            asked = kept.get(connection, 1, generation, SLOTS)
             return asked == NodeTableCache().read(connection, (1, generation, SLOTS))
 
     with ThreadPoolExecutor(8) as threads:
