@@ -23,7 +23,7 @@ import numpy as np
 from bench.workloads import Size, Workload
 from herodotus_record.model import Times
 from scheduler.backend.cache import Cache
-from scheduler.commands.process import freeze
+from scheduler.commands.process import freeze_heap
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
@@ -201,7 +201,7 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
 @contextmanager
 def _frozen_garbage_collector() -> Iterator[None]:
     """Freeze the objects of the garbage collector while the block runs, as a scheduler does after its start."""
-    freeze()
+    freeze_heap()
     try:
         yield
     finally:

@@ -93,7 +93,9 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
 def _batches(spool: Path) -> Iterator[bytes]:
     for incarnation in list_incarnations(spool):
         while batch := incarnation.next_batch():
-            yield b"".join(deltas.downgrade_frames(incarnation.bases(batch.frames), batch.frames, codec.VERSION))
+            yield b"".join(
+                deltas.downgrade_frames(incarnation.find_delta_bases(batch.frames), batch.frames, codec.VERSION)
+            )
             incarnation.acknowledge(batch, len(batch.frames))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
-from scheduler.commands.ship import add_spool, url
+from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
 from scheduler.offline.evaluate.cases import CASE, FORMS
@@ -99,7 +99,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
     records = command.add_argument_group("records")
     records.add_argument(
         "--endpoint",
-        type=url,
+        type=parse_url,
         metavar="URL",
         help="decisions service to deliver to; without it records stay in the spool",
     )
@@ -151,7 +151,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
     )
     behaviour.add_argument(
         "--schedulers",
-        type=observe.names,
+        type=observe.parse_names,
         default=(),
         metavar="NAMES",
         help=f"with --dry-run-binding: decide the pods of these schedulers, for example {STOCK_NAME}",

@@ -26,7 +26,7 @@ from scheduler.commands import ship as shipping
 from scheduler.commands import snapshot as snapshots
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.process import Records, StartupError
-from scheduler.commands.run import RunSettings, run
+from scheduler.commands.run import SchedulerOptions, run
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.convert import convert_file
 from scheduler.config.defaulted import fill_defaults
@@ -94,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
         config,
-        RunSettings(
+        SchedulerOptions(
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             master=arguments.master,
@@ -124,7 +124,7 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
-    return snapshots.take(arguments, _configuration(arguments.config, arguments))
+    return snapshots.run_snapshot(arguments, _configuration(arguments.config, arguments))
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -236,7 +236,7 @@ def _parser() -> argparse.ArgumentParser:
     snapshots.add_replay_options(again)
     flags.add_config(again, DEFAULT_NAME)
     log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
-    read_log.add_options(log, shipping.url)
+    read_log.add_options(log, shipping.parse_url)
     return parser
 
 

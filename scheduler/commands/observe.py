@@ -26,7 +26,7 @@ from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube import credentials
 from scheduler.kube.http import ApiServer
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.offline.observe.configuration import for_pods_of, known
+from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer
 from scheduler.serving import options
@@ -44,7 +44,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--schedulers",
-        type=names,
+        type=parse_names,
         default=(),
         metavar="NAMES",
         help="whose pods are observed, with commas (default: the profiles of --config); of those without a profile of"
@@ -68,7 +68,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         master=arguments.master,
     )
     whole = for_pods_of(arguments.schedulers or [p.scheduler_name for p in config.profiles], config)
-    evaluated, theirs = known(whole, arguments.registry)
+    evaluated, theirs = drop_unknown_plugins(whole, arguments.registry)
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
         api = ApiServer(found)
@@ -92,11 +92,13 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             return 0
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        recorder = process.record(records, cluster, identity, process.marks(absent), health, closing)
+        recorder = process.open_recorder(
+            records, cluster, identity, process.build_absent_api_marks(absent), health, closing
+        )
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         observer = Observer(frameworks, theirs, recorder, shared, kinds, metrics, window_s=arguments.window)
         health.loop = observer
-        reflectors = process.reflectors(api, observer.inbox.put, KeptManifests.of(()))
+        reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()))
         for reflector in reflectors:
             reflector.start()
         klog.info(0, "Observing", schedulers=sorted(frameworks), server=api.url)
@@ -113,7 +115,7 @@ def _frameworks(config: Configuration, registry: Registry, shared: ClusterState)
     return {p.scheduler_name: Framework(p, time.monotonic, (), shared.nominator) for p in profiles}
 
 
-def names(text: str) -> tuple[str, ...]:
+def parse_names(text: str) -> tuple[str, ...]:
     """Return the comma-separated scheduler names of an argument. Raise ArgumentTypeError if there is none."""
     found = tuple(dict.fromkeys(name for name in text.split(",") if name))
     if not found:

@@ -107,7 +107,7 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
     return None
 
 
-def marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
+def build_absent_api_marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
     """Return the marks of all records of this process about APIs that the server lacks."""
     return tuple(Reason("absent-api", {"api": api, "purpose": purpose}) for api, purpose in absent.items())
 
@@ -134,7 +134,7 @@ class Records:
         )
 
 
-def record(
+def open_recorder(
     records: Records,
     cluster: str,
     identity: str,
@@ -165,7 +165,7 @@ def record(
     return recorder
 
 
-def reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Reflector[Any]]:
+def build_reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Reflector[Any]]:
     """Return a reflector for each watched kind, not started."""
     return [
         Reflector(api, "/api/v1/nodes", NODES, Node, sink, manifest=manifests.of_node),
@@ -174,7 +174,7 @@ def reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Ref
     ]
 
 
-def freeze() -> None:
+def freeze_heap() -> None:
     """Exclude the listed cluster from later garbage collections."""
     gc.collect()
     gc.freeze()

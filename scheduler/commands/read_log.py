@@ -51,7 +51,9 @@ def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> 
         metavar="+HH:MM",
         help="zone of the times in the log's text form, which does not say it (default +00:00)",
     )
-    command.add_argument("--endpoint", type=url, metavar="URL", help="decisions service to deliver to; needs --cluster")
+    command.add_argument(
+        "--endpoint", type=url, metavar="URL", help="decisions service to deliver to; needs --cluster"
+    )
     endpoint.add_options(command)
 
 
@@ -82,7 +84,7 @@ def read_log(arguments: argparse.Namespace, stop_on_signals: Callable[[], thread
     except NotDeliveredError as e:
         raise ReadLogError(f"not delivered: {e}; what is read again is not stored twice") from e
     finally:
-        print(escape(reader.told()), file=sys.stderr)
+        print(escape(reader.format_summary()), file=sys.stderr)
     return 0
 
 

@@ -58,7 +58,7 @@ BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and t
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class SchedulerOptions:
     """What the command line adds to the configuration."""
 
     kubeconfig: str | None
@@ -74,11 +74,11 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedScheduler:
     """The parts of a process that is ready to schedule."""
 
     config: Configuration
-    settings: RunSettings
+    settings: SchedulerOptions
     api: ApiServer
     handle: ApiHandle
     frameworks: dict[str, Framework]
@@ -93,7 +93,7 @@ class Started:
         return self.health.election is None or self.health.election.leading
 
 
-def run(config: Configuration, settings: RunSettings) -> int:
+def run(config: Configuration, settings: SchedulerOptions) -> int:
     """Schedule until SIGTERM or SIGINT (return 0) or until the Lease is lost (return 1).
 
     Raise StartupError if the process cannot start.
@@ -126,7 +126,9 @@ def run(config: Configuration, settings: RunSettings) -> int:
                 return 0
             closing.callback(election.release)
         if settings.record:
-            recorder = process.record(settings.records, cluster, identity, _marks(settings, absent), health, closing)
+            recorder = process.open_recorder(
+                settings.records, cluster, identity, _marks(settings, absent), health, closing
+            )
         else:
             recorder = health.recorder = NoRecorder(__version__)
         if election is not None:
@@ -137,12 +139,14 @@ def run(config: Configuration, settings: RunSettings) -> int:
         if events is not None:
             closing.callback(events.close)
         origin = Origin(cluster, identity, settings.records.omitted)
-        lost = _schedule(Started(config, settings, api, handle, frameworks, recorder, shared, events, health, origin))
+        lost = _schedule(
+            StartedScheduler(config, settings, api, handle, frameworks, recorder, shared, events, health, origin)
+        )
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
 
 
-def _schedule(started: Started) -> bool:
+def _schedule(started: StartedScheduler) -> bool:
     """Watch and schedule until `stop` is set or the Lease is lost. Return whether it was lost."""
     config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
@@ -166,7 +170,7 @@ def _schedule(started: Started) -> bool:
         binding_threads=config.parallelism,
         leading=started.leading,
         dry_run=settings.dry_run_binding,
-        on_synced=process.freeze,
+        on_synced=process.freeze_heap,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
     )
@@ -176,7 +180,7 @@ def _schedule(started: Started) -> bool:
     signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    reflectors = process.reflectors(api, loop.inbox.put, KeptManifests.of(config.extenders))
+    reflectors = process.build_reflectors(api, loop.inbox.put, KeptManifests.from_extenders(config.extenders))
     if not settings.dry_run_binding:
         reflectors += refusals.reflectors(api, frameworks, health.metrics.refused)
     for reflector in reflectors:
@@ -198,7 +202,7 @@ def _schedule(started: Started) -> bool:
     return election is not None and election.lost.is_set()
 
 
-def _earlier_bindings(started: Started) -> EarlierBindings | None:
+def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
     """Return the search for results of earlier bindings, or None if there is nothing to search for.
 
     That is the case in a dry run, with --no-record, and without a decisions service.
@@ -210,7 +214,7 @@ def _earlier_bindings(started: Started) -> EarlierBindings | None:
     return EarlierBindings(settings.records.endpoint, started.api, started.recorder, scope, started.leading)
 
 
-def _reviewer(started: Started, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
+def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
     return ReviewWorker(
         ReviewClient(endpoint, started.origin.cluster, list(started.frameworks)),
         ForkedCopies(loop),
@@ -223,7 +227,9 @@ def _reviewer(started: Started, loop: Loop, endpoint: ServiceEndpoint) -> Review
     )
 
 
-def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event) -> ProcessHealth[SchedulerMetrics]:
+def _vitals(
+    config: Configuration, settings: SchedulerOptions, stop: threading.Event
+) -> ProcessHealth[SchedulerMetrics]:
     election = config.leader_election
     elects_s = parse_seconds(election.lease_duration) if election.leader_elect else None
     metrics = SchedulerMetrics()
@@ -234,7 +240,7 @@ def _vitals(config: Configuration, settings: RunSettings, stop: threading.Event)
 
 
 def _serve(
-    config: Configuration, settings: RunSettings, api: ApiServer, health: ProcessHealth[SchedulerMetrics]
+    config: Configuration, settings: SchedulerOptions, api: ApiServer, health: ProcessHealth[SchedulerMetrics]
 ) -> Callable[[], None]:
     content = Content(
         configuration=fill_defaults(config, settings.registry),
@@ -260,7 +266,7 @@ def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:
 
 def _frameworks(
     config: Configuration,
-    settings: RunSettings,
+    settings: SchedulerOptions,
     handle: ApiHandle,
     extenders: list[HttpExtender],
     shared: ClusterState,
@@ -274,8 +280,8 @@ def _frameworks(
     return frameworks
 
 
-def _marks(settings: RunSettings, absent: dict[str, str]) -> tuple[Reason, ...]:
-    marks = list(process.marks(absent))
+def _marks(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:
+    marks = list(process.build_absent_api_marks(absent))
     if not settings.preemption:
         marks.append(Reason("preemption-disabled"))
     if settings.dry_run_binding:

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the arguments of `ship`."""
     add_spool(command)
-    command.add_argument("--endpoint", required=True, type=url, metavar="URL", help="the decisions service")
+    command.add_argument("--endpoint", required=True, type=parse_url, metavar="URL", help="the decisions service")
     endpoint.add_options(command)
 
 
@@ -66,7 +66,7 @@ def add_spool(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def url(text: str) -> str:
+def parse_url(text: str) -> str:
     """Return a server's URL without a path. Raise ArgumentTypeError for anything else."""
     if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")

@@ -70,7 +70,7 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
 
 
-def take(arguments: argparse.Namespace, config: Configuration) -> int:
+def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
     """Run `snapshot`. Raise StartupError if the cluster cannot be read or the file not be written."""
     found = credentials.find(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
     api = ApiServer(found)
@@ -235,13 +235,13 @@ def _progress(total: int) -> Callable[[int], None]:
     """Return a callback that prints the progress to a terminal once a second."""
     next_at = time.monotonic() + _PROGRESS_EVERY_S
 
-    def told(done: int) -> None:
+    def report(done: int) -> None:
         nonlocal next_at
         if sys.stderr.isatty() and (done == total or time.monotonic() >= next_at):
             next_at = time.monotonic() + _PROGRESS_EVERY_S
             print(f"\r{done} of {total} pods", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
-    return told
+    return report
 
 
 def _counted(kind: str, n: int) -> None:

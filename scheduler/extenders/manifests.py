@@ -28,7 +28,7 @@ class KeptManifests:
     nodes: bool  # where they are not sent by name
 
     @classmethod
-    def of(cls, extenders: Sequence[ExtenderConfig]) -> KeptManifests:
+    def from_extenders(cls, extenders: Sequence[ExtenderConfig]) -> KeptManifests:
         """Return the manifests that these extenders are sent."""
         whole = [e for e in extenders if not e.node_cache_capable]
         return cls(

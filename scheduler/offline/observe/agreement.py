@@ -19,7 +19,7 @@ from scheduler.engine.plugins.image_locality import ImageLocality
 
 
 @dataclass(frozen=True)
-class Theirs:
+class ObservedScheduler:
     """What the other scheduler uses and we do not: `unknown_plugins` of its profile, and its `extenders`.
 
     `sampling` is its percentageOfNodesToScore; 0 stands for the share that shrinks with the cluster.
@@ -39,7 +39,9 @@ def follows(result: CycleResult, slot: int | None) -> bool:
     return result.path is DecisionPath.SCORED and bool(_best(result)[slot])
 
 
-def cause(result: CycleResult, slot: int | None, theirs: Theirs, image_points: tuple[Scores, Scores]) -> Cause:
+def cause(
+    result: CycleResult, slot: int | None, theirs: ObservedScheduler, image_points: tuple[Scores, Scores]
+) -> Cause:
     """Return why the outcome does not follow from the evaluation: the first cause that can explain it alone.
 
     Unknown plugins and extenders may decide anything. An infeasible node, or none although one is feasible, is an older

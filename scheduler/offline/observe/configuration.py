@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.config import Configuration, Registry
 from scheduler.config.types import Plugins, PluginSet, ProfileConfig
-from scheduler.offline.observe.agreement import Theirs
+from scheduler.offline.observe.agreement import ObservedScheduler
 
 
 def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
@@ -23,20 +23,22 @@ def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
     return msgspec.structs.replace(config, profiles=tuple(profiles))
 
 
-def known(config: Configuration, registry: Registry) -> tuple[Configuration, dict[str, Theirs]]:
+def drop_unknown_plugins(
+    config: Configuration, registry: Registry
+) -> tuple[Configuration, dict[str, ObservedScheduler]]:
     """Return the configuration without unknown plugins, and by scheduler name what was left out."""
     extenders = tuple(extender.url_prefix for extender in config.extenders)
     profiles, theirs = [], {}
     for profile in config.profiles:
-        kept, unknown = _known(profile, registry)
+        kept, unknown = _drop_unknown_plugins(profile, registry)
         share = profile.percentage_of_nodes_to_score
         share = config.percentage_of_nodes_to_score if share is None else share
         profiles.append(msgspec.structs.replace(kept, percentage_of_nodes_to_score=100))  # every node is evaluated
-        theirs[profile.scheduler_name] = Theirs(share or 0, unknown, extenders)
+        theirs[profile.scheduler_name] = ObservedScheduler(share or 0, unknown, extenders)
     return msgspec.structs.replace(config, profiles=tuple(profiles), extenders=()), theirs
 
 
-def _known(profile: ProfileConfig, registry: Registry) -> tuple[ProfileConfig, tuple[str, ...]]:
+def _drop_unknown_plugins(profile: ProfileConfig, registry: Registry) -> tuple[ProfileConfig, tuple[str, ...]]:
     unknown: list[str] = []
 
     def kept(point: PluginSet) -> PluginSet:

@@ -38,7 +38,7 @@ from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.objects.types import Object, Pod
 from scheduler.engine.records.build import AttemptData
 from scheduler.kube.watch import WatchEvent
-from scheduler.offline.observe.agreement import Theirs, cause, follows, with_outcome
+from scheduler.offline.observe.agreement import ObservedScheduler, cause, follows, with_outcome
 from scheduler.offline.observe.batching import Batching
 from scheduler.offline.observe.image_counts import ImageCounts
 from scheduler.offline.observe.metrics import ObserverMetrics
@@ -75,7 +75,7 @@ class Observer:
     def __init__(
         self,
         frameworks: Mapping[str, Framework],
-        theirs: Mapping[str, Theirs],
+        theirs: Mapping[str, ObservedScheduler],
         recorder: Recorder,
         shared: ClusterState,
         kinds: Mapping[str, type[Object]],
@@ -298,7 +298,7 @@ class Observer:
                 started_us=seen_us,
             ),
             seed=SEED,
-            marks=(*SEEN, *self._said(queued.pod, outcome, compared), *self._handlers.absent.values()),
+            marks=(*SEEN, *self._build_marks(queued.pod, outcome, compared), *self._handlers.absent.values()),
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
         )
@@ -306,7 +306,7 @@ class Observer:
         if decision.chosen is not None:
             self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 
-    def _said(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
+    def _build_marks(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
         """Yield the notes for a reader of the record besides the comparison."""
         theirs = self._theirs[pod.pod.spec.scheduler_name]
         if theirs.unknown_plugins:

@@ -69,7 +69,7 @@ class LogReader:
             yield from self.feed(line)
         yield from self.end()
 
-    def told(self) -> str:
+    def format_summary(self) -> str:
         """Return one line with the counts of lines and attempts that were read and left out."""
         counts = self.lines.counts
         return (
@@ -80,7 +80,7 @@ class LogReader:
 
     def _read(self, attempt: LoggedAttempt) -> Read:
         guessed = (Reason("log-no-year"),) if self.lines.guessed_year else ()
-        decision = records.decision(
+        decision = records.build_decision(
             attempt,
             self.nodes,
             self._attempts.weights,
@@ -91,6 +91,6 @@ class LogReader:
             marks=guessed,
         )
         rows = self.nodes.changes(self._cluster, self.incarnation)
-        outcome = records.outcome(attempt, decision, attempt.sequence + 1)
+        outcome = records.build_outcome(attempt, decision, attempt.sequence + 1)
         self.decisions += 1
         return Read(rows, decision, outcome)

@@ -72,7 +72,7 @@ _NEVER: Final = (
 )
 
 
-def decision(
+def build_decision(
     attempt: LoggedAttempt,
     nodes: Nodes,
     weights: LoggedWeights,
@@ -146,7 +146,7 @@ def decision(
     )
 
 
-def outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
+def build_outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
     """Return the binding's outcome, or None if no node was chosen; the duration is 0 if only its end was logged."""
     if not attempt.node or attempt.ended_us is None:
         return None

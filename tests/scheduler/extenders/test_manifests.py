@@ -34,7 +34,7 @@ def extender(*verbs: str, by_name: bool = False) -> ExtenderConfig:
     ],
 )
 def test_only_what_some_extender_is_sent_is_kept(extenders: list[ExtenderConfig], kept: KeptManifests) -> None:
-    assert KeptManifests.of(extenders) == kept
+    assert KeptManifests.from_extenders(extenders) == kept
 
 
 def raw(manifest: dict[str, Any]) -> msgspec.Raw:

@@ -22,7 +22,7 @@ from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.offline.observe.configuration import known
+from scheduler.offline.observe.configuration import drop_unknown_plugins
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer
 from scheduler.recorder.recorder import Recorder
@@ -47,7 +47,7 @@ class World:
     def __init__(self, spool: Path, config: Configuration = DEFAULT) -> None:
         self.spool, self.now = spool, 0.0
         self.shared = shared = ClusterState()
-        evaluated, theirs = known(config, IN_TREE)
+        evaluated, theirs = drop_unknown_plugins(config, IN_TREE)
         profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
         self.metrics = ObserverMetrics()
         self.observer = Observer(

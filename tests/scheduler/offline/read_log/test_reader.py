@@ -176,7 +176,7 @@ def test_foreign_and_damaged_lines_are_counted() -> None:
         ]
     )
     assert reads == []
-    assert reader.told() == (
+    assert reader.format_summary() == (
         "10 lines: 0 decisions from 1 lines; passed over: 4 about something else, 2 foreign, 3 damaged;"
         " 1 attempts without an end"
     )
