@@ -1,9 +1,10 @@
-"""The extender service's routes, over the loaded agents.
+"""The extender service's HTTP routes, which call the loaded agents.
 
-Owns: paths, decoding, refusing, what an answer looks like. Does not own: what agents say, the server (`server`).
+Owns: paths, decoding of requests, error responses, encoding of results. Does not own: the agents, the server
+(`server`).
 
-Invariant: a request that cannot be used is answered 400 with `{"Error": reason}`, an agent that raises 500 likewise;
-neither ends the process, and no answer is empty.
+Invariant: an invalid request is answered 400 and an agent that raises 500, both with `{"Error": reason}`. Neither ends
+the process, and no response body is empty.
 """
 
 from __future__ import annotations
@@ -27,67 +28,70 @@ from scheduler.extenders import wire
 
 _log: Final = logging.getLogger(__name__)
 
-MAX_NODES: Final = 15_000  # of a request: three times the largest cluster that Kubernetes supports
+MAX_NODES: Final = 15_000  # in one request: three times the largest cluster that Kubernetes supports
 NO_BIND: Final = "no agent binds pods: leave the extender's bindVerb empty"
 
 T = TypeVar("T")
 
 
 class BadRequestError(Exception):
-    """A request that cannot be used, and why."""
+    """A request is invalid; the message gives the reason."""
 
 
 class TooManyNodesError(Exception):
-    """A request with more nodes than any cluster has."""
+    """A request has more than MAX_NODES nodes."""
 
 
-def create_app(loaded: LoadedAgents, known: NodeCache | None = None) -> Flask:
-    """The WSGI application. `known`: nodes by name, for schedulers that send names alone."""
+def create_app(loaded: LoadedAgents, node_cache: NodeCache | None = None) -> Flask:
+    """Return the WSGI application that serves the loaded agents.
+
+    `node_cache` resolves the names of schedulers that send no Node objects (`nodeCacheCapable`).
+    """
     app = Flask("herodotus_agents", static_folder=None)
-    _errors(app)
-    _about(app, loaded)
-    _rewards(app, known)
+    _add_error_handlers(app)
+    _add_info_routes(app, loaded)
+    _add_rewards_route(app, node_cache)
 
     @app.post("/scheduler/predicates/<verb>")
     def filter_nodes(verb: str) -> Response:
         predicate = loaded.predicates.get(verb)
         if predicate is None:
-            return _unknown("predicate", verb, loaded)
-        args = _read(wire.ExtenderArgs)
-        pod, nodes = _pod(args.pod), _nodes(args, known)
-        said = predicate(pod, nodes)
-        return _said(said, lambda rejected: _filtered(args, nodes, dict(rejected)))
+            return _respond_unknown_verb("predicate", verb, loaded)
+        args = _decode_body(wire.ExtenderArgs)
+        pod, nodes = _decode_pod(args.pod), _decode_nodes(args, node_cache)
+        result = predicate(pod, nodes)
+        return _respond_with_inputs(result, lambda rejected: _filter_result(args, nodes, dict(rejected)))
 
     @app.post("/scheduler/priorities/<verb>")
     def prioritize_nodes(verb: str) -> Response:
         priority = loaded.priorities.get(verb)
         if priority is None:
-            return _unknown("priority", verb, loaded)
-        args = _read(wire.ExtenderArgs)
-        pod, nodes = _pod(args.pod), _nodes(args, known)
-        said = priority(pod, nodes)
-        return _said(said, lambda points: _prioritized(nodes, points))
+            return _respond_unknown_verb("priority", verb, loaded)
+        args = _decode_body(wire.ExtenderArgs)
+        pod, nodes = _decode_pod(args.pod), _decode_nodes(args, node_cache)
+        result = priority(pod, nodes)
+        return _respond_with_inputs(result, lambda points: _host_priorities(nodes, points))
 
     @app.post("/scheduler/preemption")
     def preemption() -> Response:
-        return _answer(_agreed(_read(wire.ExtenderPreemptionArgs)))
+        return _respond(_keep_victims(_decode_body(wire.ExtenderPreemptionArgs)))
 
     @app.post("/scheduler/bind")
     def bind() -> Response:
-        args = _read(wire.ExtenderBindingArgs)
+        args = _decode_body(wire.ExtenderBindingArgs)
         if loaded.bind is None:
-            return _answer(wire.ExtenderBindingResult(error=NO_BIND))
+            return _respond(wire.ExtenderBindingResult(error=NO_BIND))
         try:
             loaded.bind(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         except BindError as e:
-            return _answer(wire.ExtenderBindingResult(error=str(e)))
-        return _answer(wire.ExtenderBindingResult())
+            return _respond(wire.ExtenderBindingResult(error=str(e)))
+        return _respond(wire.ExtenderBindingResult())
 
     return app
 
 
-def _about(app: Flask, loaded: LoadedAgents) -> None:
-    """Version and contents."""
+def _add_info_routes(app: Flask, loaded: LoadedAgents) -> None:
+    """Add /version, and / with the loaded agents and their verbs."""
 
     @app.get("/version")
     def version() -> Response:
@@ -96,21 +100,21 @@ def _about(app: Flask, loaded: LoadedAgents) -> None:
     @app.get("/")
     def index() -> Response:
         verbs = {"predicates": sorted(loaded.predicates), "priorities": sorted(loaded.priorities)}
-        return _answer({"version": __version__, "agents": list(loaded.agents), "failed": loaded.failed, **verbs})
+        return _respond({"version": __version__, "agents": list(loaded.agents), "failed": loaded.failed, **verbs})
 
 
-def _rewards(app: Flask, known: NodeCache | None) -> None:
-    """What the monitor has learnt, as it stands on the nodes."""
+def _add_rewards_route(app: Flask, node_cache: NodeCache | None) -> None:
+    """Add /rewards, the rewards that the monitor has published in node annotations."""
 
     @app.get("/rewards")
     def rewards() -> Response:
-        if known is None:
-            return _failure(404, "rewards are read from the nodes: the service needs to run with --watch-nodes")
-        return _answer({node.name: _rewards_of(node) for node in known.list_all()})
+        if node_cache is None:
+            return _respond_error(404, "rewards are read from node annotations: start the service with --watch-nodes")
+        return _respond({node.name: _parse_rewards(node) for node in node_cache.list_all()})
 
 
-def _rewards_of(node: NodeView) -> dict[str, float]:
-    """Return the rewards on a node by pod type; a type that is absent always did well there."""
+def _parse_rewards(node: NodeView) -> dict[str, float]:
+    """Return the rewards on a node by pod type. Pods of a type without an entry always succeeded there."""
     text = node.annotations.get(measurements.REWARDS)
     try:
         return msgspec.json.decode(text, type=dict[str, float]) if text else {}
@@ -118,77 +122,77 @@ def _rewards_of(node: NodeView) -> dict[str, float]:
         return {}
 
 
-def _errors(app: Flask) -> None:
-    """Every way to fail says why, under the key where schedulers look."""
+def _add_error_handlers(app: Flask) -> None:
+    """Make every failure answer `{"Error": reason}`, the key that kube-scheduler reads."""
 
     @app.errorhandler(BadRequestError)
     @app.errorhandler(AmountError)
-    def bad(error: Exception) -> Response:
-        return _failure(400, str(error))
+    def bad_request(error: Exception) -> Response:
+        return _respond_error(400, str(error))
 
     @app.errorhandler(TooManyNodesError)
-    def too_many(error: Exception) -> Response:
-        return _failure(413, str(error))
+    def too_many_nodes(error: Exception) -> Response:
+        return _respond_error(413, str(error))
 
     @app.errorhandler(HTTPException)
-    def refused(error: HTTPException) -> Response:
-        return _failure(error.code or 500, error.description or error.name)
+    def http_error(error: HTTPException) -> Response:
+        return _respond_error(error.code or 500, error.description or error.name)
 
     @app.errorhandler(Exception)
-    def failed(error: Exception) -> Response:
+    def unexpected(error: Exception) -> Response:
         _log.exception("%s failed", request.path, exc_info=error)
-        return _failure(500, f"{request.path} failed: {type(error).__name__}: {error}")
+        return _respond_error(500, f"{request.path} failed: {type(error).__name__}: {error}")
 
 
-def _read(kind: type[T]) -> T:
+def _decode_body(kind: type[T]) -> T:
     body = request.get_data()
     _log.debug("%s %s", request.path, body[:2000])
     try:
         return wire.decode(kind, body)
     except wire.WireError as e:
-        raise BadRequestError(f"the body is no {kind.__name__}: {e}") from e
+        raise BadRequestError(f"cannot decode the body as {kind.__name__}: {e}") from e
 
 
-def _pod(raw: msgspec.Raw) -> PodView:
+def _decode_pod(raw: msgspec.Raw) -> PodView:
     try:
         return msgspec.json.decode(raw, type=PodView)
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Pod: {e}") from e
 
 
-def _nodes(args: wire.ExtenderArgs, known: NodeCache | None) -> Sequence[NodeView]:
-    """The nodes of a request, in its order."""
+def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> Sequence[NodeView]:
+    """Return the nodes of a request in the order of the request. Raises BadRequestError or TooManyNodesError."""
     if args.node_names is not None:
-        if known is None:
+        if node_cache is None:
             raise BadRequestError(
                 "NodeNames without Nodes: nodeCacheCapable needs the service to run with --watch-nodes"
             )
-        return known.get(args.node_names)
+        return node_cache.get(args.node_names)
     if args.nodes is None:
-        raise BadRequestError("neither Nodes nor NodeNames")
+        raise BadRequestError("the request has neither Nodes nor NodeNames")
     if len(args.nodes.items or ()) > MAX_NODES:
-        raise TooManyNodesError(f"{len(args.nodes.items or ())} nodes, which are more than {MAX_NODES}")
+        raise TooManyNodesError(f"the request has {len(args.nodes.items or ())} nodes; the limit is {MAX_NODES}")
     try:
         return decode_nodes(args.nodes.items or ())
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Nodes: {e}") from e
 
 
-def _said(said: T | ExplainedResult[T], message: Callable[[T], Any]) -> Response:
-    """The answer that every scheduler understands; with what it follows from, where the request asks for that."""
-    explained = said if isinstance(said, ExplainedResult) else ExplainedResult(said)
-    answer = message(explained.answer)
-    asked = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
-    if asked != wire.EXPLAINED:
-        return _answer(answer)
-    told = wire.ExplainedAnswer(
-        answer=msgspec.Raw(wire.encode(answer)), inputs=[_told(one) for one in explained.inputs]
+def _respond_with_inputs(result: T | ExplainedResult[T], to_wire: Callable[[T], Any]) -> Response:
+    """Return kube-scheduler's response, or the extended one with inputs if the Accept header prefers it."""
+    explained = result if isinstance(result, ExplainedResult) else ExplainedResult(result)
+    answer = to_wire(explained.answer)
+    media_type = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
+    if media_type != wire.EXPLAINED:
+        return _respond(answer)
+    extended = wire.ExplainedAnswer(
+        answer=msgspec.Raw(wire.encode(answer)), inputs=[_encode_inputs(each) for each in explained.inputs]
     )
-    return Response(wire.encode(told), content_type=wire.EXPLAINED)
+    return Response(wire.encode(extended), content_type=wire.EXPLAINED)
 
 
-def _told(inputs: NodeInputs) -> wire.ExplainedInputs:
-    """On the wire, what is not finite is null."""
+def _encode_inputs(inputs: NodeInputs) -> wire.ExplainedInputs:
+    """Convert inputs to the wire format, which encodes NaN and infinity as null."""
     return wire.ExplainedInputs(
         source=inputs.source,
         numbers=[
@@ -200,44 +204,44 @@ def _told(inputs: NodeInputs) -> wire.ExplainedInputs:
     )
 
 
-def _prioritized(nodes: Sequence[NodeView], points: Sequence[int]) -> list[wire.HostPriority]:
+def _host_priorities(nodes: Sequence[NodeView], points: Sequence[int]) -> list[wire.HostPriority]:
     return [wire.HostPriority(host=n.name, score=p) for n, p in zip(nodes, points, strict=True)]
 
 
-def _filtered(
+def _filter_result(
     args: wire.ExtenderArgs, nodes: Sequence[NodeView], rejected: dict[str, str]
 ) -> wire.ExtenderFilterResult:
-    """Nodes as they came where nodes came, names where names came."""
+    """Return the accepted nodes in the form of the request: Node objects unchanged, or names."""
     if args.node_names is not None:
-        left = [name for name in args.node_names if name not in rejected]
-        return wire.ExtenderFilterResult(node_names=left, failed_nodes=rejected)
+        accepted = [name for name in args.node_names if name not in rejected]
+        return wire.ExtenderFilterResult(node_names=accepted, failed_nodes=rejected)
     assert args.nodes is not None
     items = [raw for raw, node in zip(args.nodes.items or (), nodes, strict=True) if node.name not in rejected]
-    kept = wire.NodeList(metadata=args.nodes.metadata, items=items)
-    return wire.ExtenderFilterResult(nodes=kept, failed_nodes=rejected)
+    accepted_nodes = wire.NodeList(metadata=args.nodes.metadata, items=items)
+    return wire.ExtenderFilterResult(nodes=accepted_nodes, failed_nodes=rejected)
 
 
-def _agreed(args: wire.ExtenderPreemptionArgs) -> wire.ExtenderPreemptionResult:
-    """Agents have no objection: the same victims, by UID."""
+def _keep_victims(args: wire.ExtenderPreemptionArgs) -> wire.ExtenderPreemptionResult:
+    """Return the victims of the request unchanged, by UID, because agents take no part in preemption."""
     meta = args.node_name_to_meta_victims
     if meta is None:
-        meta = {node: _by_uid(victims) for node, victims in (args.node_name_to_victims or {}).items()}
+        meta = {node: _to_meta_victims(victims) for node, victims in (args.node_name_to_victims or {}).items()}
     return wire.ExtenderPreemptionResult(node_name_to_meta_victims=dict(meta))
 
 
-def _by_uid(victims: wire.Victims) -> wire.MetaVictims:
-    pods = [wire.MetaPod(uid=_pod(raw).metadata.uid) for raw in victims.pods or ()]
+def _to_meta_victims(victims: wire.Victims) -> wire.MetaVictims:
+    pods = [wire.MetaPod(uid=_decode_pod(raw).metadata.uid) for raw in victims.pods or ()]
     return wire.MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
 
 
-def _unknown(kind: str, verb: str, loaded: LoadedAgents) -> Response:
-    failed = "; ".join(f"agent {name} failed: {why}" for name, why in loaded.failed.items())
-    return _failure(404, f"no agent has the {kind} {verb}" + (f" ({failed})" if failed else ""))
+def _respond_unknown_verb(kind: str, verb: str, loaded: LoadedAgents) -> Response:
+    failed = "; ".join(f"agent {name} failed: {reason}" for name, reason in loaded.failed.items())
+    return _respond_error(404, f"no agent has the {kind} {verb}" + (f" ({failed})" if failed else ""))
 
 
-def _failure(code: int, why: str) -> Response:
-    return Response(wire.encode({"Error": why}), code, content_type="application/json")
+def _respond_error(code: int, reason: str) -> Response:
+    return Response(wire.encode({"Error": reason}), code, content_type="application/json")
 
 
-def _answer(message: Any) -> Response:
+def _respond(message: Any) -> Response:
     return Response(wire.encode(message), content_type="application/json")

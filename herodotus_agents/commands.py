@@ -1,9 +1,10 @@
-"""What each command puts together from flags and the environment variables of the original agents."""
+"""The commands: each builds its objects from flags and the original agents' environment variables, and runs them."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import signal
 import sys
@@ -78,20 +79,20 @@ class AnnotatorSettings(AgentSettings, frozen=True):
 
 def serve(arguments: argparse.Namespace) -> None:
     """Serve the extender API until SIGTERM or SIGINT."""
-    service = settings.load_service_settings(arguments.config, os.environ)
+    service = settings.load_extender_service_settings(arguments.config, os.environ)
     logging.getLogger().setLevel(settings.parse_log_level(service.log_level))
     names = tuple(arguments.agents.split(",")) if arguments.agents else service.agents
     loaded = load_agents(names, service.settings, os.environ)
     if not loaded.agents:
-        raise SettingsError("no agent could be loaded, and without one there is nothing to serve")
+        raise SettingsError("no agent could be loaded; see the log for the reason of each")
     _log.info("agents: %s; log level %s", ", ".join(loaded.agents), service.log_level)
 
-    def make() -> Flask:
-        known = _start_node_cache(arguments) if arguments.watch_nodes or service.watch_nodes else None
-        return create_app(loaded, known)
+    def create() -> Flask:
+        node_cache = _start_node_cache(arguments) if arguments.watch_nodes or service.watch_nodes else None
+        return create_app(loaded, node_cache)
 
     port = service.http_port if arguments.port is None else arguments.port
-    server.serve(arguments.address or service.address, port, service.threads, make)
+    server.serve(arguments.address or service.address, port, service.threads, create)
 
 
 def monitor(arguments: argparse.Namespace) -> None:
@@ -201,7 +202,7 @@ def _prometheus(arguments: argparse.Namespace, options: AnnotatorSettings) -> Pr
 def _parse_price(text: str) -> tuple[str, str]:
     node, equals, value = text.partition("=")
     try:
-        if equals and float(value) >= 0:
+        if equals and 0 <= float(value) < math.inf:
             return node, value
     except ValueError:
         pass
@@ -221,20 +222,20 @@ def _kube_client(arguments: argparse.Namespace) -> KubeClient:
 
 def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
     """Return a cache of all nodes that a watch keeps current. Raises KubeError if listing takes over 30 s."""
-    known, kube, stop = NodeCache(), _kube_client(arguments), threading.Event()
+    cache, kube, stop = NodeCache(), _kube_client(arguments), threading.Event()
     filled = threading.Event()
 
     def replace(objects: list[msgspec.Raw]) -> None:
-        known.replace(objects)
+        cache.replace(objects)
         filled.set()
 
     watch = threading.Thread(
-        target=kube.list_and_watch, args=(NODES, replace, known.handle_event, stop), name="nodes", daemon=True
+        target=kube.list_and_watch, args=(NODES, replace, cache.handle_event, stop), name="nodes", daemon=True
     )
     watch.start()
     if not filled.wait(30.0):
-        raise KubeError("nodes could not be listed within 30 s")
-    return known
+        raise KubeError("the API server did not list nodes within 30 s")
+    return cache
 
 
 def _stop_event() -> threading.Event:

@@ -9,8 +9,9 @@ variable or in a line of a legacy file is ignored with a warning.
 
 from __future__ import annotations
 
+import argparse
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, TypeVar
@@ -31,6 +32,7 @@ LEVELS: Final = {  # the names of the original agents' levels
     "ALERT": logging.CRITICAL,
 }
 ALL: Final = "all"
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]  # 0: any free port
 
 S = TypeVar("S", bound=AgentSettings)
 
@@ -47,8 +49,8 @@ class SettingsError(Exception):
     """A configuration file cannot be used; the message names the place and the reason."""
 
 
-class ServiceSettings(AgentSettings, frozen=True):
-    """Settings of the service as a whole.
+class ExtenderServiceSettings(AgentSettings, frozen=True):
+    """Settings of the extender service as a whole.
 
     `threads`: requests that are processed at the same time. `settings`: the section of each agent, by its name.
     `watch_nodes`: cache all nodes, so that schedulers may send only their names.
@@ -56,7 +58,7 @@ class ServiceSettings(AgentSettings, frozen=True):
 
     variables: ClassVar[Mapping[str, str]] = {"HTTP_PORT": "http_port", "LOG_LEVEL": "log_level"}
 
-    http_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 80
+    http_port: Port = 80
     address: str = "0.0.0.0"
     log_level: str = "INFO"
     threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
@@ -65,10 +67,13 @@ class ServiceSettings(AgentSettings, frozen=True):
     settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
-def load_service_settings(file: Path | None, environment: Mapping[str, str]) -> ServiceSettings:
-    """Return the service's settings. Raises SettingsError if the file is invalid."""
+def load_extender_service_settings(file: Path | None, environment: Mapping[str, str]) -> ExtenderServiceSettings:
+    """Return the extender service's settings. Raises SettingsError if the file is invalid."""
     return _merge_layers(
-        ServiceSettings, _read_document(file), [_Layer(environment, ServiceSettings.variables)], str(file)
+        ExtenderServiceSettings,
+        _read_document(file),
+        [_Layer(environment, ExtenderServiceSettings.variables)],
+        str(file),
     )
 
 
@@ -90,6 +95,18 @@ def load_agent_settings(
 def load_from_environment(kind: type[S], environment: Mapping[str, str]) -> S:
     """Return settings of the given type from environment variables and defaults."""
     return _merge_layers(kind, {}, [_Layer(environment, kind.variables)], "")
+
+
+def flag_type(kind: Any) -> Callable[[str], Any]:
+    """Return an argparse type that converts text to an annotated type and enforces its bounds."""
+
+    def parse(text: str) -> Any:
+        try:
+            return msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError as e:
+            raise argparse.ArgumentTypeError(f"{text!r}: {e}") from e
+
+    return parse
 
 
 def parse_log_level(name: str) -> int:

@@ -1,4 +1,4 @@
-"""congestion: prefers nodes whose network is little used, according to an annotation."""
+"""The agent `congestion`: prefers nodes whose network is little used, according to an annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""foo: a template for new agents. It accepts every node and gives each node one point."""
+"""The agent `foo`: a template for new agents. It accepts every node and gives each node one point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def predicate(pod: PodView, nodes: Sequence[NodeView]) -> Rejected:
-    """Reject no node."""
+    """Reject no node, as the template does not filter."""
     _log.info("==> FooPredicate pod=%s nodes=%d", pod.name, len(nodes))
     return {}
 

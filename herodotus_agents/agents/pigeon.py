@@ -1,4 +1,4 @@
-"""pigeon: places pods by one of three objectives for the whole cluster; its verb is `pigeon-holing`.
+"""The agent `pigeon`, with the verb `pigeon-holing`: places pods by one of three objectives for the whole cluster.
 
 Owns: which resources count, their units, and the learned demand. Does not own: the objectives
 (`scheduler.engine.formulas.packing`). The nodes of the request are the cluster; annotations give what pods request on
@@ -115,9 +115,7 @@ class PigeonAgent:
         return packing.adaptive_bin_pack(capacity, usage, demand, learned)
 
     def _learn(self, demand: Floats, capacity: Floats) -> Demand:
-        """Add this pod to the learned demand and return it. A request without nodes is not representative and not
-        learned.
-        """
+        """Add this pod to the learned demand, unless the request has no nodes, and return the learned demand."""
         with self._lock:
             if not capacity.size:
                 return self._learned

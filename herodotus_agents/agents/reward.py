@@ -1,4 +1,4 @@
-"""reward (kubeRL): prefers nodes on which pods of the same type succeeded, as the monitor has learned."""
+"""The agent `reward` (kubeRL): prefers nodes on which pods of the same type succeeded, as the monitor learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""safe: limits the risk of overload, and balances mean load against its variability.
+"""The agent `safe`: limits the risk of overload, and balances mean load against its variability.
 
 The verbs are `safe-overload` (predicate, priority) and `safe-balance` (priority). They use the statistics of free cpu
 and memory that the usage annotator writes. A node without statistics is accepted and scores 0.

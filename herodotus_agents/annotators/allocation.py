@@ -1,4 +1,4 @@
-"""allocation: what pods request on each node and what is free, as in `kubectl describe node`."""
+"""The annotator `allocation`: requested and free amounts of each node, as in `kubectl describe node`."""
 
 from __future__ import annotations
 

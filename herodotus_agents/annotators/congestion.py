@@ -1,12 +1,13 @@
-"""congestion: the share of its network capacity that each node uses, in per cent, from Prometheus' node exporter."""
+"""The annotator `congestion`: the used share of each node's network capacity in percent, from node exporters."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 
 from herodotus_agents.annotators.controller import Values
@@ -17,6 +18,8 @@ from herodotus_agents.prometheus import Prometheus
 from scheduler.engine.formulas.measurements import CONGESTION
 
 _log: Final = logging.getLogger(__name__)
+
+Capacity = Annotated[float, msgspec.Meta(ge=1, le=1e15)]  # bytes per second
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class CongestionAnnotator:
     prometheus: Prometheus
     exporter_port: int = 9100
     devices: str = "(e|w).*"
-    capacity_bytes_s: float = 125_000_000.0  # 1 Gbit/s
+    capacity_bytes_s: Capacity = 125_000_000.0  # 1 Gbit/s
     rate_s: int = RATE_S
     group: str = "congestion"
 

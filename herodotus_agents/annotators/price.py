@@ -1,4 +1,4 @@
-"""price: a price for every node, drawn at random or given. Prices do not change, so it runs once."""
+"""The annotator `price`: a price for every node, random or given. Prices do not change, so it runs once."""
 
 from __future__ import annotations
 

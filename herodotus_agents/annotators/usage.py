@@ -1,4 +1,4 @@
-"""usage: mean, deviation and forecast of each node's free cpu and memory, from Prometheus' node exporter.
+"""The annotator `usage`: mean, deviation and forecast of each node's free cpu and memory, from node exporters.
 
 A round makes two range queries for any number of nodes. A node's series is found by its InternalIP and the exporter's
 port.

@@ -235,14 +235,36 @@ def test_the_price_command_prints_prices_and_with_l_writes_none(capsys: pytest.C
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["serve", "--port", "65536"], "argument --port: '65536': Expected `int` <= 65535"),
+        (["serve", "--port", "-1"], "argument --port: '-1': Expected `int` >= 0"),
+        (["serve", "--port", "http"], "argument --port: 'http': Expected `int`, got `str`"),
+        (["annotate", "congestion", "--capacity", "0"], "argument --capacity: '0': Expected `float` >= 1.0"),
+        (["annotate", "congestion", "--capacity", "inf"], "argument --capacity: 'inf': Expected `float` <= 1e15"),
+        (["annotate", "congestion", "--capacity", "nan"], "argument --capacity: 'nan': Expected `float`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_rejects_impossible_numbers_at_start(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (["annotate", "price", "--price", "n1"], "--price n1: expected NODE=PRICE"),
+        (["annotate", "price", "--price", "n1=inf"], "--price n1=inf: expected NODE=PRICE"),
         (["annotate", "price", "--server", "http://127.0.0.1:9"], "GET /api/v1/nodes: "),
         (["annotate", "price", "--kubeconfig", "/nowhere"], "no usable credentials: "),
         (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "Prometheus does not answer at http"),
     ],
-    ids=["price", "no server", "no kubeconfig", "no Prometheus"],
+    ids=["price", "infinite price", "no server", "no kubeconfig", "no Prometheus"],
 )
 def test_commands_that_cannot_run_print_the_reason(
     arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]

@@ -45,7 +45,7 @@ EXPLAINED = "application/vnd.herodotus.extender+json"
 @pytest.mark.parametrize(
     "accept",
     [None, "*/*", "application/json", f"{EXPLAINED};q=0.5, application/json"],
-    ids=["as kube-scheduler asks", "anything", "JSON", "rather JSON"],
+    ids=["no Accept header", "anything", "JSON", "prefers JSON"],
 )
 def test_without_the_extended_media_type_the_response_is_kube_scheduler_s(accept: str | None) -> None:
     headers = {} if accept is None else {"Accept": accept}
@@ -61,7 +61,7 @@ def test_without_the_extended_media_type_the_response_is_kube_scheduler_s(accept
         ("priorities/safe-overload", lambda answer: [entry["Score"] for entry in answer] == [0, 0, 0]),
         ("predicates/safe-overload", lambda answer: list(answer["FailedNodes"]) == ["n1"]),
     ],
-    ids=["a priority", "a predicate"],
+    ids=["priority", "predicate"],
 )
 def test_the_extended_media_type_adds_the_inputs(path: str, answer: Callable[[Any], bool]) -> None:
     measured = "herodotus.dev/usage-measured-at"
@@ -126,7 +126,7 @@ def test_a_copy_of_the_template_and_one_line_add_an_agent(tmp_path: Path, monkey
 
 def test_rewards_are_served_from_the_node_annotations() -> None:
     known = NodeCache()
-    learnt = {"n1": '{"web":0.25}', "n2": "no JSON"}
+    learnt = {"n1": '{"web":0.25}', "n2": "not JSON"}
     nodes = [{"metadata": {"name": n, "annotations": {"herodotus.dev/rewards": text}}} for n, text in learnt.items()]
     known.replace([json.dumps(node) for node in [*nodes, {"metadata": {"name": "n3"}}]])
     assert create_app(load_agents(["reward"], {}, {}), known).test_client().get("/rewards").json == {
@@ -195,15 +195,15 @@ def test_the_node_cache_applies_watch_events() -> None:
     assert answer == [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 10}]
 
 
-BAD: dict[str, tuple[bytes, str]] = {
-    "no JSON": (b"{", "the body is no ExtenderArgs: "),
-    "nothing": (b"", "the body is no ExtenderArgs: "),
-    "no pod": (b'{"Nodes":{"items":[]}}', "the body is no ExtenderArgs: "),
-    "no nodes": (b'{"Pod":{}}', "neither Nodes nor NodeNames"),
+INVALID: dict[str, tuple[bytes, str]] = {
+    "not JSON": (b"{", "cannot decode the body as ExtenderArgs: "),
+    "empty": (b"", "cannot decode the body as ExtenderArgs: "),
+    "no pod": (b'{"Nodes":{"items":[]}}', "cannot decode the body as ExtenderArgs: "),
+    "no nodes": (b'{"Pod":{}}', "the request has neither Nodes nor NodeNames"),
     "names without a cache": (b'{"Pod":{},"NodeNames":["n1"]}', "NodeNames without Nodes: nodeCacheCapable needs"),
-    "a pod that is none": (b'{"Pod":[],"Nodes":{"items":[]}}', "Pod: Expected `object`, got `array`"),
-    "a node that is none": (b'{"Pod":{},"Nodes":{"items":[7]}}', "Nodes: Expected `object`, got `int`"),
-    "an amount that is none": (
+    "invalid pod": (b'{"Pod":[],"Nodes":{"items":[]}}', "Pod: Expected `object`, got `array`"),
+    "invalid node": (b'{"Pod":{},"Nodes":{"items":[7]}}', "Nodes: Expected `object`, got `int`"),
+    "invalid quantity": (
         b'{"Pod":{},"Nodes":{"items":[{"status":{"allocatable":{"cpu":"many"}}}]}}',
         "cpu: 'many' is not a quantity",
     ),
@@ -211,7 +211,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("kind", ["predicates", "priorities"])
-@pytest.mark.parametrize(("body", "why"), BAD.values(), ids=list(BAD))
+@pytest.mark.parametrize(("body", "why"), INVALID.values(), ids=list(INVALID))
 def test_an_invalid_request_is_rejected_with_the_reason(body: bytes, why: str, kind: str) -> None:
     client = service("safe")
     response = client.post(f"/scheduler/{kind}/safe-overload", data=body)

@@ -67,7 +67,7 @@ def test_the_scheduler_s_extender_urls_are_served(name: str) -> None:
         given = environment(container)
         arguments = command._parser().parse_args(container["args"])
         (port,) = container["ports"]
-        assert settings.load_service_settings(None, given).http_port == port["containerPort"]
+        assert settings.load_extender_service_settings(None, given).http_port == port["containerPort"]
         assert container["livenessProbe"]["httpGet"] == {"path": "/version", "port": port["containerPort"]}
         loaded = load_agents(arguments.agents.split(","), {}, given)
         assert not loaded.failed

@@ -37,7 +37,7 @@ def test_the_files_of_earlier_systems_are_read(tmp_path: Path) -> None:
     agents, scheduler = tmp_path / "agents.yaml", tmp_path / "scheduler.yaml"
     for file, printed in zip((agents, scheduler), _blocks(EARLIER_SYSTEMS, "yaml"), strict=True):
         file.write_text(printed)
-    service = settings.load_service_settings(agents, {})
+    service = settings.load_extender_service_settings(agents, {})
     assert load_agents(service.agents, service.settings, {}).failed == {}
     (profile,) = config.load(scheduler).profiles
     assert profile.scheduler_name == "hightower"

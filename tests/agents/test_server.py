@@ -1,4 +1,4 @@
-"""Requests that would need more memory than the extender service's container has."""
+"""The extender service refuses requests that would need more memory than its container has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def app() -> Flask:
     return create_app(load_agents(("foo",), {}, {}))
 
 
-def status(app: Flask, nodes: int) -> int:
+def response_status(app: Flask, nodes: int) -> int:
     body = f'{{"Pod": {{"metadata": {{"name": "p"}}}}, "Nodes": {{"items": [{",".join(["{}"] * nodes)}]}}}}'.encode()
     head = RequestHead("POST", PATH, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     response = build_service(app, 1).handle(Request(head, body, ("127.0.0.1", 1), ("127.0.0.1", 2)))
@@ -30,19 +30,19 @@ def status(app: Flask, nodes: int) -> int:
 
 
 @pytest.mark.parametrize(("nodes", "code"), [(10, 200), (MAX_NODES + 1, 413), (10_000_000, 413)])
-def test_as_many_nodes_as_a_cluster_has(app: Flask, nodes: int, code: int) -> None:
-    """Ten million empty nodes are 30 MB as sent and 7 GiB decoded."""
-    assert status(app, nodes) == code
+def test_rejects_more_nodes_than_a_cluster_can_have(app: Flask, nodes: int, code: int) -> None:
+    """Ten million empty nodes take 30 MB in the request and 7 GiB when decoded."""
+    assert response_status(app, nodes) == code
 
 
-def test_a_larger_body_is_refused_before_it_comes(app: Flask) -> None:
+def test_route_limits_the_body(app: Flask) -> None:
     assert build_service(app, 1).route(RequestHead("POST", PATH, [])).max_body == MAX_BODY_BYTES
     assert 3 * MAX_BODY_BYTES < DECODED_BYTES
 
 
-def test_requests_wait_for_memory_in_turn() -> None:
+def test_requests_wait_for_memory_in_order() -> None:
     gate = MemoryGate(100)
     with gate.hold(80, 0.0) as first, gate.hold(30, 0.05) as second, gate.hold(20, 0.0) as third:
         assert (first, second, third) == (True, False, True)
-    with gate.hold(100, 0.0) as all_of_it:
-        assert all_of_it
+    with gate.hold(100, 0.0) as everything:
+        assert everything

@@ -167,7 +167,11 @@ def _parsed_default(value: object) -> str:
 
 def _settings() -> Iterator[str]:
     kinds = {name: _load(where).settings for name, where in AGENTS.items()}
-    for name, kind in {"service": settings.ServiceSettings, **kinds, "annotators": commands.AnnotatorSettings}.items():
+    for name, kind in {
+        "service": settings.ExtenderServiceSettings,
+        **kinds,
+        "annotators": commands.AnnotatorSettings,
+    }.items():
         variables = {field: variable for variable, field in kind.variables.items()}
         rows = [(f"`{key}`", _variable(variables.get(f)), kind_, default) for f, key, kind_, default in _fields(kind)]
         if rows:

@@ -83,7 +83,7 @@ class System:
 
     def stored(self) -> int:
         """How many records of it are stored: decisions and outcomes."""
-        totals = self.service.store.reader.sizes().rows
+        totals = self.service.store.reader.measure_sizes().rows
         return totals["decisions"] + totals["outcomes"]
 
     def segment(self) -> Path:
@@ -329,7 +329,7 @@ def test_a_gap_that_the_shipper_found_is_stored_once_when_it_is_sent_again(tmp_p
     system.deliver(system.a_shipper())
     seen = system.seen()
     assert (seen["missing"], seen["explainedByGaps"], system.stored()) == (0, 1, 19)
-    assert service.store.reader.sizes().rows["gaps"] == 1
+    assert service.store.reader.measure_sizes().rows["gaps"] == 1
 
 
 @pytest.mark.parametrize("what", ["directory", "incarnation", "segment", "moved"])
