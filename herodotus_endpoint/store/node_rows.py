@@ -1,10 +1,10 @@
-"""The node tables of incarnations: rows in, the rows of a generation out.
+"""Storing and reading the node tables of incarnations, row by row.
 
-Owns: the rows' statements, the store's own node ids, the check that no rows are missing. Does not own: which frames
-come (`writer`), what a table is made of its rows (`tables`).
+Owns: statements on node rows, the store's node ids, the check that no rows are missing. Does not own: which frames are
+stored (`writer`), building a table from rows (`node_table_cache`).
 
-Invariant: rows are only added, so the table at a generation never changes once its rows are stored; a node id stands
-for one (cluster, name, UID) for ever, whatever slots it passes through.
+Invariant: rows are only added, so the table at a generation never changes once its rows are stored. A node id denotes
+one (cluster, name, UID) permanently, in any slot.
 """
 
 from __future__ import annotations
@@ -23,40 +23,43 @@ from herodotus_endpoint.store.packed_node_table import pack_amounts
 from herodotus_endpoint.store.schema import NODE_ROWS, NODES
 from herodotus_record.model import NodeRows
 
-MAX_NAMES_IN_QUERY: Final = 500  # nodes asked for by name; beyond, the whole cluster is as fast
-MAX_CACHED_NAMES: Final = 100_000  # nodes whose names are kept: 20 MB
+MAX_NAMES_IN_QUERY: Final = 500  # nodes in one query; with more, reading all nodes is as fast
+MAX_CACHED_NAMES: Final = 100_000  # cached names: 20 MB
 Row = dict[str, Any]
 
 
 class NodeRowsMissingError(Exception):
-    """Node rows before these were never stored: the sender must start again from a complete table."""
+    """Node rows whose predecessors were never stored: the sender must send a complete node table."""
 
 
 @dataclass
 class SlotMap:
-    """Which node is in which slot, as of the latest rows of an incarnation. `node_ids` holds 0 for a free slot."""
+    """The node in each slot at one generation of an incarnation. `node_ids` has 0 for a free slot."""
 
     generation: int
-    since: int  # the newest change of a slot's node: from here on `node_ids` holds
+    since: int  # first generation for which `node_ids` is valid
     node_ids: Ints
     row_since: Ints
-    _assigned: Ints | None = None  # what `nodes_of` gave last, if no slot's node has changed since
+    _assigned: Ints | None = None  # last result of `nodes_of`, until a slot's node changes
 
     def nodes_of(self, slots: int) -> Ints:
-        """The node in each of so many slots, not to be changed: the same array as long as none of them changes."""
+        """Return the node ids of the first `slots` slots. The array is shared and must not be changed.
+
+        Returns the same object until the node of a slot changes: callers group decisions by its identity.
+        """
         if self._assigned is None or len(self._assigned) != slots:
             self._assigned = np.zeros(slots, np.int64)
             self._assigned[: len(self.node_ids)] = self.node_ids[:slots]
         return self._assigned
 
     def put(self, slot: int, node_id: int, since: int) -> None:
-        """A slot's node, since a generation."""
+        """Assign a node id to a slot since a generation."""
         self.node_ids[slot] = node_id
         self.since = max(self.since, since)
         self._assigned = None
 
     def grow(self, slots: int) -> None:
-        """Make room for slots up to `slots`."""
+        """Extend the map to at least `slots` slots."""
         more = slots - len(self.node_ids)
         if more <= 0:
             return
@@ -65,22 +68,22 @@ class SlotMap:
 
 
 class NodeRegistry:
-    """Node ids of a cluster's nodes, given out on first sight. Forget it when a transaction is rolled back."""
+    """Cache of node ids, which are assigned when a node is first stored. Discard it after a rollback."""
 
     def __init__(self) -> None:
         self._ids: dict[str, dict[tuple[str, str], int]] = {}
         self._names: dict[int, str] = {}
 
     def name(self, connection: sa.Connection, node_id: int) -> str | None:
-        """The name behind an id; None for 0, the id of no node."""
+        """Return the name of a node id, or None for 0, which denotes no node."""
         if node_id and node_id not in self._names:
             self._names[node_id] = connection.scalar(sa.select(NODES.c.name).where(NODES.c.id == node_id)) or ""
         return self._names.get(node_id)
 
     def ids(self, connection: sa.Connection, cluster: str, nodes: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The ids of (name, UID) pairs; new ones are registered."""
+        """Return the cluster's ids by (name, UID), which include `nodes`; new nodes are stored."""
         known = self._ids.setdefault(cluster, {})
-        if any(node not in known for node in nodes):  # another process may have registered them
+        if any(node not in known for node in nodes):  # another process may have stored them
             self._load(connection, cluster, known, nodes)
             fresh = [node for node in dict.fromkeys(nodes) if node not in known]
             if fresh:
@@ -98,7 +101,7 @@ class NodeRegistry:
         known: dict[tuple[str, str], int],
         nodes: Sequence[tuple[str, str]],
     ) -> None:
-        """Read the ids of nodes that are not known; of a whole cluster's in one statement."""
+        """Add the ids of `nodes` to `known`; many nodes are read with all others of the cluster."""
         statement = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster)
         missing = {name for name, uid in nodes if (name, uid) not in known}
         if len(missing) <= MAX_NAMES_IN_QUERY:
@@ -111,9 +114,9 @@ class NodeRegistry:
 def apply_rows(
     connection: sa.Connection, registry: NodeRegistry, incarnation_id: int, slot_map: SlotMap, rows: NodeRows
 ) -> tuple[bool, list[Row]]:
-    """Bring `slot_map` up to a NodeRows frame: whether it was new, and the rows to `store_rows`.
+    """Update `slot_map` with a NodeRows frame; return whether the frame was new, and its rows for `insert_rows`.
 
-    NodeRowsMissingError when rows before these are not there.
+    Raises NodeRowsMissingError if earlier rows are not stored.
     """
     if rows.base > slot_map.generation:
         raise NodeRowsMissingError(
@@ -124,22 +127,22 @@ def apply_rows(
     ids = registry.ids(connection, rows.cluster, pairs)
     node_ids = [ids[name, uid] if name else 0 for name, uid in zip(rows.name, rows.uid, strict=True)]
     slot_map.grow(max(rows.slot, default=-1) + 1)
-    fresh = _build_new_rows(incarnation_id, rows, node_ids, slot_map.row_since)
+    new_rows = _build_new_rows(incarnation_id, rows, node_ids, slot_map.row_since)
     _update_slot_map(slot_map, rows, node_ids)
     new = rows.generation > slot_map.generation
     slot_map.generation = max(slot_map.generation, rows.generation)
-    return new, fresh
+    return new, new_rows
 
 
 def insert_rows(connection: sa.Connection, rows: list[Row]) -> None:
-    """Store rows of node tables; those that are there already stay as they are."""
+    """Insert rows of node tables and ignore rows that are already stored."""
     if rows:
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         connection.execute(insert(NODE_ROWS).on_conflict_do_nothing(), rows)
 
 
 def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
-    """Which node was in which slot at a generation, from the stored rows."""
+    """Read which node was in which slot of an incarnation at a generation."""
     slots = connection.scalar(
         sa.select(sa.func.max(NODE_ROWS.c.slot)).where(NODE_ROWS.c.incarnation_id == incarnation_id)
     )
@@ -157,20 +160,23 @@ def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: in
 def load_rows(
     connection: sa.Connection, incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()
 ) -> Sequence[Any]:
-    """A node table as rows: of `only` some slots, or of all. Some may have none. DamagedError if one is damaged."""
+    """Return the latest row of each slot at a generation, of all slots or of those in `only`.
+
+    A slot may have no row. Raises DamagedError if a row is damaged.
+    """
     found = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
     integrity.require_intact(integrity.NODE_ROW, found)
     return found
 
 
 class NodeNames:
-    """Name and UID behind node ids, for any number of threads. They never change, so what was read is kept."""
+    """Cache of the name and UID of node ids, which never change. Safe for concurrent use."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, str]] = {}
 
-    def of(self, connection: sa.Connection, node_ids: Collection[int]) -> Mapping[int, tuple[str, str]]:
-        """Those of the ids, and others."""
+    def load(self, connection: sa.Connection, node_ids: Collection[int]) -> Mapping[int, tuple[str, str]]:
+        """Return a mapping that contains (name, UID) of each of the ids, and possibly of others."""
         missing = [node_id for node_id in node_ids if node_id not in self._known]
         if missing:
             if len(self._known) + len(missing) > MAX_CACHED_NAMES:
@@ -188,14 +194,14 @@ class NodeNames:
 
 
 def find_changed_slots(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
-    """The slots with a row from between two generations; at most one more than `most` rows are looked at."""
+    """Return the slots whose rows differ between two generations, from at most `most` + 1 changed rows."""
     rows = NODE_ROWS.c
     between = (rows.incarnation_id == incarnation_id, rows.since > min(one, other), rows.since <= max(one, other))
     return set(connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)))
 
 
 def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
-    """The slot that a node was in at a generation; None when it was in none."""
+    """Return the slot of a node at a generation, or None if the node was in no slot."""
     rows = NODE_ROWS.alias()
     mine = (
         sa.select(rows.c.slot)
@@ -213,7 +219,7 @@ def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, n
 
 
 def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()) -> sa.Select[Any]:
-    """Each slot's row with the greatest `since` up to `generation`: two seeks a slot, however long the history is."""
+    """Select each slot's row with the greatest `since` up to `generation`, with two index seeks per slot."""
     rows = NODE_ROWS
     numbers, latest = _latest(incarnation_id, generation, slots, only)
     return (
@@ -227,7 +233,7 @@ def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[in
 def _latest(
     incarnation_id: int, generation: int, slots: int, only: Sequence[int]
 ) -> tuple[sa.CTE, sa.ScalarSelect[Any]]:
-    """The numbers of the slots (all, or `only` some), and of each the greatest `since` up to `generation`."""
+    """Return a CTE of slot numbers (all, or those in `only`) and a subquery of each slot's latest `since`."""
     numbers = sa.select(sa.literal(0).label("slot")).cte("every", recursive=True)
     numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
     if only:
@@ -236,7 +242,7 @@ def _latest(
 
 
 def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSelect[Any]:
-    """The greatest `since` up to a generation of the rows of a slot, a column of the statement around it."""
+    """Return a subquery of the greatest `since` up to a generation; `slot` is a column of the outer statement."""
     rows = NODE_ROWS.alias().c
     latest = sa.select(sa.func.max(rows.since)).where(
         rows.incarnation_id == incarnation_id, rows.slot == slot, rows.since <= generation
@@ -245,7 +251,10 @@ def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSe
 
 
 def _build_new_rows(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
-    """Rows that are a slot's latest are known to be stored: a table that is sent again costs little."""
+    """Return the rows to store of a frame.
+
+    Rows that are already a slot's latest are skipped, so that a table that is sent again costs little.
+    """
     fresh: list[Row] = [
         {
             "incarnation_id": incarnation_id,
@@ -267,7 +276,7 @@ def _build_new_rows(incarnation_id: int, rows: NodeRows, node_ids: list[int], ro
 def _update_slot_map(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> None:
     for slot, since, node_id in zip(rows.slot, rows.since, node_ids, strict=True):
         if since <= slot_map.row_since[slot]:
-            continue  # a row that was sent again
+            continue  # this row was sent before
         slot_map.row_since[slot] = since
         if slot_map.node_ids[slot] != node_id:
             slot_map.put(slot, node_id, since)

@@ -85,7 +85,7 @@ class NodeTableCache:
                 self._cached_slots -= oldest.slots
 
     def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
-        """Derive a table from another one of its incarnation; return None if more than MAX_CHANGED_SLOTS rows differ."""
+        """Derive a table from another one of its incarnation, or return None if MAX_CHANGED_SLOTS is exceeded."""
         changed = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
         changed |= set(range(len(base.names), at.slots))
         if len(changed) > MAX_CHANGED_SLOTS:

@@ -1,17 +1,17 @@
-"""The time that retention goes by: kept in the database, advanced by the monotonic clock, never by a jump.
+"""The clock of retention: stored in the database, advanced by the monotonic clock, and never set by a jump.
 
-Owns: that time, its row. Does not own: ages (`ages`), what is deleted (`retention`).
+Owns: the time of retention and its row. Does not own: ages (`retention_limits`), deletion (`retention`).
 
-A wall clock that is ten years ahead for a moment would make every record ten years old. This time advances by what the
-monotonic clock counts while a process runs, and stands still while none does. Where the wall clock is ahead (after an
-outage, or because it is wrong), it follows by CATCH_UP of the elapsed time, so that a record leaves at most a tenth
-early. Where the wall clock is behind, it goes on: it never goes back.
+A wall clock that is ten years ahead for a moment would make every record ten years old. This clock advances with the
+monotonic clock while a process runs, and stops while none runs. If the wall clock is ahead, after an outage or because
+it is wrong, this clock advances faster by CATCH_UP of the elapsed time. A record is therefore deleted at most a tenth
+early. If the wall clock is behind, this clock continues.
 
-Times of ingest are of this time, so an age is a difference of two readings of one clock. Processes share it by its row:
-each writes what it has reached, and takes what another one has reached beyond that.
+Times of ingest are in this time, so an age is the difference of two readings of one clock. Processes share the time
+through its row: each stores its time, and takes the stored time if that is later.
 
-Invariant: it never goes back, and between two readings that are `t` seconds of the monotonic clock apart it advances by
-at most (1 + CATCH_UP) · t, however often a process starts.
+Invariant: the time never goes back. Between two readings that are `t` seconds of the monotonic clock apart it advances
+by at most (1 + CATCH_UP) · t, regardless of how often processes start.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.schema import CLOCK, DECISIONS, INCARNATIONS
 
-CATCH_UP: Final = 0.1  # an outage of a day is made up for within ten days; ages are short by a tenth at most
+CATCH_UP: Final = 0.1  # catches up on an outage of a day in ten days; ages are at most a tenth too high
 ROW: Final = 1
 
 
 class RetentionClock:
-    """The time of retention. Every thread may ask. `start` comes before anything else."""
+    """The clock of retention. Call `start` before any other method. Safe for concurrent use."""
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wall = wall
@@ -40,7 +40,7 @@ class RetentionClock:
         self._read_s = monotonic()
 
     def start(self, connection: sa.Connection) -> None:
-        """Take the time up where the database left it. `connection`: one that writes."""
+        """Continue from the stored time. `connection` must be able to write."""
         row = connection.execute(sa.select(CLOCK.c.now_us).where(CLOCK.c.id == ROW)).one_or_none()
         now_us = row.now_us if row else _first_us(connection, int(self._wall() * 1e6))
         if row is None:
@@ -54,16 +54,16 @@ class RetentionClock:
             return int(self._advance() * 1e6)
 
     def wall_us(self) -> int:
-        """Return the wall clock's time in microseconds: for what is shown, never for what is deleted."""
+        """Return the wall clock's time in microseconds, for displayed times only, never for deletion."""
         return int(self._wall() * 1e6)
 
     def offset_s(self) -> float:
-        """Return by how many seconds the wall clock is ahead; negative where it is behind."""
+        """Return by how many seconds the wall clock is ahead of this clock; negative if it is behind."""
         with self._lock:
             return self._wall() - self._advance()
 
     def sync(self, connection: sa.Connection) -> int:
-        """Write the time to the database, take over what another process reached, and return it in microseconds."""
+        """Store the time, or take the stored time if it is later, and return the time in microseconds."""
         now_us = self.now_us()
         stored = connection.execute(sa.select(CLOCK.c.now_us).where(CLOCK.c.id == ROW)).scalar_one()
         if stored > now_us:
@@ -74,7 +74,7 @@ class RetentionClock:
         return now_us
 
     def follow_wall(self, connection: sa.Connection) -> None:
-        """Go forward to the wall clock at once: an operator vouches for it."""
+        """Advance to the wall clock at once, because an operator has confirmed that it is right."""
         with self._lock:
             self._now_s = max(self._advance(), self._wall())
         self.sync(connection)
@@ -88,9 +88,9 @@ class RetentionClock:
 
 
 def _first_us(connection: sa.Connection, wall_us: int) -> int:
-    """Return where the time of a database begins that has none yet: the newest record, or now if that is earlier.
+    """Return the first time of a database without a stored time: that of its newest record, or now if that is earlier.
 
-    Either clock may be wrong. The earlier one deletes nothing.
+    Either time may be wrong; the earlier one causes no deletion.
     """
     newest = connection.scalar(sa.select(DECISIONS.c.ingested_us).order_by(DECISIONS.c.id.desc()).limit(1))
     if newest is None:

@@ -1,9 +1,10 @@
-"""How long which decisions are kept, and how much of them: the limits, and what they mean for a cluster and namespace.
+"""The limits of retention, and the scopes of decisions to which each age applies.
 
-Owns: limits, which age holds for whom, the conditions that say it in SQL. Does not own: deleting (`retention`), the
-flags' notation of a time.
+Owns: limits, selecting the age of a cluster and namespace, and SQL conditions for it. Does not own: deletion
+(`retention`), parsing durations in flags.
 
-The most specific age holds: of a namespace in a cluster, of a namespace, of a cluster, of everything.
+The most specific age applies: first that of a namespace in a cluster, then of a namespace, then of a cluster, then the
+default.
 
 Invariant: every decision is in exactly one scope.
 """
@@ -23,12 +24,12 @@ DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class RetentionLimits:
-    """How long and how much. Ages count from ingest, in seconds; bytes are of pages in use.
+    """The limits of retention. Ages are in seconds since ingest; bytes are those of pages in use.
 
-    `max_age_s`: of full records. `summary_max_age_s`: of what is kept of them then, also from ingest; where it is not
-    above the other, nothing is, and decisions go whole. `max_age_of`, `summary_max_age_of`: longer and shorter ones, by
-    NAMESPACE, CLUSTER/NAMESPACE or CLUSTER/. `max_bytes`: of the database; `summary_max_bytes`: of summaries in it.
-    `unbounded`: trust the wall clock at the start, and let any share of the decisions go at once (`quota`).
+    `max_age_s` limits full records and `summary_max_age_s` their summaries. If the latter is not larger, decisions are
+    deleted without a summary. `max_age_of` and `summary_max_age_of` override ages by NAMESPACE, CLUSTER/NAMESPACE or
+    CLUSTER/. `max_bytes` limits the database and `summary_max_bytes` the summaries in it. `unbounded` sets the clock of
+    retention to the wall clock at the start and lifts the quota of deletions by age.
     """
 
     max_age_s: float = 7 * DAY_S
@@ -43,7 +44,11 @@ class RetentionLimits:
 
 @dataclass(frozen=True)
 class RetentionScope:
-    """The decisions that are kept alike. `full_s`: whole; `last_s`: anything of them, not below `full_s`."""
+    """A group of decisions with the same ages in seconds.
+
+    `full_s` is the age at which full records end, `last_s` the age at which everything ends. `last_s` is not below
+    `full_s`.
+    """
 
     where: sa.ColumnElement[bool]
     full_s: float
@@ -51,12 +56,12 @@ class RetentionScope:
 
     @property
     def summarised(self) -> bool:
-        """Whether something is kept of them when the full record goes."""
+        """Whether full records become summaries instead of being deleted."""
         return self.last_s > self.full_s
 
 
 def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
-    """Every decision by how long it is kept, in a stable order."""
+    """Return the scopes of all decisions, one for each pair of ages, in a stable order."""
     named = {*limits.max_age_of, *limits.summary_max_age_of}
     clusters = sorted({cluster for cluster, slash, _ in (name.rpartition("/") for name in named) if slash})
     namespaces = sorted({namespace for namespace in (name.rpartition("/")[2] for name in named) if namespace})
@@ -75,7 +80,7 @@ def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
 
 
 def _age(ages: Mapping[str, float], default_s: float, cluster: str | None, namespace: str | None) -> float:
-    """`cluster`, `namespace`: None for one that is not named in any limit."""
+    """Return the most specific age; `cluster` and `namespace` are None for one that no limit names."""
     keys = (f"{cluster}/{namespace}", namespace, f"{cluster}/")
     return next((ages[key] for key in keys if key is not None and key in ages), default_s)
 

@@ -223,7 +223,7 @@ def test_ages_that_an_operator_shortens_delete_a_share_in_a_day(
     assert sum(passes) == pytest.approx(404 / 4, abs=32), "steps are chains, which go whole"
     assert max(passes) <= 404 / 20 + 32
     assert passes[-1] == 0
-    assert sum("stays until tomorrow" in r.message for r in caplog.records) == 1
+    assert sum("stay until tomorrow" in r.message for r in caplog.records) == 1
     machine.pass_time(DAY_S + 1)
     assert 0 < sum(pruner.prune().deleted for _ in range(20)) <= 404 / 4 + 32
     unbounded = RetentionLimits(max_age_s=10 * DAY_S, summary_max_age_s=0.0, unbounded=True)

@@ -310,7 +310,7 @@ def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
     assert not caplog.records
     back = replicas()
     assert [r.message for r in caplog.records] == [
-        "the database's schema 9999 is of a newer version of the service; this one can use it as it is, and does"
+        "the database's schema 9999 is of a newer version of the service; this version uses it without migrating it"
     ]
     put(back, a_decision(pod="put back", sequence=3))
     assert [row.pod for row in back.listing.decisions([], None, 9)] == ["put back", "beside", "newer"]

@@ -1,4 +1,4 @@
-"""Alembic's entry point: it runs the revisions on the connection that `store.database` passes. No ini file, no logging."""
+"""Alembic's entry point: it runs the revisions on the connection that `store.database` passes, without an ini file."""
 
 from __future__ import annotations
 
