@@ -47,5 +47,5 @@ class ByteBudget:
         return True
 
     def release(self, size: int) -> None:
-        """Release reserved bytes."""
+        """Release bytes that were reserved before."""
         self._free += size

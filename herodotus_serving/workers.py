@@ -54,7 +54,7 @@ def run(
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
-    """gunicorn's interface for programs that embed it."""
+    """The interface through which gunicorn is embedded in a program."""
 
     def __init__(self, settings: Mapping[str, Any], create_server: Callable[[Sequence[socket.socket]], Server]) -> None:
         self._settings, self._create_server = settings, create_server

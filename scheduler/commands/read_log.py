@@ -51,9 +51,7 @@ def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> 
         metavar="+HH:MM",
         help="zone of the times in the log's text form, which does not say it (default +00:00)",
     )
-    command.add_argument(
-        "--endpoint", type=url, metavar="URL", help="decisions service to deliver to; needs --cluster"
-    )
+    command.add_argument("--endpoint", type=url, metavar="URL", help="decisions service to deliver to; needs --cluster")
     endpoint.add_options(command)
 
 

@@ -76,7 +76,7 @@ def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
     api = ApiServer(found)
     try:
         kept = _annotations(config, arguments.registry)
-        objects = list(items(api, full=arguments.full, annotations=kept, told=_counted))
+        objects = list(items(api, full=arguments.full, annotations=kept, report=_counted))
         whole = snapshot(
             objects,
             cluster=discovery.fetch_cluster_id(api),
@@ -225,8 +225,8 @@ def _why(moved: Json) -> str:
     return f" ({points} point{'' if points == 1 else 's'} ahead, most by {moved['decidedBy']})"
 
 
-def _listed(entries: Sequence[Json], said: Callable[[Json], str]) -> Iterable[str]:
-    yield from map(said, entries[:_SHOWN])
+def _listed(entries: Sequence[Json], format_entry: Callable[[Json], str]) -> Iterable[str]:
+    yield from map(format_entry, entries[:_SHOWN])
     if len(entries) > _SHOWN:
         yield f"  … {len(entries) - _SHOWN} more: -o json"
 

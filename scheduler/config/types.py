@@ -93,7 +93,7 @@ class ProfileConfig(ConfigStruct, frozen=True):
 
 
 class Configuration(ConfigStruct, frozen=True):
-    """A KubeSchedulerConfiguration document."""
+    """A KubeSchedulerConfiguration document, with a default for every field."""
 
     api_version: str = API_VERSION
     kind: str = KIND

@@ -171,10 +171,12 @@ def _meta_victims(candidate: PreemptionCandidate) -> wire.MetaVictims:
     return wire.MetaVictims(pods=pods, num_pdb_violations=candidate.pdb_violations)
 
 
-def _inputs(told: wire.ExplainedInputs) -> NodeInputs:
-    numbers = tuple(NodeInputColumn(n.name, _floats(n.values or ()), n.unit, n.digits) for n in told.numbers or ())
-    measured_s = None if told.measured is None else _floats(told.measured)
-    return NodeInputs(told.source, numbers, measured_s, None if told.stale is None else np.array(told.stale, np.bool_))
+def _inputs(explained: wire.ExplainedInputs) -> NodeInputs:
+    numbers = tuple(NodeInputColumn(n.name, _floats(n.values or ()), n.unit, n.digits) for n in explained.numbers or ())
+    measured_s = None if explained.measured is None else _floats(explained.measured)
+    return NodeInputs(
+        explained.source, numbers, measured_s, None if explained.stale is None else np.array(explained.stale, np.bool_)
+    )
 
 
 def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:

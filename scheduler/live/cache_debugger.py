@@ -92,7 +92,6 @@ class CacheDebugger:
         self._thread = threading.Thread(target=self._run, name="cache-debugger", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self, *_: Any) -> None:

@@ -86,7 +86,6 @@ class EarlierBindings:
         self._thread = threading.Thread(target=self._run, name="earlier-bindings", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ class NoRecorder(Recorder):
         *,
         final: bool,
     ) -> None:
-        """Discard the outcome."""
+        """Discard the outcome without recording it."""
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:
         """Discard the annotation: a later leader that records reports what is missing."""

@@ -122,12 +122,12 @@ class NodeColumns:
 
     @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
-        """spec.taints, each distinct list once."""
+        """The taints of nodes (spec.taints), each distinct list once."""
         return self._taints
 
     @property
     def declared_features(self) -> DictionaryColumn[frozenset[str]]:
-        """status.declaredFeatures, each distinct set once."""
+        """The declared features of nodes (status.declaredFeatures), each distinct set once."""
         return self._features
 
     def label(self, key: str) -> DictionaryColumn[str | None]:

@@ -169,7 +169,7 @@ def _with_trial(before: Floats, after: Floats) -> tuple[Floats, Floats]:
 
 
 def _square_sides(shares: Floats, mean: Floats) -> Floats:
-    """(mean - share) squared: row 0 where the share is below, row 1 where it is above."""
+    """Return (mean - share) squared, in row 0 where the share is below the mean and in row 1 where it is above."""
     return np.stack([np.maximum(mean - shares, 0) ** 2, np.maximum(shares - mean, 0) ** 2])
 
 
@@ -185,7 +185,7 @@ def _square_sums(ordered: Floats, mean: Floats) -> Floats:
 
 
 def _variation(mean: Floats, covariance: Floats) -> Floats:
-    """sqrt(m' C m) / m'm for each of several means and covariances; 0 where either is not positive."""
+    """Return sqrt(m' C m) / m'm for each of several means and covariances; 0 where either is not positive."""
     top = np.einsum("ij,ijk,ik->i", mean, covariance, mean)
     bottom = (mean * mean).sum(axis=1)
     some = (top > 0) & (bottom > 0)

@@ -52,7 +52,7 @@ class Requirement(Struct, frozen=True):
 
 
 class LabelSelector(Struct, frozen=True):
-    """metav1.LabelSelector: all of `match_labels` and all of `match_expressions`."""
+    """A metav1.LabelSelector: all of `match_labels` and all of `match_expressions` must hold."""
 
     match_labels: Labels | None = None
     match_expressions: list[Requirement] | None = None

@@ -32,7 +32,7 @@ class ReviewClientError(Exception):
 
 
 @dataclass(frozen=True)
-class ReviewRequest:
+class ReceivedReview:
     """A review to answer. `scheduler`: the profile that decides. `deadline_s`: how long the client waits."""
 
     id: str
@@ -63,7 +63,7 @@ class ReviewClient:
             ("wait", str(int(WAIT_S))),
         ]
 
-    def next_request(self) -> ReviewRequest | None:
+    def next_request(self) -> ReceivedReview | None:
         """Return the review that has waited longest, or None after WAIT_S without one. Raises ReviewClientError."""
         response = self._send("GET", self._url, params=self._request_params)
         if response.status_code == 204:
@@ -73,20 +73,19 @@ class ReviewClient:
         except (msgspec.DecodeError, KeyError, TypeError, ValueError, PodTemplateError) as e:
             raise ReviewClientError(f"a question that cannot be read: {e}") from e
 
-    def answer(self, request: ReviewRequest, frames: bytes) -> None:
+    def answer(self, request: ReceivedReview, frames: bytes) -> None:
         """Post the answer, as frames. Raises ReviewClientError."""
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         self._post_answer(request, headers, codec.compress(frames))
 
-    def reject(self, request: ReviewRequest, code: int, message: str) -> None:
+    def reject(self, request: ReceivedReview, code: int, message: str) -> None:
         """Report that there is no answer, with an HTTP status code and a message. Raises ReviewClientError."""
         self._post_answer(request, {"Content-Type": REFUSED}, msgspec.json.encode({"code": code, "message": message}))
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
-    def _post_answer(self, request: ReviewRequest, headers: dict[str, str], body: bytes) -> None:
+    def _post_answer(self, request: ReceivedReview, headers: dict[str, str], body: bytes) -> None:
         self._send("POST", f"{self._url}/{request.id}", headers, params=self._cluster_params, content=body)
 
     def _send(self, method: str, url: str, headers: dict[str, str] | None = None, **options: Any) -> httpx.Response:
@@ -99,9 +98,9 @@ class ReviewClient:
         return response
 
 
-def _parse_request(document: Json) -> ReviewRequest:
+def _parse_request(document: Json) -> ReceivedReview:
     template = document["template"]
-    return ReviewRequest(
+    return ReceivedReview(
         id=str(document["id"]),
         namespace=str(document["namespace"]),
         scheduler=str(document["scheduler"]),

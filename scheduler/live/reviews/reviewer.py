@@ -27,7 +27,7 @@ from scheduler.engine.whatif.placement import Origin, place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, pods_of
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
-from scheduler.live.reviews.review_client import ReviewClient, ReviewClientError, ReviewRequest
+from scheduler.live.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
 
 DEADLINE_S: Final = 20.0  # of a review, even where its client waits longer; the largest takes a fraction of it
 REST_S: Final = 0.1  # between two reviews, so that the loop keeps most of the machine
@@ -67,7 +67,6 @@ class ReviewWorker:
         self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -92,7 +91,7 @@ class ReviewWorker:
                 pause = min(pause * 2, BACKOFF_S[1])
         self._client.close()
 
-    def review(self, request: ReviewRequest) -> None:
+    def review(self, request: ReceivedReview) -> None:
         """Answer one review. Raises ReviewClientError when the answer cannot be delivered."""
         klog.info(2, "Reviewing", namespace=request.namespace, name=request.template.name, pods=request.replicas)
         try:
@@ -105,13 +104,13 @@ class ReviewWorker:
         else:
             self._client.answer(request, answer)
 
-    def _pods(self, request: ReviewRequest) -> Pods:
+    def _pods(self, request: ReceivedReview) -> Pods:
         """Return the pods of a review. Raises ManifestError for an invalid pod, ApiError without PriorityClasses."""
         classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
         named = {c.metadata.name: c for c in classes.items}
         return pods_of(request.template, request.namespace, request.scheduler, request.replicas, named)
 
-    def _placed(self, request: ReviewRequest, pods: Pods) -> bytes:
+    def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:
         """Place the pods and return the frames. Runs in the copy, whose state it changes."""
         framework = self._frameworks[request.scheduler]
         ensure(pods.controller, self._shared.objects)

@@ -119,7 +119,7 @@ def _quiet(_: str) -> None:
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of the file or files."""
+    """Yield (name, content) of the file or files."""
     if path == STDIN:
         yield "standard input", sys.stdin.buffer.read()
         return

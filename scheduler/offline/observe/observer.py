@@ -151,10 +151,10 @@ class Observer:
         except queue.Empty:
             return
 
-    def _apply(self, came: float, message: Message) -> None:
+    def _apply(self, seen: float, message: Message) -> None:
         if message.kind == PODS:
             for pod, outcome in self._outcomes(message):
-                self._reconstruct(pod, outcome, came)
+                self._reconstruct(pod, outcome, seen)
         self._own_writes.note(message, self._clock())
         uid = message.object.metadata.uid if isinstance(message, WatchEvent) and message.kind == PODS else ""
         with self._window.noted(uid, self._cache, self._clock()):

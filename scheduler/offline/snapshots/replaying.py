@@ -56,11 +56,12 @@ def replay(
     nodes: NodeColumns,
     placed: Iterable[Placed],
     against: Mapping[str, str],
-    told: Callable[[int], None] = lambda _: None,
+    report: Callable[[int], None] = lambda _: None,
 ) -> list[Replayed]:
-    """Each pod in this order. `framework_of`: what decides a pod. `told`: how many are done.
+    """Place each pod again, in this order, with the framework that `framework_of` returns; return the results.
 
-    `against`: by UID, the node to compare with where it is not the one that the pod is on; "" for none.
+    `against` has, by UID, the node to compare with if it is not the pod's own; "" for none. `report` gets the number of
+    decided pods.
     """
     placed = list(placed)
     for each in placed:
@@ -73,7 +74,7 @@ def replay(
         if replayed.now:
             nodes.add_pod(pod, replayed.now)
         found.append(replayed)
-        told(number)
+        report(number)
     return found
 
 

@@ -33,11 +33,11 @@ PATHS: Final[dict[str, tuple[type[Object], bool]]] = {
 
 
 def items(
-    api: ApiServer, *, full: bool, annotations: Collection[str], told: Callable[[str, int], None]
+    api: ApiServer, *, full: bool, annotations: Collection[str], report: Callable[[str, int], None]
 ) -> Iterator[Json]:
-    """Every object, with its apiVersion and kind. `annotations`: of nodes, those that are kept of redacted ones.
+    """Yield every object with its apiVersion and kind; redacted nodes keep only these `annotations`.
 
-    `told`: of each kind and how many there are. ApiError where one cannot be listed.
+    `report` gets each kind with its count. Raises ApiError if a kind cannot be listed.
     """
     for path, (kind, may_be_absent) in PATHS.items():
         version = "/".join(path.split("/")[2:-1])
@@ -50,7 +50,7 @@ def items(
         except ApiError as e:
             if e.code != 404 or not may_be_absent:
                 raise
-        told(path.rpartition("/")[2], count)
+        report(path.rpartition("/")[2], count)
 
 
 def _listed(api: ApiServer, path: str) -> Iterator[Json]:

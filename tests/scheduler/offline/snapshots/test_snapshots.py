@@ -33,7 +33,7 @@ class Api:
 
 
 def taken(objects: dict[str, list[Json]], *, full: bool = False, annotations: tuple[str, ...] = ()) -> list[Json]:
-    return list(items(Api(objects), full=full, annotations=annotations, told=lambda *_: None))  # type: ignore[arg-type]
+    return list(items(Api(objects), full=full, annotations=annotations, report=lambda *_: None))  # type: ignore[arg-type]
 
 
 def of(api_server: list[Json], **metadata: Any) -> Json:
