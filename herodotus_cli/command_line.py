@@ -54,10 +54,10 @@ class OrderedGroup(click.Group):
 @options.namespace_option
 @options.connection_options
 def cli(**_options: object) -> None:
-    """Explains scheduling: why a pod is on its node, why it is Pending, how a node fares.
+    """Explain scheduling: why a pod is on its node, why it is Pending, how often a node is chosen.
 
-    Asks the decisions service that records every decision of the Herodotus scheduler: through the API server with your
-    kubeconfig, or directly with --endpoint.
+    The answers come from the decisions service, which records every scheduling decision. It is reached through the API
+    server with your kubeconfig, or directly with --endpoint.
     """
 
 

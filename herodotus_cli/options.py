@@ -30,17 +30,17 @@ _CONNECTION = (
         "--endpoint",
         type=Endpoint(),
         metavar="URL",
-        help="Ask the decisions service at this URL, not through the API server [$HERODOTUS_ENDPOINT].",
+        help="URL of the decisions service, instead of the route through the API server [$HERODOTUS_ENDPOINT].",
     ),
     click.option(
         "--service",
         type=ServiceName(),
         metavar="NS/NAME:PORT",
-        help="Service to reach through the API server, as NS/http:NAME:PORT without TLS"
+        help="Service of the decisions service; NS/http:NAME:PORT without TLS"
         " [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
     ),
     click.option(
-        "--request-timeout", type=Duration(), metavar="DURATION", help="Give up after this long; 0: never [30s]."
+        "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
 )
 _NAMESPACE = click.option(
@@ -78,7 +78,7 @@ _OUTPUT = (
         help="wide: more columns; json, yaml: the answer as a document; name: KIND/NAME.",
     ),
     click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
-    click.option("--no-headers", is_flag=True, help="Leave out the header rows of tables."),
+    click.option("--no-headers", is_flag=True, help="Omit the header rows of tables."),
     click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -120,7 +120,7 @@ def output_options(command: Command) -> Command:
 
 def watch_option(command: Command) -> Command:
     """Add -w, to a command whose answer changes with new decisions."""
-    return _add(command, (click.option("-w", "--watch", is_flag=True, help="Print anew whenever decisions come."),))
+    return _add(command, (click.option("-w", "--watch", is_flag=True, help="Print again after each new decision."),))
 
 
 def _add(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:

@@ -21,7 +21,7 @@ def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
     With `up`, bytes are rounded up instead, so that an amount to be freed is never understated.
     """
     if resource == "cpu":
-        return f"{amount}m" if amount else "0"
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         return _bytes(amount, up)
     return str(amount)

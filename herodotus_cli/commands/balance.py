@@ -40,9 +40,13 @@ class BalanceArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Why pods spread over nodes as they do; with --weights, who would have won.")
+@click.command(short_help="Explain how pods spread over nodes; with --weights, who would have won.")
 @click.option(
-    "--weights", type=Weights(), default=None, metavar="PLUGIN=N,…", help="Weigh the decisions again with these."
+    "--weights",
+    type=Weights(),
+    default=None,
+    metavar="PLUGIN=N,…",
+    help="Weigh the recorded decisions again with these weights.",
 )
 @options.selector_option
 @options.since_option
@@ -53,18 +57,18 @@ class BalanceArguments(NamedTuple):
     metavar="N",
     help="The newest N placements [200].",
 )
-@click.option("--profile", default="", metavar="NAME", help="Only of this profile (a pod's spec.schedulerName).")
+@click.option("--profile", default="", metavar="NAME", help="Only decisions of this profile (spec.schedulerName).")
 @options.ignored_namespace_option
 @options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
 def balance(ctx: click.Context, /, **_given: object) -> None:
-    """Why pods spread over nodes as they do; with --weights, who would have won.
+    """Explain how pods spread over nodes; with --weights, who would have won.
 
-    Shows what each node won beside what it would have won if all nodes that fit were alike, what decided, and how many
-    decisions each plugin turned. Each recorded decision is weighed for itself: what a pod that goes elsewhere leaves
-    free is not followed.
+    Shows what each node won beside what it would have won if all feasible nodes had scored the same, what decided, and
+    how many winners each plugin changed. Each recorded decision is weighed on its own: room that a pod leaves free
+    elsewhere is not taken into account.
 
     \b
     kubectl herodotus balance --since 7d

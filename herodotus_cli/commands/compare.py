@@ -28,7 +28,7 @@ class CompareArguments(NamedTuple):
     attempt: int | None
 
 
-@click.command(short_help="Two pods side by side, or two nodes for one pod.")
+@click.command(short_help="Compare two pods, or two nodes for one pod.")
 @click.argument("names", metavar="pod A [B]", nargs=-1, shell_complete=completion_values.pods)
 @options.namespace_option
 @click.option(
@@ -48,10 +48,10 @@ class CompareArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> None:
-    """Two pods side by side, or two nodes for one pod.
+    """Compare two pods, or two nodes for one pod.
 
-    Of two pods: where each went, what was different when the later one was decided, and how the nodes stood for both.
-    Of two nodes: each filter's verdict, and the points of each plugin.
+    Two pods: where each went, what changed before the later one was decided, and the results of the best nodes for
+    both. Two nodes: the verdict of each filter, and the points of each plugin.
 
     \b
     kubectl herodotus compare pod checkout-7d9f-x2k checkout-7d9f-9pp

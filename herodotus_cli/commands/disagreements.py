@@ -29,21 +29,21 @@ class DisagreementsArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Decisions of other schedulers that the observer cannot explain, and how many it can.")
+@click.command(short_help="Show outcomes of other schedulers that the observer cannot explain.")
 @options.namespaces_options
 @options.selector_option
 @options.since_option
-@click.option("--scheduler", default="", metavar="NAME", help="Only of this scheduler (a pod's spec.schedulerName).")
+@click.option("--scheduler", default="", metavar="NAME", help="Only decisions of this scheduler (spec.schedulerName).")
 @options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
 def disagreements(ctx: click.Context, /, **_given: object) -> None:
-    """Decisions of other schedulers that the observer cannot explain, and how many it can.
+    """Show the decisions of other schedulers that the observer cannot explain.
 
-    An observer (python -m scheduler observe) evaluates again what another scheduler decided. Its outcome agrees where
-    it follows from the cluster as it was seen, or as it was without what was in flight just then. Where it does not,
-    the cause is told.
+    An observer (python -m scheduler observe) evaluates again what another scheduler decided. The two agree if the
+    outcome follows from the cluster as it was observed, or without the changes that were in flight at that moment.
+    Otherwise the cause is shown.
 
     \b
     kubectl herodotus disagreements -A

@@ -24,7 +24,7 @@ class NodeArguments(NamedTuple):
     since_s: float
 
 
-@click.command(short_help="What a node was considered for, and how it fared.")
+@click.command(short_help="Show how often a node was considered, rejected and chosen.")
 @click.argument("name", metavar="NODE", shell_complete=completion_values.nodes)
 @click.option(
     "--since",
@@ -39,10 +39,10 @@ class NodeArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> None:
-    """What a node was considered for, and how it fared.
+    """Show how often a node was considered, rejected and chosen, and why.
 
-    NODE is NAME or node/NAME. Shows how often it was feasible and chosen, how often each filter lets it pass, its
-    scores, what it won and lost by, and the last decisions.
+    NODE is NAME or node/NAME. Shows how often the node was feasible and chosen, the pass rate of each filter, its
+    scores, what decided its wins and losses, and the last decisions.
 
     \b
     kubectl herodotus node worker-1

@@ -18,7 +18,7 @@ from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 
 
-@click.command(short_help="Pending pods by their dominant reason, and when each is tried again.")
+@click.command(short_help="List pending pods by reason, and when each is tried again.")
 @options.namespaces_options
 @options.selector_option
 @options.watch_option
@@ -26,11 +26,11 @@ from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 @options.connection_options
 @click.pass_context
 def pending(ctx: click.Context, /, **_given: object) -> None:
-    """Pending pods by their dominant reason, and when each is tried again.
+    """List pending pods by reason, and when each is tried again.
 
-    The dominant reason is what most nodes said in the pod's last attempt. Pods that were not tried again when it was
-    due are told apart: the scheduler does not run. The API server is asked which pods still wait, and which wait for
-    schedulingGates and so were never tried; with --endpoint it is not, and deleted pods count as not tried again.
+    The reason is that of most nodes in the pod's last attempt. Pods that were not tried again in time are marked as
+    overdue: the scheduler is not running. The API server adds pods that wait for scheduling gates, and deleted pods are
+    left out. With --endpoint the API server is not contacted, so deleted pods are listed as overdue.
 
     \b
     kubectl herodotus pending -A

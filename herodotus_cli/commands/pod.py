@@ -38,29 +38,29 @@ class PodArguments(NamedTuple):
     history: bool
 
 
-@click.command(short_help="Why a pod is on its node, or Pending.")
+@click.command(short_help="Explain why a pod is on its node, or Pending.")
 @click.argument("name", metavar="POD", shell_complete=completion_values.pods)
 @options.namespace_option
 @click.option(
     "--attempt", type=parameter_types.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one]."
 )
-@click.option("--attempts", "history", is_flag=True, help="Every attempt, and what changed from each to the next.")
-@click.option("--all", "every_node", is_flag=True, help="Every node: verdict of every filter, every score.")
+@click.option("--attempts", "history", is_flag=True, help="All attempts, and what changed between them.")
+@click.option("--all", "every_node", is_flag=True, help="All nodes with the verdict of every filter and every score.")
 @click.option(
     "--node",
     "node",
     metavar="NODE",
     default="",
     shell_complete=completion_values.nodes,
-    help="Why (not) this node, and what would have to change.",
+    help="Why or why not this node, and what would have to change.",
 )
 @options.watch_option
 @options.output_options
-@click.option("--full", is_flag=True, help="With -o json or yaml: the whole record instead of the answer.")
+@click.option("--full", is_flag=True, help="With -o json or yaml: the full record.")
 @options.connection_options
 @click.pass_context
 def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
-    """Why a pod is on its node, or why it is Pending.
+    """Explain why a pod is on its node, or why it is Pending.
 
     POD is NAME or pod/NAME. Shows the last scheduling attempt: the node and what decided for it, the scores of the
     best nodes, and why the others were rejected.
@@ -75,12 +75,12 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
     if full and output.format not in ("json", "yaml"):
         raise click.UsageError("--full needs -o json or -o yaml")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
-        raise click.UsageError("--full is the whole record: leave out --all and --node")
+        raise click.UsageError("--full prints the full record: leave out --all and --node")
     if output.watch and ctx.params["attempt"]:
-        raise click.UsageError("--watch is about what comes: leave out --attempt")
+        raise click.UsageError("--watch follows new attempts: leave out --attempt")
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
-        raise click.UsageError("--attempts stands alone: leave out --attempt, --all, --node and --full")
+        raise click.UsageError("--attempts excludes other selections: leave out --attempt, --all, --node and --full")
     arguments = PodArguments(
         name=object_names.parse_name("pod", name),
         namespace=option_values.namespace(ctx),

@@ -33,7 +33,7 @@ _POLL_INTERVAL_S = 0.05
 _START_TIMEOUT_S = 10.0
 
 
-@click.command(short_help="The same answers as web pages.")
+@click.command(short_help="Serve the web pages with your own credentials.")
 @click.option(
     "--port",
     type=parameter_types.WholeNumber(0, 65_535),
@@ -46,10 +46,10 @@ _START_TIMEOUT_S = 10.0
 @options.connection_options
 @click.pass_context
 def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
-    """The same answers as web pages, with your own credentials, until you end it.
+    """Serve the web pages with your own credentials, until interrupted.
 
-    Prints a link. Only who knows the link is let in; it ends with the command. With --endpoint it prints where that
-    service has its pages, and serves nothing.
+    Prints a link, which contains a token: nobody without the link is let in. The link works until the command ends.
+    With --endpoint it prints the link to that service and serves nothing.
 
     \b
     kubectl herodotus ui

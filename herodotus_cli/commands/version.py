@@ -19,14 +19,14 @@ from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 
 
-@click.command(short_help="The plugin's version and the decisions service's.")
+@click.command(short_help="Print the versions of the plugin and the decisions service.")
 @click.option("--client", is_flag=True, help="Only the plugin's version, without a request.")
 @click.option("-o", "--output", "format_", type=click.Choice(["json", "yaml"]), help="As a document.")
 @options.ignored_namespace_option
 @options.connection_options
 @click.pass_context
 def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: object) -> None:
-    """The plugin's version and the decisions service's."""
+    """Print the versions of the plugin and of the decisions service."""
     environment = environment_of(ctx)
     run(
         client,

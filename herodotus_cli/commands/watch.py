@@ -29,14 +29,14 @@ class WatchArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Decisions as they come.")
+@click.command(short_help="Print new decisions as they are made.")
 @options.namespaces_options
 @click.option(
     "--node",
     default="",
     metavar="NODE",
     shell_complete=completion_values.nodes,
-    help="Only pods that went to this node.",
+    help="Only pods placed on this node.",
 )
 @click.option(
     "--last",
@@ -46,12 +46,12 @@ class WatchArguments(NamedTuple):
     help="Begin with the last N decisions [10].",
 )
 @options.selector_option
-@click.option("--binding", is_flag=True, help="Also decisions that are not bound yet; each is told again when it is.")
+@click.option("--binding", is_flag=True, help="Also decisions in binding; each is printed again with its result.")
 @options.output_options
 @options.connection_options
 @click.pass_context
 def watch(ctx: click.Context, /, **_given: object) -> None:
-    """Decisions as they come, a line each, until you end it.
+    """Print new decisions, one per line, until interrupted.
 
     \b
     kubectl herodotus watch -A

@@ -52,7 +52,7 @@ class WhatIfArguments(NamedTuple):
     cluster: tuple[str, ...]
 
 
-@click.command(short_help="Where pods would go that nobody creates, and what stops the next one.")
+@click.command(short_help="Show where hypothetical pods would go, and what stops the next one.")
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )
@@ -62,17 +62,17 @@ class WhatIfArguments(NamedTuple):
     "--replicas",
     type=parameter_types.WholeNumber(1, MAX_PODS),
     metavar="N",
-    help="So many pods, one after the other [as many as the object says].",
+    help="Number of pods, placed one after the other [the object's replicas].",
 )
 @click.option(
     "--node",
     metavar="NODE",
     default="",
     shell_complete=completion_values.nodes,
-    help="Why (not) this node, for the first of them.",
+    help="Why or why not this node, for the first pod.",
 )
-@click.option("--all", "every_node", is_flag=True, help="Every pod, and every node with every filter's verdict.")
-@click.option("--scheduler", metavar="NAME", default="", help="As if the object named this scheduler.")
+@click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
+@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
 @click.option(
     "--cluster",
     multiple=True,
@@ -84,11 +84,11 @@ class WhatIfArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: object) -> None:
-    """Where pods would go that nobody creates, and what stops the next one.
+    """Show where hypothetical pods would go, and what stops the next one.
 
-    Asks the scheduler to decide them on a copy of what it knows this moment: filters, scores, and whom preemption would
-    evict. Nothing is created, evicted or recorded. A pod that exists is asked about as if it were not there; a
-    workload's pods come on top of those that it has.
+    The scheduler decides them on a copy of its present state: filters, scores, and the pods that preemption would
+    evict. Nothing is created, evicted or recorded. An existing pod is evaluated as if it did not exist. The pods of a
+    workload are evaluated in addition to those that exist.
 
     \b
     kubectl herodotus whatif -f pod.yaml

@@ -31,7 +31,7 @@ class WorkloadArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Where a workload's pods went, and what decided it.")
+@click.command(short_help="Show where a workload's pods were placed, and what decided it.")
 @click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
 @options.selector_option
@@ -41,11 +41,11 @@ class WorkloadArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def workload(ctx: click.Context, /, workload: str, since: float, **_given: object) -> None:
-    """Where a workload's pods went, and what decided it.
+    """Show where a workload's pods were placed, and what decided it.
 
-    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how its pods spread over nodes
-    and zones (as nodes are labelled now), which plugin decided how often, and pods that found no node. The record knows
-    where pods went, not which still run.
+    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how the pods spread over nodes and
+    zones (by present node labels), how often each plugin decided, and pending pods. Records tell where pods went, not
+    which are still running.
 
     \b
     kubectl herodotus workload deploy/checkout -n shop

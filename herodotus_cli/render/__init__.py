@@ -1,7 +1,7 @@
-"""From an answer document to text.
+"""Rendering: from an answer document to text.
 
-Owns: screens (`pod`, `node_of_pod`, `node`: document in, blocks out) and writers (`plain`, `terminal`, `documents`:
-blocks or documents in, text out). Does not own: files, terminals, clocks; what they are arrives as a `View`.
+Owns: screens (document in, blocks out; one module per command) and writers (`plain_text`, `terminal`, `documents`:
+blocks or documents in, text out). Does not own: files, terminals, clocks; their properties arrive as `ViewOptions`.
 
-Invariant: no I/O, and the same document and view always give the same text.
+Invariant: no I/O, and the same document and options always give the same text.
 """

@@ -12,20 +12,19 @@ from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
     SplitLine,
-    Style,
     TextLine,
     ViewOptions,
     build_table,
+    headline,
     join_sections,
 )
 
 Json = dict[str, Any]
-STYLES: dict[str, Style] = {"Bound": "good", "Unschedulable": "bad", "Error": "bad", "Failed": "bad"}
-SAME = "the same nodes, the same verdicts"
+NO_CHANGE = "no change"
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """A row for each attempt, the last one below; on a terminal a line for each change."""
+    """Return the screen: one row per attempt, the last one at the bottom; on a terminal one line per change."""
     attempts = answer["attempts"]
     last = attempts[-1]
     meta = answer["metadata"]
@@ -37,10 +36,10 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     )
     left_out = answer["attemptsOmitted"]
     sections: list[list[Block]] = [
-        [SplitLine(name, tried), TextLine(last["headline"], "strong")],
+        [SplitLine(name, tried), headline(last["headline"], last["node"])],
         [_table(attempts, view)],
         [TextLine(f"… {format_count(left_out, 'earlier attempt')}: --attempt N shows one", "dim")] if left_out else [],
-        [TextLine("more: --attempt N all of one attempt", "dim")] if not view.piped and not left_out else [],
+        [TextLine("more: --attempt N (one attempt in full)", "dim")] if not view.piped and not left_out else [],
     ]
     return join_sections(sections)
 
@@ -48,9 +47,9 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 def _table(attempts: list[Json], view: ViewOptions) -> Block:
     rows: list[list[Cell | str]] = []
     for i, a in enumerate(attempts):
-        said = _said(a, first=i == 0)
+        said = _describe_changes(a, first=i == 0)
         fits = format_feasible(a["nodes"])
-        state = Cell(a["state"], STYLES.get(a["state"], ""))
+        state = a["state"]
         facts: list[Cell | str] = [
             str(a["ordinal"]),
             format_age_or_time(a["startedAt"], view),
@@ -64,11 +63,15 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
     return build_table(header, rows, right=(0, 4))
 
 
-def _said(attempt: Json, *, first: bool) -> list[str]:
-    """What woke the pod and what was different; of the first attempt that is shown, who turned nodes away."""
-    woken = attempt["wokenBy"]
-    said = [f"woken by {woken['event']}{' for ' + woken['plugin'] if woken['plugin'] else ''}"] if woken else []
+def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
+    """Return which event requeued the pod and what changed; for the first row, which filters rejected nodes."""
+    requeued = attempt["wokenBy"]
+    said = (
+        [f"requeued by {requeued['event']}{' for ' + requeued['plugin'] if requeued['plugin'] else ''}"]
+        if requeued
+        else []
+    )
     if first:
         rejected = [f"{plugin} {n}" for plugin, n in attempt["rejectedBy"].items()]
         return [*said, f"rejected by {', '.join(rejected)}"] if rejected else said or ["–"]
-    return [*said, *(change["text"] for change in attempt["changes"])] if attempt["changes"] else [*said, SAME]
+    return [*said, *(change["text"] for change in attempt["changes"])] if attempt["changes"] else [*said, NO_CHANGE]

@@ -12,14 +12,13 @@ from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
     SplitLine,
-    Style,
     TextLine,
     ViewOptions,
     build_table,
     join_sections,
     labelled_rows,
 )
-from herodotus_cli.render.workload import reasons
+from herodotus_cli.render.workload import format_reasons
 
 Json = dict[str, Any]
 _NODES = 20  # on a terminal: those that won most; every node when piped or with -o wide
@@ -28,7 +27,7 @@ _ROOMY = 100  # columns of a terminal that hold every column, weights included, 
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Each node's wins, each plugin's part, and with other weights what would have gone elsewhere."""
+    """Return the screen: wins per node, the effect of each plugin, and with other weights the changed placements."""
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes) + answer["nodesOmitted"]
@@ -41,25 +40,30 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     sections: list[list[Block]] = [
         [SplitLine("balance", title), TextLine(answer["headline"], "strong")],
         [_nodes(nodes, view, weighed=answer["weights"] is not None)] if nodes else [],
-        [TextLine(f"… {format_count(left_out, 'more node')} that won no more{'' if whole else ': -o wide'}", "dim")]
+        [TextLine(f"… {format_count(left_out, 'more node')} with no more wins{'' if whole else ': -o wide'}", "dim")]
         if left_out
         else [],
         [_plugins(answer)] if answer["plugins"] else [],
-        [labelled_rows([("ALSO", join_limited([f"{by} {n}" for by, n in answer["otherReasons"].items()], 5))])],
+        [
+            labelled_rows(
+                [("OTHER", join_limited([_count_reason(by, n) for by, n in answer["otherReasons"].items()], 5))]
+            )
+        ],
         [_moves(moves)] if moves else [],
         [TextLine(f"… {format_count(more_moves, 'more pod')} would have gone elsewhere", "dim")] if more_moves else [],
     ]
-    return join_sections([section for section in sections if not _empty(section)])
+    return join_sections([section for section in sections if not _has_no_rows(section)])
 
 
-def _empty(section: list[Block]) -> bool:
+def _has_no_rows(section: list[Block]) -> bool:
     return any(getattr(block, "rows", None) == () for block in section)
 
 
 def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
-    """WON beside what equal nodes would have won, and with the weights that were asked about.
+    """Return the table of wins per node beside those expected if all feasible nodes scored the same.
 
-    SHARE and FIT give way where DECIDED BY would else break plugins' names.
+    With other weights it also has the wins under these. SHARE and FIT are dropped where they would leave DECIDED BY too
+    narrow for names of plugins.
     """
     narrow = weighed and view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
@@ -69,8 +73,8 @@ def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
             row = [*row[:2], format_percent(n["share"]), row[2], str(n["fit"])]
         if weighed:
             row += [format_number(n["wouldWin"]), _difference(n["wouldWin"] - n["won"])]
-        rows.append([*row, reasons(n["decidedBy"])])
-    counted = ["IF ALIKE"] if narrow else ["SHARE", "IF ALIKE", "FIT"]
+        rows.append([*row, format_reasons(n["decidedBy"])])
+    counted = ["EXPECTED"] if narrow else ["SHARE", "EXPECTED", "FIT"]
     header = ["NODE", "WON", *counted, *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
     return build_table(header, rows, right=range(1, len(header) - 1))
 
@@ -81,18 +85,22 @@ def _plugins(answer: Json) -> Block:
     for p in sorted(answer["plugins"], key=lambda p: (-p["movesWithout"], -p["decided"], p["plugin"])):
         weight = f"{p['weight']} → {weights[p['plugin']]}" if p["plugin"] in weights else str(p["weight"])
         rows.append((p["plugin"], weight, str(p["decided"]), str(p["movesWithout"])))
-    return build_table(("SCORE PLUGIN", "WEIGHT", "DECIDED", "OTHER WINNER WITHOUT IT"), rows, right=(1, 2, 3))
+    return build_table(("SCORE PLUGIN", "WEIGHT", "DECIDED", "CHANGED WINNER"), rows, right=(1, 2, 3))
 
 
 def _moves(moves: list[Json]) -> Block:
     rows = [
-        (f"{m['namespace']}/{m['pod']}", m["from"], m["to"] or f"drawn among {format_count(m['drawnAmong'], 'node')}")
+        (f"{m['namespace']}/{m['pod']}", m["from"], m["to"] or f"random among {format_count(m['drawnAmong'], 'node')}")
         for m in moves
     ]
     return build_table(("POD", "WENT TO", "WOULD GO TO"), rows)
 
 
-def _difference(change: float) -> Cell:
+def _count_reason(reason: str, n: int) -> str:
+    """Return `16 ties`, `2 only feasible node`, `1 nominated node`."""
+    return format_count(n, "tie") if reason == "tie" else f"{n} {reason.replace('-', ' ')}"
+
+
+def _difference(change: float) -> str:
     text = format_number(change)
-    style: Style = "good" if change > 0 else "bad" if change < 0 else ""
-    return Cell(f"+{text}" if change > 0 and text != "0" else text, style)
+    return f"+{text}" if change > 0 and text != "0" else text

@@ -19,7 +19,6 @@ from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
-    Style,
     TextLine,
     ViewOptions,
     build_table,
@@ -28,29 +27,24 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
-_VERDICTS: dict[str, tuple[str, Style]] = {
-    "pass": (PASS, "good"),
-    "reject": (REJECT, "bad"),
-    "skipped": (NOTHING, "dim"),
-    "not-run": (NOTHING, "dim"),
-}
+_SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING}
 
 
 def build_pods_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Two pods: where each went and what it asked for, what was different, and how the best nodes stood for both."""
+    """Return the screen of two pods: nodes, requests, what changed between them, and the best nodes for both."""
     sides = answer["pods"]
     apart = format_duration(answer["secondsApart"])
     sections: list[list[Block]] = [
         [TextLine(answer["headline"], "strong")],
-        [_facts_of_pods(sides, view)],
+        [_pods_table(sides, view)],
         [labelled_rows(_differences(answer, apart))],
-        [_nodes_of_pods(answer["nodes"], sides)] if answer["nodes"] else [],
+        [_nodes_table(answer["nodes"], sides)] if answer["nodes"] else [],
     ]
     return join_sections(sections)
 
 
 def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Two nodes: filters that tell them apart (all of them when piped), points plugin by plugin, what would help."""
+    """Return the screen of two nodes: filters with different verdicts (all if piped), scores, and what would help."""
     meta, tried = answer["metadata"], answer["attempt"]
     a, b = answer["nodes"]
     lead = (
@@ -61,12 +55,12 @@ def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
         [TextLine(lead), TextLine(answer["headline"], "strong")],
         _filters(answer, view),
         _points(answer),
-        [labelled_rows(steps)] if any(step for _, step in steps) else [],
+        [labelled_rows(steps, bold=[label for label, _ in steps])] if any(step for _, step in steps) else [],
     ]
     return join_sections(sections)
 
 
-def _facts_of_pods(sides: Sequence[Json], view: ViewOptions) -> Block:
+def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
     header = ("POD", "NODE", "RESULT", "AGE", "ATTEMPT", "FIT", "REQUESTS")
     rows = []
     for side in sides:
@@ -80,31 +74,31 @@ def _facts_of_pods(sides: Sequence[Json], view: ViewOptions) -> Block:
 
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
-    """What was different when the later one was decided."""
+    """Return labelled sentences on what differed when the later pod was decided."""
     told = answer["differences"]
-    same = "the same question: nothing that scheduling reads of the two pods differs"
+    same = "none: the two pods are the same in everything that scheduling reads"
     found = [change["text"] for change in told["changes"]]
-    lines = found or ["no node's verdict changed, and no node came or went"]
-    label = f"THEN, {apart} LATER" if answer["secondsApart"] >= 1 else "THEN"
-    labelled = [("ASKED", same)] if answer["sameQuestion"] else []
+    lines = found or ["nothing: no node was added or removed, and no verdict changed"]
+    label = f"WHAT CHANGED IN {apart}" if answer["secondsApart"] >= 1 else "WHAT CHANGED"
+    labelled = [("POD SPEC DIFF", same)] if answer["sameQuestion"] else []
     return [*labelled, *((label if i == 0 else "AND", line) for i, line in enumerate(lines))]
 
 
-def _nodes_of_pods(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
-    """How each node stood for both pods."""
-    said = [[row["node"], *(_stood(of) for of in row["pods"])] for row in rows]
+def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
+    """Return the table of the result that each node had for both pods."""
+    said = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
     return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
 
 
-def _stood(of: Json) -> Cell:
+def _node_result(of: Json) -> str:
     if of["evaluation"] is None:
-        return Cell("not in the cluster", "dim")
+        return "not in the cluster"
     if of["rejectedBy"]:
-        return Cell(f"{of['rejectedBy']}: {of['why']}" if of["why"] else of["rejectedBy"], "bad")
+        return f"{of['rejectedBy']}: {of['why']}" if of["why"] else str(of["rejectedBy"])
     if not of["rank"]:
-        return Cell(f"not looked at ({of['evaluation']})", "dim")
+        return f"not evaluated ({of['evaluation']})"
     total = f", {of['total']} points" if of["total"] is not None else ""
-    return Cell(f"{'chosen, ' if of['chosen'] else ''}rank {of['rank']}{total}", "good" if of["chosen"] else "")
+    return f"{'chosen, ' if of['chosen'] else ''}rank {of['rank']}{total}"
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:
@@ -116,10 +110,10 @@ def _filters(answer: Json, view: ViewOptions) -> list[Block]:
         [f["plugin"], *(_verdict(word, view) for word in f["verdicts"]), _reasons(f["plugin"], names, why)]
         for f in shown
     ]
-    found: list[Block] = [build_table(("FILTER", *names, "WHY"), rows)] if rows else []
+    found: list[Block] = [build_table(("FILTER", *names, "REASON"), rows)] if rows else []
     others = len(answer["filters"]) - len(shown)
     said = f"{others} other filters" if found else f"all {others} filters"
-    return [*found, TextLine(f"{said} say the same of both", "dim")] if others else found
+    return [*found, TextLine(f"{said}: same verdict for both", "dim")] if others else found
 
 
 def _why(verdict: Json) -> str:
@@ -130,13 +124,12 @@ def _reasons(plugin: str, names: Sequence[str], why: Sequence[Json]) -> str:
     return "; ".join(f"{name}: {said[plugin]}" for name, said in zip(names, why, strict=True) if plugin in said)
 
 
-def _verdict(word: str, view: ViewOptions) -> Cell:
-    sign, style = _VERDICTS[word]
-    return Cell(word if view.piped else sign, style)
+def _verdict(word: str, view: ViewOptions) -> str:
+    return word if view.piped else _SIGNS[word]
 
 
 def _points(answer: Json) -> list[Block]:
-    """The points of each plugin, those that differ most first."""
+    """Return the table of points per plugin, largest difference first."""
     if not answer["totals"]:
         return []
     a, b = (node["node"] for node in answer["nodes"])
@@ -149,5 +142,5 @@ def _points(answer: Json) -> list[Block]:
     return [build_table(("SCORE PLUGIN", a, b, "DIFFERENCE"), rows, right=(1, 2, 3))]
 
 
-def _difference(points: int) -> Cell:
-    return Cell(f"{points:+d}" if points else "0", "good" if points > 0 else "bad" if points < 0 else "")
+def _difference(points: int) -> str:
+    return f"{points:+d}" if points else "0"

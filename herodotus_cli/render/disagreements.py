@@ -19,16 +19,16 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
-_SHOWN = 20  # on a terminal; all that were told when piped
+_SHOWN = 20  # on a terminal; all when piped
 _ROOMY = 140  # columns of a terminal that hold a sentence too
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Each scheduler's rates; then the outcomes that do not follow, newest first."""
+    """Return the screen: agreement rates per scheduler, then the unexplained outcomes, newest first."""
     whole = view.piped or view.wide
-    told = answer["disagreements"]
-    shown = told if whole else told[:_SHOWN]
-    left_out = len(told) - len(shown) + answer["disagreementsOmitted"]
+    found = answer["disagreements"]
+    shown = found if whole else found[:_SHOWN]
+    left_out = len(found) - len(shown) + answer["disagreementsOmitted"]
     outcomes = sum(s["outcomes"] for s in answer["schedulers"])
     over = "all" if answer["complete"] else "the newest"
     title = f"{over} {format_count(outcomes, 'outcome')} of the last {format_age(answer['since'], view.now)}"
@@ -39,7 +39,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         [TextLine(f"… {format_count(left_out, 'more disagreement')}{'' if whole else ': -o wide'}", "dim")]
         if left_out
         else [],
-        [] if view.piped or not shown else [TextLine("more: kubectl herodotus pod NAME how it was evaluated", "dim")],
+        [] if view.piped or not shown else [TextLine("more: kubectl herodotus pod NAME (its evaluation)", "dim")],
     ]
     return join_sections(sections)
 
@@ -64,5 +64,5 @@ def _outcomes(outcomes: list[Json], view: ViewOptions) -> Block:
             o["node"] or "–",
             o["cause"],
         ]
-        rows.append([*row, o["headline"] or Cell("not kept any longer", "dim")] if roomy else row)
+        rows.append([*row, o["headline"] or "not kept"] if roomy else row)
     return build_table(("POD", "AGE", "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)

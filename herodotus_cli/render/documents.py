@@ -1,6 +1,6 @@
-"""Documents as they are: JSON, YAML, names.
+"""Answer documents as JSON, YAML or names.
 
-Owns: their layout, and escapes for characters that a terminal would act on. Does not own: what they hold.
+Owns: their layout, and escaping characters that a terminal would interpret. Does not own: their content.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from herodotus_record.escaping import escape, escape_json, is_safe
 
 
 def serialize(document: dict[str, Any], format_: str) -> str:
-    """The document as `json`, `yaml` or `name`."""
+    """Return the document as `json`, `yaml` or `name`."""
     if format_ == "json":
         return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     if format_ == "yaml":
@@ -21,14 +21,14 @@ def serialize(document: dict[str, Any], format_: str) -> str:
 
 
 def serialize_event(document: dict[str, Any], format_: str) -> str:
-    """The document as one of a stream: a line of JSON, a YAML document with its marker, or a name."""
+    """Return the document as an element of a stream: a line of JSON, a YAML document after `---`, or a name."""
     if format_ == "json":
         return escape_json(json.dumps(document, ensure_ascii=False)) + "\n"
     return ("---\n" if format_ == "yaml" else "") + serialize(document, format_)
 
 
 def _names(document: dict[str, Any]) -> list[str]:
-    """What the document is about: `pod/NAME`, or one line for each of its things."""
+    """Return the names that the document is about, as `KIND/NAME`."""
     kind = document["kind"]
     if kind == "Decision":
         return [f"pod/{document['spec']['pod']['name']}"]
@@ -57,7 +57,7 @@ _KINDS = {
 
 
 def _yaml(document: dict[str, Any]) -> str:
-    import yaml  # here, because it costs 20 ms that other formats do not need
+    import yaml  # here, because it takes 20 ms that other formats do not need
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -65,4 +65,4 @@ def _yaml(document: dict[str, Any]) -> str:
         return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, width=1_000_000))
 
     found = dumped(allow_unicode=True)
-    return found if is_safe(found) else dumped(allow_unicode=False)  # which writes "\u202E" for what is not ASCII
+    return found if is_safe(found) else dumped(allow_unicode=False)  # writes "\u202E" and the like as escapes

@@ -1,6 +1,6 @@
-"""Small pieces of text that several screens share: ages, counts, shares, plugins' short names.
+"""Formats that several screens share: ages, counts, percentages, short names of plugins.
 
-Owns: their wording. Does not own: sentences about decisions; those come with the documents.
+Owns: these formats. Does not own: sentences about decisions, which the documents contain.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SHORT = {
     "DynamicResources": "DRA",
 }
 NOT_KEPT = "not kept"
-# Why a node was not looked at, by the record's word for it.
+# Why a node was not evaluated, by the record's term.
 NOT_EVALUATED = {
-    "narrowed": "a PreFilter plugin had named other nodes",
-    "not-sampled": "enough feasible nodes had been found (percentageOfNodesToScore)",
+    "narrowed": "a PreFilter plugin excluded them",
+    "not-sampled": "enough feasible nodes were found (percentageOfNodesToScore)",
     "not-needed": "the nominated node fits",
-    "not-reached": "the attempt ended before",
+    "not-reached": "the attempt ended first",
 }
-_CUT = 10
+_MAX_SHORT_NAME = 10
 _SPANS = (
     (2 * 86_400, 86_400, "d", 3600, "h"),
     (3600, 3600, "h", 60, "m"),
@@ -47,19 +47,19 @@ _SPANS = (
 
 
 def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
-    """A short name for each plugin, no two alike. An extender's, which is a URL, starts with its host."""
+    """Return a unique short name for each plugin. That of an extender, whose name is a URL, starts with its host."""
     names: dict[str, str] = {}
     for plugin in plugins:
         bare = plugin.rpartition("://")[2]
-        short = SHORT.get(plugin) or (bare if len(bare) <= _CUT else bare[: _CUT - 1] + "…")
+        short = SHORT.get(plugin) or (bare if len(bare) <= _MAX_SHORT_NAME else bare[: _MAX_SHORT_NAME - 1] + "…")
         names[plugin] = plugin if short in names.values() else short
     return names
 
 
 def attempt_label(of: dict[str, Any]) -> str:
-    """Which of the pod's attempts: `attempt 3 of 11`; its own number where the answer does not place it among them.
+    """Return `attempt 3 of 11`, or the attempt's own number if the answer does not say its position.
 
-    Attempts' own numbers restart when another scheduler takes over, so they are no place in a list.
+    The own number restarts when another scheduler takes over, so it is no position among the attempts.
     """
     place, attempts = of.get("ordinal"), of.get("attempts") or 0
     if place is None:
@@ -68,7 +68,7 @@ def attempt_label(of: dict[str, Any]) -> str:
 
 
 def format_age(since: object, now: datetime) -> str:
-    """How long ago a timestamp was: `38s`, `4m12s`, `3h5m`, `2d4h`; empty when there is none."""
+    """Return the time since a timestamp: `38s`, `4m12s`, `3h5m`, `2d4h`; "" if there is none."""
     try:
         then = datetime.fromisoformat(str(since).replace("Z", "+00:00"))
         return format_duration((now - then).total_seconds())
@@ -77,12 +77,12 @@ def format_age(since: object, now: datetime) -> str:
 
 
 def format_age_or_time(then: object, view: ViewOptions) -> str:
-    """A timestamp in a table: its age, or with --utc itself, to the second."""
+    """Return the age of a timestamp for a table, or with --utc the time itself, in seconds."""
     return _utc(then) if view.utc else format_age(then, view.now)
 
 
 def format_ago(then: object, view: ViewOptions) -> str:
-    """A timestamp in a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
+    """Return a timestamp for a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
     return f"at {_utc(then)}" if view.utc else f"{format_age(then, view.now)} ago"
 
 
@@ -95,7 +95,7 @@ def _utc(then: object) -> str:
 
 
 def format_time_until(then: object, now: datetime) -> str:
-    """How long until a timestamp; empty once it has passed, or where there is none."""
+    """Return the time until a timestamp; "" if it has passed or there is none."""
     try:
         left = (datetime.fromisoformat(str(then).replace("Z", "+00:00")) - now).total_seconds()
     except ValueError:
@@ -104,7 +104,7 @@ def format_time_until(then: object, now: datetime) -> str:
 
 
 def format_time_between(start: object, end: object) -> str:
-    """How long from one timestamp to another; empty where one is missing."""
+    """Return the time from one timestamp to another; "" if one is missing."""
     try:
         return format_age(start, datetime.fromisoformat(str(end).replace("Z", "+00:00")))
     except ValueError:
@@ -112,7 +112,7 @@ def format_time_between(start: object, end: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time span in its two largest units; days only from the second on, as kubectl writes ages."""
+    """Return a duration in its two largest units. Days are used from 48 hours on, as in kubectl."""
     whole = max(0, int(seconds))
     for least_s, unit_s, unit, below_s, below in _SPANS:
         if whole >= least_s:
@@ -122,26 +122,26 @@ def format_duration(seconds: float) -> str:
 
 
 def format_feasible(nodes: Mapping[str, Any], total: str = "total") -> str:
-    """How many nodes fit out of how many: `4/12`; `–` for a number that is not known, as of a decision from a log."""
+    """Return feasible and total nodes as `4/12`, with `–` for an unknown number, as in decisions from a log."""
     return "/".join("–" if nodes[name] is None else str(nodes[name]) for name in ("feasible", total))
 
 
 def format_count(n: int, noun: str) -> str:
-    """`1 node`, `1204 nodes`."""
+    """Return a number with its noun: `1 node`, `1204 nodes`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def format_percent(rate: Any) -> str:
-    """A rate as a whole percentage, never rounded to 0 or 100 when it is not; `–` where there is none."""
+    """Return a rate as a whole percentage, rounded to 0% or 100% only if exact; `–` for None."""
     if rate is None:
         return "–"
     if 0 < rate < 0.01:
-        return "<1 %"
-    return ">99 %" if 0.99 < rate < 1 else f"{round(rate * 100)} %"
+        return "<1%"
+    return ">99%" if 0.99 < rate < 1 else f"{round(rate * 100)}%"
 
 
 def format_number(value: Any) -> str:
-    """A number with at most one decimal; `–` where there is none."""
+    """Return a number with at most one decimal; `–` for None."""
     if value is None:
         return "–"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
@@ -149,17 +149,17 @@ def format_number(value: Any) -> str:
 
 
 def natural_sort_key(name: str) -> list[tuple[int, str]]:
-    """A key that sorts worker-9 before worker-10."""
+    """Return a sort key that orders worker-9 before worker-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def omitted_hint(answer: dict[str, Any]) -> str:
-    """How to see the nodes that a screen leaves out; of a pruned record there is no more to see."""
+    """Return the option that shows omitted nodes, or for a pruned record that they are not kept."""
     return NOT_KEPT if answer.get("pruned") else "--all"
 
 
 def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
-    """Names with commas, and how many were left out. `more`: how to see them."""
+    """Return up to `limit` names, separated by commas, and the number of the others. `more` says how to see them."""
     every = list(names)
     if len(every) <= limit:
         return ", ".join(every)

@@ -1,8 +1,8 @@
-"""What plugins and extenders went by: a row for each number, a column for each node.
+"""The measurements that plugins and extenders used for their scores: one row per number, one column per node.
 
-Owns: the table, how many nodes it shows, how an age is told. Does not own: the screen around it.
+Owns: the table, its number of nodes, the format of ages. Does not own: the screen around it.
 
-Invariant: a number that was ignored because it was too old is never shown as if it had counted.
+Invariant: a measurement that was ignored as too old is never shown like one that counted.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from herodotus_cli.render.formatting import format_count, format_time_between, short_plugin_names
-from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table
+from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table
 
 Json = dict[str, Any]
-NODES = 3  # in a default answer: the best, and whom it beat
+NODES = 3  # in a default answer: the best nodes
 _GAP = 2
 _CHOSEN = "◀"
 _NOTHING = "–"
@@ -23,26 +23,29 @@ _AGE = "age"
 
 
 def build_blocks(answer: Json, nodes: Sequence[Json], view: ViewOptions) -> list[Block]:
-    """The inputs of these nodes (rows of the ranking, or of `perNode`); empty where no plugin told any."""
+    """Return the table of the given nodes' inputs, or [] if no plugin reported any.
+
+    `nodes` are rows of the ranking or of `perNode`.
+    """
     sources = answer.get("inputs", [])
     shown = [node for node in nodes if node.get("inputs")]
     if not sources or not shown:
         return []
     if view.piped:
-        return [_for_programs(answer, shown)]
+        return [_piped_table(answer, shown)]
     started = answer["attempt"]["startedAt"]
-    rows = _once([row for i, source in enumerate(sources) for row in _rows(source, i, shown, started)])
+    rows = _drop_repeated([row for i, source in enumerate(sources) for row in _rows(source, i, shown, started)])
     plugins = list(dict.fromkeys(source["plugin"] for source in sources))
     heads = [node["node"] + (f" {_CHOSEN}" if node["chosen"] else "") for node in shown]
-    short, fits = _fitting(rows, plugins, heads, view.width or 0)
+    short, fits = _choose_layout(rows, plugins, heads, view.width or 0)
     names = short_plugin_names(plugins) if short else dict(zip(plugins, plugins, strict=True))
     drawn = [
         [
             names[plugin] if first else "",
             number,
-            *(_cell(text, node) for text, node in zip(cells, shown[:fits], strict=False)),
+            *cells[:fits],
         ]
-        for plugin, first, number, cells in _grouped(rows)
+        for plugin, first, number, cells in _mark_first_of_plugin(rows)
     ]
     left_out = len(shown) - fits
     more = (
@@ -62,17 +65,17 @@ Row = tuple[str, str, tuple[str, ...]]  # plugin, number, a text for each node
 
 
 def _rows(source: Json, place: int, nodes: Sequence[Json], started: str) -> Iterator[Row]:
-    """A source's numbers, and how old they were, if it says so."""
+    """Yield one row per number of a source, and one with their ages if the source reports them."""
     told = [node["inputs"][place] for node in nodes]
     for number in source["numbers"]:
         unit = f" ({number['unit']})" if number["unit"] else ""
-        yield source["plugin"], number["name"] + unit, tuple(value(number, of) for of in told)
+        yield source["plugin"], number["name"] + unit, tuple(format_value(number, of) for of in told)
     if any(of["measuredAt"] for of in told):
         yield source["plugin"], _AGE, tuple(format_time_between(of["measuredAt"], started) or _NOTHING for of in told)
 
 
-def value(number: Json, of: Json) -> str:
-    """A number of one node, as exact as its plugin keeps it."""
+def format_value(number: Json, of: Json) -> str:
+    """Return one input of one node with its plugin's precision, `too old` for a stale one, `–` if it is missing."""
     if of["stale"]:
         return _TOO_OLD
     got = of["values"][number["name"]]
@@ -82,21 +85,21 @@ def value(number: Json, of: Json) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _once(rows: Sequence[Row]) -> list[Row]:
-    """Of rows that say the same the last: sources of one plugin are mostly of one age."""
+def _drop_repeated(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without repetitions: sources of one plugin often have the same age."""
     return list(dict.fromkeys(reversed(rows)))[::-1]
 
 
-def _grouped(rows: Sequence[Row]) -> Iterator[tuple[str, bool, str, tuple[str, ...]]]:
-    """The rows, with whether each is the first of its plugin."""
+def _mark_first_of_plugin(rows: Sequence[Row]) -> Iterator[tuple[str, bool, str, tuple[str, ...]]]:
+    """Yield each row with whether it is the first row of its plugin."""
     before = ""
     for plugin, number, cells in rows:
         yield plugin, plugin != before, number, cells
         before = plugin
 
 
-def _fitting(rows: Sequence[Row], plugins: Sequence[str], heads: Sequence[str], width: int) -> tuple[bool, int]:
-    """Whether plugins' names have to be short, and how many nodes the width holds: one at least."""
+def _choose_layout(rows: Sequence[Row], plugins: Sequence[str], heads: Sequence[str], width: int) -> tuple[bool, int]:
+    """Return whether names of plugins must be shortened, and how many nodes fit the width, at least one."""
     for fits in (*range(len(heads), 0, -1), 1):
         columns = [max(len(heads[i]), *(len(cells[i]) for _, _, cells in rows)) for i in range(fits)]
         numbers = max(len(number) for _, number, _ in rows)
@@ -106,21 +109,17 @@ def _fitting(rows: Sequence[Row], plugins: Sequence[str], heads: Sequence[str], 
     return True, 1
 
 
-def _cell(text: str, node: Json) -> Cell:
-    return Cell(text, "bad" if text == _TOO_OLD else "good" if node["chosen"] else "")
-
-
 def _origin(source: Json, names: dict[str, str]) -> str:
     return f"{names[source['plugin']]}: {', '.join(n['name'] for n in source['numbers'])} from {source['source']}"
 
 
-def _for_programs(answer: Json, nodes: Sequence[Json]) -> Block:
-    """One number of one node a line."""
+def _piped_table(answer: Json, nodes: Sequence[Json]) -> Block:
+    """Return the table for piped output: one number of one node per line."""
     rows = []
     for node in nodes:
         for source, of in zip(answer["inputs"], node["inputs"], strict=True):
             measured = of["measuredAt"] or _NOTHING
             for n in source["numbers"]:
-                what = (node["node"], source["plugin"], n["name"], value(n, of), n["unit"] or _NOTHING)
+                what = (node["node"], source["plugin"], n["name"], format_value(n, of), n["unit"] or _NOTHING)
                 rows.append((*what, measured, source["source"]))
     return build_table(("NODE", "PLUGIN", "INPUT", "VALUE", "UNIT", "MEASURED", "SOURCE"), rows, right=(3,))

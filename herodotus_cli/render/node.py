@@ -21,7 +21,6 @@ from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
     SplitLine,
-    Style,
     TextLine,
     ViewOptions,
     build_table,
@@ -33,32 +32,28 @@ Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
 _HOUR_S = 3600
 _ROOMY = 100  # columns of a terminal that hold the recent decisions with names as long as ReplicaSets give them
-_RESULTS: dict[str, Style] = {"chosen": "good", "rejected": "bad"}
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """How the node fared: eligibility, filters, scores, what it won and lost, and the last decisions."""
+    """Return the screen: feasibility, filters, scores, wins and losses, top workloads, and the last decisions."""
     sections: list[list[Block]] = [
         [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(_headline(answer), "strong")],
         _filters(answer, view),
         _scores(answer),
-        [labelled_rows(_fared(answer, view))],
-        _kept(answer, view),
+        [labelled_rows(_results(answer, view))],
+        _top_workloads(answer, view),
         _recent(answer, view),
     ]
     return join_sections(sections)
 
 
 def _window(answer: Json) -> str:
-    """The whole hours that were asked for, and since when: the numbers cover all of the hour in which they begin.
-
-    Of less than an hour, how long that is.
-    """
+    """Return the length of the time window in whole hours, or its length if that is shorter, and its start."""
     window = answer["window"]
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
-    asked_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
-    asked_s = asked_s or (end - start).total_seconds()
-    return f"last {format_duration(asked_s)}, since {start:%Y-%m-%d %H:%M} UTC"
+    length_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
+    length_s = length_s or (end - start).total_seconds()
+    return f"last {format_duration(length_s)}, since {start:%Y-%m-%d %H:%M} UTC"
 
 
 def _headline(answer: Json) -> str:
@@ -79,8 +74,9 @@ def _headline(answer: Json) -> str:
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:
-    """Each filter's own pass rate, the lowest first, those that never ran last; on a terminal those that always pass
-    share a line, and those that never ran another.
+    """Return the pass rate of each filter, lowest first.
+
+    On a terminal, filters that always pass share a line, and so do filters that never ran.
     """
     filters = sorted(answer["filters"], key=lambda f: (f["rate"] is None, f["rate"] or 0.0, f["plugin"]))
     always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
@@ -104,7 +100,7 @@ def _rejected_for(f: Json) -> str:
 
 
 def _scores(answer: Json) -> list[Block]:
-    """Accumulated and average points, by plugin and in total."""
+    """Return the accumulated and average points per plugin and in total."""
     scores = answer["scores"]
     if not scores["attempts"]:
         return []
@@ -122,8 +118,8 @@ def _scores(answer: Json) -> list[Block]:
     return [build_table(("SCORES", "ACCUMULATED", "AVERAGE"), rows, right=(1, 2))]
 
 
-def _fared(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
-    """Won, lost, rejected, not evaluated, and for whom."""
+def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
+    """Return labelled counts: scored, won, lost, rejected, not evaluated, and chosen for which workloads."""
     rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
     decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
     not_evaluated = answer.get("notEvaluated", 0)
@@ -147,11 +143,11 @@ def _won(won: Json) -> str:
     if won.get("meanMargin") is not None:
         parts.append(f"by {format_number(won['meanMargin'])} points on average")
     if won.get("uncontested"):
-        parts.append(f"{won['uncontested']} without a rival")
+        parts.append(f"{won['uncontested']} as the only feasible node")
     if won.get("ties"):
         parts.append(f"{format_count(won['ties'], 'tie')}")
     carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
-    return ", ".join(parts) + (f"; carried by {join_limited(carried, _NAMED)}" if carried else "")
+    return ", ".join(parts) + (f"; won on {join_limited(carried, _NAMED)}" if carried else "")
 
 
 def _lost(lost: Json) -> str:
@@ -163,13 +159,13 @@ def _lost(lost: Json) -> str:
         for plugin, points in lost.get("costsMost", {}).items()
         if round(points, 1)
     ]
-    return said + (f"; costs it most: {join_limited(costs, _NAMED)} (points on average)" if costs else "")
+    return said + (f"; lost most on {join_limited(costs, _NAMED)} (points on average)" if costs else "")
 
 
-def _kept(answer: Json, view: ViewOptions) -> list[Block]:
-    """Which workloads the node keeps getting, and what decided for it.
+def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the table of workloads whose pods the node wins most often, with what decided.
 
-    Of its newest placements alone where others were stored before the service counted what decided.
+    It covers only the newest placements if older ones were stored before the service counted what decided.
     """
     kept = answer.get("keepsGetting") or []
     shown = kept if view.piped or view.wide else kept[:_NAMED]
@@ -177,7 +173,7 @@ def _kept(answer: Json, view: ViewOptions) -> list[Block]:
     for k in shown:
         by = join_limited([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)
         rows.append((k["workload"], str(k["placements"]), format_number(k["meanMargin"]), by))
-    header = ("KEEPS GETTING", "PODS", "AHEAD BY", "BECAUSE OF")
+    header = ("TOP WORKLOADS", "PODS", "AHEAD BY", "DECIDED BY")
     newest = answer.get("keepsGettingOf", 0)
     note = [] if view.piped or newest >= answer["chosen"] else [TextLine(f"of its newest {newest} placements", "dim")]
     return [build_table(header, rows, right=(1, 2)), *note] if rows else []
@@ -189,21 +185,21 @@ def _workload(w: Json) -> str:
 
 
 def _recent(answer: Json, view: ViewOptions) -> list[Block]:
-    """The last decisions that involved the node, newest first; a narrow terminal has fewer columns for them."""
+    """Return the table of the last decisions about the node, newest first, with fewer columns on a narrow terminal."""
     narrow = view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
     for r in answer["recent"]:
         row: list[Cell | str] = [format_age_or_time(r["startedAt"], view), f"{r['namespace']}/{r['pod']}"]
-        row.append(Cell(r["result"], _RESULTS.get(r["result"], "")))
+        row.append(r["result"])
         if not narrow:
             row += [str(r[key]) if r.get(key) is not None else "–" for key in ("attempt", "rank", "total")]
-        rows.append([*row, _because(r)])
+        rows.append([*row, _reason(r)])
     header = ["AGE", "POD" if view.piped else "RECENT PODS", "RESULT"]
-    header += ["WHY"] if narrow else ["ATTEMPT", "RANK", "TOTAL", "WHY"]
+    header += ["REASON"] if narrow else ["ATTEMPT", "RANK", "TOTAL", "REASON"]
     return [build_table(header, rows, right=() if narrow else (3, 4, 5))] if rows else []
 
 
-def _because(r: Json) -> str:
+def _reason(r: Json) -> str:
     if r["result"] == "rejected":
         return str(r.get("rejectedBy") or "–")
     if r["result"] == "not-evaluated":
@@ -213,6 +209,6 @@ def _because(r: Json) -> str:
     if points is None:
         return "the only feasible node" if r["result"] == "chosen" else "–"
     if by == "tie":
-        return "drawn among equals"
+        return "random among equals"
     side = "ahead" if r["result"] == "chosen" else "behind"
     return f"{format_count(points, 'point')} {side}" + (f": {by}" if by else "")

@@ -17,21 +17,21 @@ from herodotus_cli.render.formatting import (
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, join_sections
 
 Json = dict[str, Any]
-_PODS = 20  # on a terminal, one by one; every pod when piped
+_MAX_PODS = 20  # on a terminal, one by one; every pod when piped
 _NAMED = 3  # of a group
 _ROOMY = 100  # columns of a terminal that hold the queue too
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """The reasons, most pods first; then the pods, the oldest first."""
+    """Return the screen: reasons with the most pods first, then the pods, oldest first."""
     waiting = answer["count"] - answer["overdue"]
     late = answer["overdue"]
-    overdue = f" {late} {'was' if late == 1 else 'were'} not tried again when due." if late else ""
-    omitted = f" {answer['podsOmitted']} are not told here." if answer["podsOmitted"] else ""
+    overdue = f" {late} {'is' if late == 1 else 'are'} overdue." if late else ""
+    omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
     pending = f"{format_count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending."
-    said = f"{pending}{overdue}{omitted}{_gone(answer, view)}"
+    said = f"{pending}{overdue}{omitted}{_deleted_pods_sentence(answer, view)}"
     pods = answer["pods"]
-    shown = pods if view.piped or view.wide else pods[:_PODS]
+    shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)
     if not view.headers and view.piped:
         return [_pods(shown, view)] if shown else []
@@ -40,29 +40,29 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         [] if view.piped else [_groups(answer["groups"], view)],
         [_pods(shown, view)],
         [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
-        [] if view.piped else [TextLine("more: kubectl herodotus pod NAME why one of them is pending", "dim")],
+        [] if view.piped else [TextLine("more: kubectl herodotus pod NAME (why it is pending)", "dim")],
     ]
     return join_sections(sections)
 
 
-def _gone(answer: Json, view: ViewOptions) -> str:
-    """Say which pods the service still counts although they were deleted or placed since."""
+def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
+    """Return a sentence about pods that the service still counts although they were deleted or placed; "" for none."""
     gone = answer.get("gone") or []
     if not gone:
         return ""
     named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
-    verb = "waits" if len(gone) == 1 else "wait"
-    return f" {len(gone)} {verb} no longer, deleted or placed since: {join_limited(named, _NAMED)}."
+    verb = "no longer waits" if len(gone) == 1 else "no longer wait"
+    return f" {len(gone)} {verb} (deleted or placed): {join_limited(named, _NAMED)}."
 
 
 def _groups(groups: list[Json], view: ViewOptions) -> Block:
     rows = []
     for g in groups:
         which = join_limited(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
-        late = "not tried when it was due (no scheduler runs, or it was deleted); " if g["overdue"] else ""
+        late = "overdue (no scheduler runs, or the pod was deleted); " if g["overdue"] else ""
         said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), said))
-    return build_table(("PODS", "OLDEST", "MOST NODES SAY"), rows, right=(0,))
+    return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 
 def _pods(pods: list[Json], view: ViewOptions) -> Block:
@@ -79,7 +79,7 @@ def _pods(pods: list[Json], view: ViewOptions) -> Block:
 
 
 def next_try(pod: Json, view: ViewOptions) -> str:
-    """When a pod is tried again, as far as the record says: `in 8s`, or with what and by when."""
+    """Return when a pod is tried again, as far as the record says: `in 8s`, or the event and the latest time."""
     if pod["notBefore"] is None:
         return "once its gates are removed" if pod["queue"] == "gated" else "–"
     if pod["overdue"]:

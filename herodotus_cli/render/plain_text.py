@@ -1,8 +1,8 @@
-"""Blocks as plain text: aligned columns, one record a line, no limit on width.
+"""Draws blocks as plain text: aligned columns, one record per line, no limit on width.
 
-Owns: alignment. Does not own: terminals (`terminal`), what blocks say.
+Owns: alignment. Does not own: terminals (`terminal`), the content of blocks.
 
-Invariant: no line is cut or broken, no colour, no trailing spaces.
+Invariant: no line is cut or wrapped; no colour, no trailing spaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAP = "  "
 
 
 def draw(blocks: Sequence[Block], view: ViewOptions) -> str:
-    """The screen."""
+    """Return the blocks as plain text."""
     return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(escape_block(block), view))
 
 

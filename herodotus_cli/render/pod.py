@@ -25,45 +25,47 @@ from herodotus_cli.render.screen_elements import (
     SplitLine,
     TextLine,
     ViewOptions,
+    headline,
     join_sections,
     labelled_rows,
 )
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
+_MAX_PREFILTER_NODES = 8
 _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """The default view, or with `every_node` each node on its own."""
+    """Return the screen of a pod; with `every_node` each node has a row of its own."""
     found = build_evidence(answer, view, every_node=every_node)
-    head = [SplitLine(identity(answer), _state(answer, view)), *_headline(answer, view)]
-    return join_sections([head, *found, _more(answer, view, every_node=every_node)])
+    head = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
+    return join_sections([head, *found, _hints(answer, view, every_node=every_node)])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
-    """What the decision was made of, section by section."""
+    """Return the sections on the evidence: scores, inputs, rejections, notes, and the event of a pod without a node."""
     placed = answer["outcome"]["node"] is not None
     return [
         scores.build_blocks(answer, view, every_node=every_node),
         inputs.build_blocks(answer, _nodes_with_inputs(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node, placed=placed),
         rejections.build_verdict_matrix(answer, view) if every_node else [],
-        [labelled_rows(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
+        [labelled_rows(notes, bold=("FIX",))] if (notes := _notes(answer, view, every_node=every_node)) else [],
         _event(answer) if not placed else [],
     ]
 
 
-def identity(answer: Json) -> str:
-    """Which pod."""
+def describe_pod(answer: Json) -> str:
+    """Return name, namespace and owner of the pod."""
     meta = answer["metadata"]
     parts = [meta["name"], f"namespace {meta['namespace']}", answer["pod"]["owner"] or ""]
     return "  ".join(part for part in parts if part)
 
 
 def _state(answer: Json, view: ViewOptions) -> str:
-    """What became of the pod and when, as far as the record knows."""
+    """Return what became of the pod and when, as far as the record knows."""
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
     when = format_ago(at, view)
@@ -83,14 +85,14 @@ def _state(answer: Json, view: ViewOptions) -> str:
 
 
 def _headline(answer: Json, view: ViewOptions) -> list[Block]:
-    """The answer in one sentence; two where the decision and what became of it are not the same."""
+    """Return the answer as one sentence, or two if the outcome differs from the decision."""
     outcome, said = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
     if outcome.get("lost"):
         first = (
-            f"Decided for {node}; whether the pod was bound is not recorded: the scheduler restarted."
-            f" kubectl get pod {answer['metadata']['name']} -n {answer['metadata']['namespace']} shows where it is."
+            f"Decided for {node}. Whether the pod was bound is not recorded, because the scheduler restarted."
+            f" To see where it is: kubectl get pod {answer['metadata']['name']} -n {answer['metadata']['namespace']}"
         )
     elif outcome["state"] == "Binding":
         first = f"Decided for {node}, not bound yet: binding for {format_age(answer['attempt']['startedAt'], view.now)}"
@@ -104,19 +106,20 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
-        return [TextLine(said, "strong")]
-    return [TextLine(first, "strong"), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
+        return [headline(said, node)]
+    placed = node if outcome["state"] not in ("Failed", "Error") else None
+    return [headline(first, placed), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
 
 
 def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> Sequence[Json]:
-    """The nodes whose inputs are shown: the best, or where no node fits, in full alone, as many as the answer has."""
+    """Return the rows of the nodes whose inputs are shown: the best ones, or every row of a full view."""
     if answer["ranking"]:
         return list(answer["ranking"] if every_node or view.wide else answer["ranking"][: inputs.NODES])
     return answer.get("perNode", []) if every_node or view.wide else []
 
 
 def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool) -> list[Block]:
-    """The rejections: in groups, and for a pod that fits nowhere also node by node where the answer has them."""
+    """Return the rejections in groups, and for a pending pod also per node if the answer has them."""
     if placed and not every_node:
         return rejections.build_groups(answer, title="REJECTED", name_nodes=True) or rejections.build_all_passed_line(
             answer
@@ -127,27 +130,40 @@ def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool
 
 
 def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
-    """What else the record says, each with its label."""
+    """Return the labelled sentences on everything else that the record says."""
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
-        ("NARROWED", f"to certain nodes, by {', '.join(answer['narrowedBy'])}" if answer["narrowedBy"] else ""),
+        ("PREFILTER", _prefilter_nodes(answer)),
         *(
             ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),
-        ("WOKEN BY", _woken_by(answer["attempt"].get("wokenBy"))),
+        ("REQUEUED BY", _requeued_by(answer["attempt"].get("wokenBy"))),
         ("NEXT TRY", _next_try(answer, view)),
-        ("NEXT", _next(answer)),
+        ("FIX", _fix(answer)),
         *_origins(answer),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
     return [(label, said) for label, said in labelled if said]
 
 
+def _prefilter_nodes(answer: Json) -> str:
+    """Return which plugins limited the attempt to certain nodes, and to which if the answer has them all."""
+    if not answer["narrowedBy"]:
+        return ""
+    rejected = [row["node"] for group in answer["rejections"] for row in group["nodes"]]
+    nodes = sorted({*rejected, *(row["node"] for row in answer["ranking"])}, key=formatting.natural_sort_key)
+    evaluated = answer["nodes"]["evaluated"]
+    named = (
+        join_limited(nodes, _MAX_PREFILTER_NODES) if len(nodes) == evaluated else format_count(evaluated or 0, "node")
+    )
+    return f"{', '.join(answer['narrowedBy'])}: only {named}"
+
+
 def _tie(answer: Json, *, every_node: bool) -> str:
-    """Among which nodes the chosen one was drawn; how many more they were where the record has only some."""
+    """Return among which equal nodes the chosen one was drawn at random."""
     tie = answer["tie"]
     if not tie:
         return ""
@@ -155,7 +171,7 @@ def _tie(answer: Json, *, every_node: bool) -> str:
     named = ", ".join(nodes) if every_node else join_limited(nodes, _TIED_NAMED, "--all")
     if unkept:
         named = f"{named}, … {unkept} more: {NOT_KEPT}"
-    return f"drawn among {format_count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
+    return f"random choice among {format_count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
 
 
 def _seed(tie: Json) -> str:
@@ -163,34 +179,34 @@ def _seed(tie: Json) -> str:
 
 
 def _preemption(answer: Json) -> list[str]:
-    """What evicting pods would do, or why it would not help."""
+    """Return sentences on which pods preemption evicts, or why it does not help."""
     found = answer.get("preemption")
     if found and found["nominatedNode"]:
         best = found["candidates"][0]
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("refusedBy")) for c in found["candidates"])
         others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
-        verb = "evicted" if found["evicted"] else "evicts nothing (dry run); it would make room to evict"
+        verb = "evicted" if found["evicted"] else "dry run, nothing evicted; preemption would evict"
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
-            + (f"; {format_count(others, 'other node')} would do too" if others else "")
+            + (f"; {format_count(others, 'other node')} would work too" if others else "")
             + (f"; {format_count(refused, 'node')} refused by an extender" if refused else ""),
             *(p["message"] for p in answer["outcome"]["phases"] if p["phase"] == "Evict" and p["status"] != "Success"),
         ]
     # DynamicResources' part of the message says nothing about pods without claims
     said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
-    return [_not_preempted(v, turned_away=bool(answer["preFilters"])) for v in said]
+    return [_explain_no_preemption(v, before_filters=bool(answer["preFilters"])) for v in said]
 
 
-def _not_preempted(verdict: Json, *, turned_away: bool) -> str:
-    if turned_away and verdict["reasons"] == ["not found"]:  # kube-scheduler's words for a state that no node has
-        return "not tried: the pod was turned away before nodes were looked at"
+def _explain_no_preemption(verdict: Json, *, before_filters: bool) -> str:
+    if before_filters and verdict["reasons"] == ["not found"]:  # kube-scheduler's words for a state that no node has
+        return "not tried: the pod was rejected before any node was evaluated"
     return ", ".join(verdict["reasons"]).removeprefix("preemption: ") or str(verdict["code"])
 
 
-def _woken_by(said: Json | None) -> str:
-    """Why the pod was tried again: `AssignedPodDelete (NodeResourcesFit)`."""
+def _requeued_by(said: Json | None) -> str:
+    """Return the cluster event that requeued the pod: `AssignedPodDelete (NodeResourcesFit)`."""
     if not said:
         return ""
     return f"{said['event']} ({said['plugin']})" if said["plugin"] else str(said["event"])
@@ -213,32 +229,32 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
 
 
 def _origins(answer: Json) -> list[tuple[str, str]]:
-    """Who tells of a decision that an observer and the scheduler's log tell of, and where they differ."""
-    told = answer.get("origins")
-    if not told:
+    """Return labelled sentences on a decision that both an observer and a scheduler log recorded."""
+    found = answer.get("origins")
+    if not found:
         return []
-    differ = [f"{part['text']} ({part['overruled']})" for part in told["parts"] if part["overruled"]]
+    differ = [f"{part['text']} ({part['overruled']})" for part in found["parts"] if part["overruled"]]
     said = f": it differs in {join_limited(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
     disagrees = answer["reconstruction"] and answer["reconstruction"]["agreement"] == "disagree"
-    evaluated = [("EVALUATED", told["evaluation"])] if disagrees and told["evaluation"] != answer["headline"] else []
-    return [("TOLD BY", f"an observer and the scheduler's log, whose word stands{said}"), *evaluated]
+    evaluated = [("EVALUATED", found["evaluation"])] if disagrees and found["evaluation"] != answer["headline"] else []
+    return [("SOURCES", f"an observer and the scheduler's log, which takes precedence{said}"), *evaluated]
 
 
-def _next(answer: Json) -> str:
+def _fix(answer: Json) -> str:
     return " and ".join(answer["nextSteps"])
 
 
 def _event(answer: Json) -> list[Block]:
-    """The FailedScheduling event's message, to the letter."""
+    """Return the exact message of the FailedScheduling event, or []."""
     return [TextLine(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
 
 
-def _more(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
-    """How to see more; for people only."""
+def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
+    """Return the line with options that show more, for terminals only."""
     if view.piped:
         return []
-    hints = [] if every_node else ["--all every node"]
-    hints += ["--node NODE why (not) that one"]
-    hints += ["--attempts what changed"] if (answer["attempt"].get("attempts") or 1) > 1 else []
-    hints += ["-o wide raw scores"] if answer["scorePlugins"] and not view.wide else []
+    hints = [] if every_node else ["--all (every node)"]
+    hints += ["--node NODE (why or why not)"]
+    hints += ["--attempts (what changed)"] if (answer["attempt"].get("attempts") or 1) > 1 else []
+    hints += ["-o wide (raw scores)"] if answer["scorePlugins"] and not view.wide else []
     return [TextLine(f"more: {', '.join(hints)}", "dim")]

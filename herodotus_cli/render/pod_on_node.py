@@ -1,6 +1,6 @@
-"""The screen of `kubectl herodotus pod NAME --node X`: why that node, or why not.
+"""The screen of `kubectl herodotus pod NAME --node X`: why the pod is on that node, or why not.
 
-Owns: what the screen says. Does not own: drawing, sentences about reasons and remedies (`herodotus_record`).
+Owns: the content of the screen. Does not own: drawing, sentences on reasons and remedies (`herodotus_record`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Every filter's verdict with its numbers, what would have to change, and how it scored against the winner."""
+    """Return the screen: each verdict with its numbers, what would have to change, scores beside the best node."""
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
     lead = f"{node['node']} for {pod}, {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
@@ -39,26 +39,26 @@ def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
-    """What was said of the node, section by section."""
+    """Return the sections on the node: headline, filters, notes, scores, inputs."""
     node = answer["perNode"][0]
     evaluated = node["passed"] or node["rejectedBy"]
     return [
-        [TextLine(node["headline"], "strong")],
+        [TextLine(node["headline"], "good" if node["passed"] and not node["rejectedBy"] else "bad")],
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
-        [labelled_rows(notes)] if (notes := _notes(answer, node)) else [],
+        [labelled_rows(notes, bold=("TO MAKE IT FIT", "AND"))] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
-        inputs.build_blocks(answer, [node, *_other(answer, node)], view),
+        inputs.build_blocks(answer, [node, *_best_other_node(answer, node)], view),
     ]
 
 
 def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
-    """What would make a node that is turned away fit: every change that is needed, or what preemption would evict."""
+    """Return what would make the node feasible: all necessary changes, or the pods that preemption would evict."""
     steps, eviction = node["toMakeItFeasible"], node.get("eviction")
     not_run = [f["plugin"] for f in answer["filters"] if _not_run(f, node)] if node["rejectedBy"] else []
     labelled = [("TO MAKE IT FIT" if i == 0 else "AND", step) for i, step in enumerate(steps)]
-    labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run: it may turn the node away too")] if not_run else []
+    labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run and may reject the node too")] if not_run else []
     if eviction:
-        refused = f"; {eviction['refusedBy']} would not have it" if eviction["refusedBy"] else ""
+        refused = f"; {eviction['refusedBy']} refused it" if eviction["refusedBy"] else ""
         labelled.append(("OR EVICT", f"{join_limited(eviction['victims'], _VICTIMS)}{refused}"))
     return labelled
 
@@ -69,7 +69,7 @@ def _not_run(f: Json, node: Json) -> bool:
 
 
 def _rejecting(answer: Json, node: Json) -> list[Block]:
-    """The filters that turned the node away; the others in a line."""
+    """Return the filters that rejected the node, and one line on the others."""
     rejected = {verdict["plugin"] for verdict in node["rejectedBy"]}
     others = [f for f in answer["filters"] if f["plugin"] not in rejected]
     skipped = sum(f["skipped"] for f in others)
@@ -82,54 +82,54 @@ def _rejecting(answer: Json, node: Json) -> list[Block]:
     ]
     line = ", ".join(words for words, n in zip(said, (passed, skipped, not_run), strict=True) if n)
     found = _filters(answer | {"filters": [f for f in answer["filters"] if f["plugin"] in rejected]}, node)
-    mark = Cell(PASS, "good") if passed else Cell(NOTHING, "dim")
+    mark = PASS if passed else NOTHING
     return [*found, build_table((), [(mark, f"{line} (--all)")])] if line else found
 
 
 def _filters(answer: Json, node: Json) -> list[Block]:
-    """One row per filter, in the order in which they ran."""
+    """Return a table with one row per filter, in the order in which they ran."""
     rejected = {verdict["plugin"]: verdict for verdict in node["rejectedBy"]}
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[str, ...]] = []
     for f in answer["filters"]:
         plugin = f["plugin"]
         if plugin in rejected:
             why = [reason["text"] for reason in rejected[plugin]["reasons"]] or [rejected[plugin]["code"]]
-            rows += [(Cell(REJECT, "bad"), Cell(plugin), Cell("rejects"), Cell(words)) for words in why]
+            rows += [(REJECT, plugin, "rejects", words) for words in why]
         elif f["skipped"]:
-            rows.append((Cell(NOTHING, "dim"), Cell(plugin), Cell("skipped"), Cell("nothing to check for this pod")))
+            rows.append((NOTHING, plugin, "skipped", "nothing to check for this pod"))
         elif plugin in node["passed"]:
-            rows.append((Cell(PASS, "good"), Cell(plugin), Cell("passes"), Cell("")))
+            rows.append((PASS, plugin, "passes", ""))
         else:
-            rows.append((Cell(NOTHING, "dim"), Cell(plugin), Cell("not run"), Cell("")))
-    return [build_table(("", "FILTER", "VERDICT", "WHY"), rows)] if rows else []
+            rows.append((NOTHING, plugin, "not run", ""))
+    return [build_table(("", "FILTER", "VERDICT", "REASON"), rows)] if rows else []
 
 
 def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
-    """The node's points plugin by plugin, beside the best other node's: the fullest layout that the width holds."""
+    """Return the node's points per plugin beside those of the best other node, in the fullest layout that fits."""
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
-    other = next(iter(_other(answer, node)), None)
+    other = next(iter(_best_other_node(answer, node)), None)
     names = {s["plugin"]: s["plugin"] for s in plugins}
-    full = _compared(node, other, plugins, names, _FULL, other["node"] if other else "")
+    full = _score_table(node, other, plugins, names, _FULL, other["node"] if other else "")
     if view.width is None or _width(full) <= view.width:
         return [full]
     short = short_plugin_names(list(names))
-    layouts = [_compared(node, other, plugins, its, _BRIEF, "OTHER") for its in (names, short)]
+    layouts = [_score_table(node, other, plugins, its, _BRIEF, "OTHER") for its in (names, short)]
     found = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
     if _width(found) > view.width and not view.wide:
-        found = _without(found, "RAW", "NORM")
+        found = _drop_columns(found, "RAW", "NORM")
     note = f"OTHER: {other['node']}, rank {other['rank']}" if other else ""
     return [found, *([TextLine(note, "dim")] if note else [])]
 
 
-def _other(answer: Json, node: Json) -> list[Json]:
-    """The best node but for this one, if there is another."""
+def _best_other_node(answer: Json, node: Json) -> list[Json]:
+    """Return the row of the best node except this one, in a list, or []."""
     return [row for row in answer["ranking"] if row["node"] != node["node"]][:1]
 
 
-def _compared(
+def _score_table(
     node: Json, other: Json | None, plugins: Sequence[Json], names: dict[str, str], header: Sequence[str], theirs: str
 ) -> Table:
-    """A row for each plugin and the total; `theirs`: the header of the other node's points."""
+    """Return a table with one row per plugin and the total. `theirs` is the header of the other node's points."""
     *ours, difference = header
     rows: list[list[Cell | str]] = []
     for s in plugins:
@@ -137,17 +137,17 @@ def _compared(
         amounts = (s["weight"], got["raw"], got["normalized"], got["weighted"])
         row: list[Cell | str] = [names[s["plugin"]], *map(str, amounts)]
         if other:
-            row += _against(got["weighted"], other["scores"][s["plugin"]]["weighted"])
+            row += _difference_cells(got["weighted"], other["scores"][s["plugin"]]["weighted"])
         rows.append(row)
     total: list[Cell | str] = ["total", "", "", "", Cell(str(node["total"]), "strong")]
-    rows.append([*total, *_against(node["total"], other["total"])] if other else total)
+    rows.append([*total, *_difference_cells(node["total"], other["total"])] if other else total)
     columns = [*ours, theirs, difference] if other else ours
     found = build_table(columns, rows, right=range(1, len(columns)))
     known = any(score["raw"] is not None for score in node["scores"].values())
-    return found if known else _without(found, "RAW")
+    return found if known else _drop_columns(found, "RAW")
 
 
-def _without(block: Table, *headers: str) -> Table:
+def _drop_columns(block: Table, *headers: str) -> Table:
     kept = [i for i, title in enumerate(block.header) if title not in headers]
     rows = [[row[i] for i in kept] for row in block.rows]
     return build_table([block.header[i] for i in kept], rows, right=range(1, len(kept)))
@@ -158,6 +158,6 @@ def _width(block: Table) -> int:
     return sum(max(map(len, column)) + _GAP for column in columns) - _GAP
 
 
-def _against(ours: int, theirs: int) -> list[Cell | str]:
+def _difference_cells(ours: int, theirs: int) -> list[Cell | str]:
     difference = ours - theirs
-    return [str(theirs), Cell(f"{difference:+d}" if difference else "0", "good" if difference > 0 else "")]
+    return [str(theirs), f"{difference:+d}" if difference else "0"]

@@ -1,6 +1,6 @@
-"""Why nodes were turned away: grouped by reason, node by node, and as a matrix of verdicts.
+"""Tables of rejected nodes: grouped by reason, per node, and as a matrix of verdicts.
 
-Owns: the tables about filters. Does not own: the screen around them, sentences about reasons (`herodotus_record`).
+Owns: the tables on filters. Does not own: the screen around them, sentences on reasons (`herodotus_record`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from herodotus_record.units import format_quantity
 
 Json = dict[str, Any]
 PASS, REJECT, NOTHING = "✓", "✗", "–"
-UNSAID = "no reason given"  # an extender need not
+NO_REASON = "no reason given"  # an extender may give none
 
 
 def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
-    """One row per filter and reason, the most frequent first. The count is of nodes whose first reject it is."""
+    """Return a table with one row per filter and reason, most nodes first.
+
+    A node counts for the first filter that rejects it.
+    """
     groups = answer["rejections"]
     if not groups:
         return []
-    said = [_why(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
-    rows = [(Cell(str(g["count"])), Cell(g["plugin"], "bad"), Cell(why)) for g, why in zip(groups, said, strict=True)]
-    return [build_table((title, "FILTER", "WHY"), rows, right=(0,))]
+    said = [_group_reason(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
+    rows = [(Cell(str(g["count"])), Cell(g["plugin"]), Cell(why)) for g, why in zip(groups, said, strict=True)]
+    return [build_table((title, "FILTER", "REASON"), rows, right=(0,))]
 
 
 def build_all_passed_line(answer: Json) -> list[Block]:
@@ -40,20 +43,20 @@ def build_all_passed_line(answer: Json) -> list[Block]:
 
 
 def build_node_table(answer: Json, view: ViewOptions) -> list[Block]:
-    """One row per node, filter and reason: every filter that rejects the node, with its numbers."""
+    """Return a table with one row per node, filter and reason, for every filter that rejects the node."""
     rows: list[tuple[Cell, ...]] = []
     for node in answer.get("perNode", ()):
         first = True
         for verdict in node["rejectedBy"]:
-            for why in [reason["text"] for reason in verdict["reasons"]] or [UNSAID]:
+            for why in [reason["text"] for reason in verdict["reasons"]] or [NO_REASON]:
                 named = node["node"] if first or view.piped else ""
-                rows.append((Cell(named, "strong"), Cell(verdict["plugin"], "bad"), Cell(why)))
+                rows.append((Cell(named), Cell(verdict["plugin"]), Cell(why)))
                 first = False
-    return [build_table(("NODE", "REJECTED BY", "WHY"), rows)] if rows else []
+    return [build_table(("NODE", "FILTER", "REASON"), rows)] if rows else []
 
 
 def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
-    """Every node's verdict of every filter that told nodes apart; the other filters in a line."""
+    """Return every node's verdict of each filter whose verdicts differ; the other filters share a line."""
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer.get("perNode", ())
     if not ran or not nodes:
@@ -66,45 +69,45 @@ def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _uniform(answer: Json) -> list[tuple[str, str]]:
-    """The filters that said the same of every node."""
+    """Return labelled lists of the filters that gave every node the same verdict."""
     everywhere = [f["plugin"] for f in answer["filters"] if not f["skipped"] and not f["rejected"]]
     skipped = [f["plugin"] for f in answer["filters"] if f["skipped"]]
-    return [("every node passed", ", ".join(everywhere)), ("nothing to check", ", ".join(skipped))]
+    return [("ALL NODES PASS", ", ".join(everywhere)), ("NOTHING TO CHECK", ", ".join(skipped))]
 
 
-def _verdict(node: Json, plugin: str, view: ViewOptions) -> Cell:
+def _verdict(node: Json, plugin: str, view: ViewOptions) -> str:
     if any(verdict["plugin"] == plugin for verdict in node["rejectedBy"]):
-        return Cell("reject" if view.piped else REJECT, "bad")
+        return "reject" if view.piped else REJECT
     if plugin in node["passed"]:
-        return Cell("pass" if view.piped else PASS, "good")
-    return Cell(node["evaluation"] if view.piped else NOTHING, "dim")
+        return "pass" if view.piped else PASS
+    return str(node["evaluation"]) if view.piped else NOTHING
 
 
-def _why(group: Json, *, name_nodes: bool, rest: str) -> str:
-    """What the nodes of a group have in common, then the nodes, those with equal numbers together.
+def _group_reason(group: Json, *, name_nodes: bool, rest: str) -> str:
+    """Return what the nodes of a group have in common, then the nodes, grouped by equal free amounts.
 
-    `rest`: where those are that are not named.
+    `rest` is the hint for nodes that are not named.
     """
-    common = "; ".join(reason["text"] for reason in group["reasons"]) or UNSAID
+    common = "; ".join(reason["text"] for reason in group["reasons"]) or NO_REASON
     if not name_nodes:
         return common
     by_free: dict[str, list[str]] = {}
     for row in group["nodes"]:
-        by_free.setdefault(_free(row["reasons"]), []).append(row["node"])
-    parts = [_named(free, nodes) for free, nodes in by_free.items()]
+        by_free.setdefault(_free_amounts(row["reasons"]), []).append(row["node"])
+    parts = [_list_nodes(free, nodes) for free, nodes in by_free.items()]
     if group["nodesOmitted"]:
         parts.append(f"… {group['nodesOmitted']} more: {rest}")
-    also = _also(group)
+    also = _other_filters(group)
     return f"{common}{'; free ' if any(by_free) else ': '}{', '.join(parts)}{'; ' + also if also else ''}"
 
 
-def _named(free: str, nodes: Sequence[str]) -> str:
+def _list_nodes(free: str, nodes: Sequence[str]) -> str:
     names = ", ".join(sorted(nodes, key=natural_sort_key))
     return f"{free} ({names})" if free else names
 
 
-def _free(reasons: Sequence[Json]) -> str:
-    """What is free of each resource that a node is short of: `300m`, or `cpu 300m, memory 2Gi`."""
+def _free_amounts(reasons: Sequence[Json]) -> str:
+    """Return what is free of each resource that a node lacks: `300m`, or `cpu 300m, memory 2Gi`."""
     short = [r for r in reasons if "free" in r]
     amounts = [format_quantity(r["resource"], r["free"]) for r in short]
     if len(short) == 1:
@@ -112,17 +115,17 @@ def _free(reasons: Sequence[Json]) -> str:
     return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))
 
 
-def _also(group: Json) -> str:
-    """The other filters that reject nodes of the group too, and how many of them."""
-    others = _others(group)
+def _other_filters(group: Json) -> str:
+    """Return the other filters that reject nodes of the group, with the number of these nodes."""
+    others = _count_other_filters(group)
     every = [plugin for plugin, nodes in others.items() if nodes == group["count"]]
     said = [f"also rejected by {', '.join(every)}"] if every else []
     some = sorted(((n, plugin) for plugin, n in others.items() if plugin not in every), key=lambda s: (-s[0], s[1]))
     return "; ".join([*said, *(f"{n} of them also rejected by {plugin}" for n, plugin in some)])
 
 
-def _others(group: Json) -> Mapping[str, int]:
-    """Nodes of the whole group by the other filters that reject them; empty where the answer does not say."""
+def _count_other_filters(group: Json) -> Mapping[str, int]:
+    """Return for each other filter how many nodes of the group it rejects; {} if the answer does not say."""
     if "alsoRejectedBy" in group:
         counted: Mapping[str, int] = group["alsoRejectedBy"]
         return counted

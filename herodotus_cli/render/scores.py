@@ -1,9 +1,9 @@
 """The scores of the feasible nodes as a table that fits.
 
-Owns: which columns a width holds, and what becomes of those it does not. Does not own: the screen around the table.
+Owns: which columns fit the width, and how the others are summed up. Does not own: the screen around the table.
 
-Invariant: the columns shown, those named as equal and `others` add up to the total of every row; what is left out
-without a word is 0.
+Invariant: the columns shown, those named as equal and `others` add up to the total of every row; columns left
+out silently are 0.
 """
 
 from __future__ import annotations
@@ -20,39 +20,38 @@ _CHOSEN = "◀"
 
 
 class Column(NamedTuple):
-    """Weighted scores of one plugin, or of several summed up."""
+    """Weighted scores of one plugin, or the sum of several plugins."""
 
     header: str
     points: tuple[int, ...]
 
     @property
     def width(self) -> int:
-        """In characters."""
         return max(len(self.header), *(len(str(p)) for p in self.points))
 
     @property
     def equal(self) -> bool:
-        """Whether it says the same of every node."""
+        """Return whether all nodes have the same points."""
         return len(set(self.points)) == 1
 
 
 def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """The scores; empty where nothing was scored."""
+    """Return the score table with notes, or [] if nothing was scored."""
     ranking = answer["ranking"]
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     if not ranking or not plugins or ranking[0].get("total") is None:
         return []
     if view.wide:
-        return [_in_full(ranking, plugins, view), *_omitted(answer, every_node)]
+        return [_full_table(ranking, plugins, view), *_omitted(answer, every_node)]
     if not view.piped:
-        plugins = _telling(ranking, plugins)
+        plugins = _scoring_plugins(ranking, plugins)
     leading = _leading(ranking, view)
     room = None if view.width is None else view.width - sum(_GAP + max(map(len, column)) for column in leading)
-    columns, notes = _fitting(ranking, plugins, room)
+    columns, notes = _choose_layout(ranking, plugins, room)
     header = [*(column[0] for column in leading), *(c.header for c in columns)]
     rows: list[list[Cell | str]] = [
         [
-            *(_cell(column[i + 1], row) for column in leading),
+            *(column[i + 1] for column in leading),
             *(str(c.points[i]) for c in columns),
         ]
         for i, row in enumerate(ranking)
@@ -68,18 +67,18 @@ def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -
     ]
 
 
-def _telling(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
-    """The plugins that gave any node anything; all of them where none did."""
-    given = [s for s in plugins if any(_gave(row["scores"][s["plugin"]]) for row in ranking)]
+def _scoring_plugins(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
+    """Return the plugins that gave any node points, or all plugins if none did."""
+    given = [s for s in plugins if any(_is_nonzero(row["scores"][s["plugin"]]) for row in ranking)]
     return given or plugins
 
 
-def _gave(score: Json) -> bool:
+def _is_nonzero(score: Json) -> bool:
     return bool(score["raw"] or score["weighted"])
 
 
 def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
-    """Rank, node and total, each with its header first."""
+    """Return the columns for rank, node and total, each starting with its header."""
     totals = ["TOTAL", *(str(row["total"]) for row in ranking)]
     ranks = [str(row["rank"]) for row in ranking]
     if view.piped:
@@ -89,12 +88,13 @@ def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
     return [["SCORES", *named], totals]
 
 
-def _cell(text: str, row: Json) -> Cell:
-    return Cell(text, "good" if row["chosen"] else "")
+def _choose_layout(
+    ranking: Sequence[Json], plugins: Sequence[Json], room: int | None
+) -> tuple[list[Column], list[str]]:
+    """Return the first layout that fits, with notes.
 
-
-def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None) -> tuple[list[Column], list[str]]:
-    """The first layout that fits: full names, short names, without what is equal, the rest in one column."""
+    The layouts are: full names, short names, only columns with differences, and the rest summed up in one column.
+    """
     full = [_column(ranking, s, s["plugin"]) for s in plugins]
     if room is None or _width(full) <= room:
         return full, []
@@ -104,7 +104,7 @@ def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None)
         return short, []
     telling = [(c, s["plugin"]) for c, s in zip(short, plugins, strict=True) if not c.equal]
     same = [f"{s['plugin']} {c.points[0]}" for c, s in zip(short, plugins, strict=True) if c.equal]
-    notes = [f"the same for these {len(ranking)}: {', '.join(same)}"] if same else []
+    notes = [f"equal for these {len(ranking)} nodes: {', '.join(same)}"] if same else []
     if _width([c for c, _ in telling]) <= room:
         return [c for c, _ in telling], notes
     by_spread = sorted(telling, key=lambda t: min(t[0].points) - max(t[0].points))
@@ -112,7 +112,7 @@ def _fitting(ranking: Sequence[Json], plugins: Sequence[Json], room: int | None)
     while kept and _width([*(c for c, _ in kept), _sum([c for c, _ in by_spread[len(kept) :]])]) > room:
         kept = kept[:-1]
     rest = by_spread[len(kept) :]
-    notes.append(f"others: {', '.join(plugin for _, plugin in rest)} (each on its own: -o wide)")
+    notes.append(f"others: {', '.join(plugin for _, plugin in rest)} (separately: -o wide)")
     return [*(c for c, plugin in telling if (c, plugin) in kept), _sum([c for c, _ in rest])], notes
 
 
@@ -129,8 +129,8 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(c.width for c in columns if c.points) + _GAP * max(0, len(columns) - 1)
 
 
-def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOptions) -> Block:
-    """A row for each node and plugin: raw where it is known, normalised to 0..100, and that times the weight."""
+def _full_table(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOptions) -> Block:
+    """Return one row per node and plugin: raw score if known, normalized score (0–100), and weighted score."""
     known = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
     amounts = (("raw", "RAW"),) * known + (("normalized", "NORM"), ("weighted", "POINTS"))
     rows: list[list[Cell | str]] = []
@@ -141,7 +141,7 @@ def _in_full(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOptions
             got = row["scores"][s["plugin"]]
             place = [str(row["rank"]), row["node"] + mark, str(row["total"])] if once else ["", "", ""]
             points = (str(got[amount]) for amount, _ in amounts)
-            rows.append([*(_cell(p, row) for p in place), f"{s['plugin']} ×{s['weight']}", *points])
+            rows.append([*place, f"{s['plugin']} ×{s['weight']}", *points])
     header = ("RANK", "NODE", "TOTAL", "PLUGIN", *(title for _, title in amounts))
     return build_table(header, rows, right=(0, 2, *range(4, len(header))))
 

@@ -1,13 +1,13 @@
-"""What a screen is made of: lines, facts and tables, before anyone decides how they are drawn.
+"""The elements of a screen: lines, labelled rows and tables, independent of how they are drawn.
 
-Owns: the vocabulary between screens and writers. Does not own: what a screen says, colours, alignment.
+Owns: the interface between screens and writers. Does not own: the content of screens, colours, alignment.
 
-Invariant: a block's text cannot move a cursor or turn the direction of writing, whatever the record says.
+Invariant: text from a record cannot move the cursor or change the writing direction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 from unicodedata import combining, east_asian_width
@@ -18,7 +18,7 @@ Style = Literal["", "strong", "good", "bad", "dim"]
 
 
 class ViewOptions(NamedTuple):
-    """For whom a screen is drawn. `width` None: not a terminal, so lines have no limit."""
+    """How a screen is drawn. A `width` of None means piped output without a limit on line length."""
 
     now: datetime
     width: int | None = None
@@ -28,19 +28,19 @@ class ViewOptions(NamedTuple):
 
     @property
     def piped(self) -> bool:
-        """Whether a program may read the text: one record a line, nothing left blank, no hints."""
+        """Return whether a program may read the text: one record per line, no blank cells, no hints."""
         return self.width is None
 
 
 class Cell(NamedTuple):
-    """A text and what its colour repeats."""
+    """The text of a table cell and its style."""
 
     text: str
     style: Style = ""
 
 
 class TextLine(NamedTuple):
-    """A sentence. `exact`: never broken, so that it can be copied whole."""
+    """A sentence. With `exact` it is never wrapped, so that it can be copied."""
 
     text: str
     style: Style = ""
@@ -48,7 +48,7 @@ class TextLine(NamedTuple):
 
 
 class SplitLine(NamedTuple):
-    """A line with a left and a right half; two lines where the width does not hold both."""
+    """A line with a left and a right half, drawn as two lines if the width does not hold both."""
 
     left: str
     right: str
@@ -56,7 +56,7 @@ class SplitLine(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Aligned columns; only the last may be folded. `right`: columns of numbers."""
+    """Aligned columns, of which only the last is wrapped. `right` holds the indexes of right-aligned columns."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -71,22 +71,32 @@ Block = TextLine | SplitLine | Table | Blank
 
 
 def build_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], right: Iterable[int] = ()) -> Table:
-    """A table of texts and cells."""
+    """Return a table of texts and cells. `right` holds the indexes of right-aligned columns."""
     cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
     return Table(tuple(header), cells, frozenset(right))
 
 
 def join_sections(sections: Iterable[Sequence[Block]]) -> list[Block]:
-    """The sections that say something, with an empty line between them."""
+    """Return the blocks of the non-empty sections, with an empty line between sections."""
     blocks: list[Block] = []
     for section in sections:
         blocks += [Blank(), *section] if blocks and section else section
     return blocks
 
 
-def labelled_rows(rows: Iterable[tuple[str, str]]) -> Table:
-    """Labels, each with a sentence beside it; those without a sentence are left out."""
-    return build_table((), [(Cell(label, "strong"), text) for label, text in rows if text])
+def headline(text: str, node: str | None) -> TextLine:
+    """Return the answer as a line: green if the pod has a node, otherwise red."""
+    return TextLine(text, "good" if node else "bad")
+
+
+def labelled_rows(rows: Iterable[tuple[str, str]], bold: Collection[str] = ()) -> Table:
+    """Return a table of labels and sentences without the rows that have no sentence.
+
+    `bold` names the labels whose sentences are bold too.
+    """
+    return build_table(
+        (), [(Cell(label, "strong"), Cell(text, "strong" if label in bold else "")) for label, text in rows if text]
+    )
 
 
 def escape_block(block: Block) -> Block:
@@ -105,7 +115,7 @@ def escape_block(block: Block) -> Block:
 
 
 def display_width(text: str) -> int:
-    """How many of a terminal's columns a text takes: wide letters two, combining ones none."""
+    """Return the terminal columns that a text occupies: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)

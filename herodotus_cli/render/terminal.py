@@ -1,11 +1,11 @@
-"""Blocks on a terminal, drawn by Rich: folded to its width and never cut, with colour where it is wanted.
+"""Draws blocks on a terminal with Rich: wrapped to its width, never cut, with colour if wanted.
 
-A table that a narrow terminal does not hold is stacked: the columns that fit beside each other, and the others below
-them, indented, each with its title.
+A table that is too wide is stacked: the columns that fit stay beside each other, and the others go below them,
+indented, each with its title.
 
-Owns: folding, stacking, colours. Does not own: what blocks say; `plain` draws what is piped.
+Owns: wrapping, stacking, colours. Does not own: the content of blocks; `plain_text` draws piped output.
 
-Invariant: colour repeats what a word or a sign already says; without it nothing is lost.
+Invariant: colour only repeats what a word or a sign says.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from herodotus_cli.render.screen_elements import (
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
-_NO_LIMIT = 1_000_000  # Rich's console cuts what is wider than itself; the width to fold to is given a block
-_FOLDED = 16  # a last column that is narrower than this reads worse than one below the others
+_NO_LIMIT = 1_000_000  # Rich cuts lines at the console's width; each block gets the width for wrapping
+_MIN_LAST_COLUMN = 16  # a narrower last column is harder to read than one below the others
 
 
 def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
-    """The screen, with escape sequences only where `color` is wanted."""
+    """Return the blocks as text, with escape sequences only if `color` is set."""
     out = StringIO()
     console = Console(
         file=out,
@@ -104,13 +104,13 @@ def _grid(block: Table, view: ViewOptions) -> Grid:
 
 
 def _least_width(block: Table, most: int) -> int:
-    """What a table needs for its last column to be read beside the others: a few words, and none of them broken.
+    """Return the width that a table needs so that its last column holds a few words, none of them broken.
 
-    `most`: as wide as a word can be wherever it stands.
+    `most` is the longest word that any layout can hold.
     """
     *widths, last = _widths(block)
     words = [_text(word).cell_len for row in block.rows for word in row[-1].text.split()]
-    return sum(widths) + _GAP * len(widths) + max(min(_FOLDED, last), min(most, max(words, default=0)))
+    return sum(widths) + _GAP * len(widths) + max(min(_MIN_LAST_COLUMN, last), min(most, max(words, default=0)))
 
 
 def _widths(block: Table) -> list[int]:
@@ -120,14 +120,16 @@ def _widths(block: Table) -> list[int]:
 
 
 def _stack(console: Console, block: Table, view: ViewOptions, width: int) -> None:
-    """Each row as a line of the columns that fit beside each other, and the others below it.
+    """Draw each row as one line of the columns that fit, with the remaining columns below.
 
-    Of one column alone what is short stands beside the others all the same.
+    A single remaining column stays on the line if it is short enough. Its cells follow its title if the header line has
+    no room for the title.
     """
     widths = _widths(block)
     beside = next(n for n in range(len(widths) - 1, 0, -1) if n == 1 or sum(widths[:n]) + _GAP * (n - 1) <= width)
     headers = block.header if view.headers else ()
-    titles = headers[beside:] if len(widths) > beside + 1 else ()  # where one column is below, its title is there too
+    header_width = sum(widths[:beside]) + _GAP * beside + len(headers[-1]) if headers else 0
+    titles = headers[beside:] if len(widths) > beside + 1 or header_width > width else ()
     rows = ([tuple(Cell(title, "strong") for title in headers)] if headers else []) + list(block.rows)
     for i, row in enumerate(rows):
         upper = Text(" " * _GAP).join(_aligned(row[n], widths[n], n in block.right) for n in range(beside))
@@ -148,7 +150,7 @@ def _aligned(cell: Cell, width: int, right: bool) -> Text:
 
 
 def _below(row: Sequence[Cell], titles: Sequence[str]) -> Text:
-    """Cells in a text, each behind its title."""
+    """Return the cells as one text, each after its title."""
     parts = [_text(cell.text, cell.style) for cell in row]
     if titles:
         parts = [Text(f"{title} ") + part for title, part in zip(titles, parts, strict=True) if part]

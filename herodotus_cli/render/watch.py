@@ -1,8 +1,8 @@
-"""The lines of `kubectl herodotus watch`: one decision each, in columns that never move.
+"""The lines of `kubectl herodotus watch`: one decision each, in columns of fixed width.
 
 Owns: columns and their widths. Does not own: the stream.
 
-Invariant: a line is at most as wide as the terminal; what is piped is never cut.
+Invariant: a line is at most as wide as the terminal; piped lines are never cut.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from herodotus_record.escaping import escape
 from herodotus_record.pending import find_dominant_reason
 
 Json = dict[str, Any]
-_COLUMNS: Final = (("TIME", 8), ("POD", 40), ("TRY", 3), ("RESULT", 13), ("NODE", 20), ("FIT", 9), ("WHY", 0))
-_MEDIUM: Final = {"TIME": 8, "POD": 40, "RESULT": 13, "NODE": 20, "WHY": 0}
-_NARROW: Final = {"TIME": 8, "POD": 24, "RESULT": 13, "NODE": 10, "WHY": 0}  # 80 columns hold "Insufficient cpu" too
-_WIDTHS: Final = ((140, dict(_COLUMNS)), (110, _MEDIUM), (0, _NARROW))  # from so many columns of a terminal on
+_COLUMNS: Final = (("TIME", 8), ("POD", 40), ("ATTEMPT", 7), ("RESULT", 13), ("NODE", 20), ("FIT", 9), ("REASON", 0))
+_MEDIUM: Final = {"TIME": 8, "POD": 40, "RESULT": 13, "NODE": 20, "REASON": 0}
+_NARROW: Final = {
+    "TIME": 8,
+    "POD": 24,
+    "RESULT": 13,
+    "NODE": 10,
+    "REASON": 0,
+}  # leaves room for "Insufficient cpu" in 80 columns
+_WIDTHS: Final = ((140, dict(_COLUMNS)), (110, _MEDIUM), (0, _NARROW))  # by minimum width of the terminal
 _COLOURS: Final = {"Bound": "\x1b[32m", "Unschedulable": "\x1b[31m", "Failed": "\x1b[31m", "Error": "\x1b[31m"}
-_PATHS: Final = {"only-feasible-node": "the only node that fits", "nominated-node": "nominated by preemption"}
+_PATHS: Final = {"only-feasible-node": "the only feasible node", "nominated-node": "nominated by preemption"}
 _PLAIN: Final = "\x1b[0m"
 _GAP: Final = "  "
 
 
 class WatchFormatter:
-    """How lines are laid out. `terminal`: its width, None where the output is piped."""
+    """Formats decisions as lines. `terminal` is the width of the terminal, or None for piped output."""
 
     def __init__(self, *, terminal: int | None, color: bool) -> None:
         self._width, self._color = terminal, color
@@ -34,11 +40,10 @@ class WatchFormatter:
         self._columns = given
 
     def header(self) -> str:
-        """The columns' names."""
-        return self._laid_out({name: name for name in self._columns})
+        return self._format_line({name: name for name in self._columns})
 
     def line(self, decision: Json, zone: tzinfo | None) -> str:
-        """A decision, its time in a zone."""
+        """Return a decision as a line, with its time in the given time zone."""
         spec, status = decision["spec"], decision["status"]
         at = datetime.fromisoformat(str(spec["times"]["startedAt"]).replace("Z", "+00:00")).astimezone(zone)
         nodes = spec["snapshot"]
@@ -47,21 +52,21 @@ class WatchFormatter:
         cells = {
             "TIME": f"{at:%H:%M:%S}",
             "POD": pod,
-            "TRY": str(spec["key"]["attempt"]),
+            "ATTEMPT": str(spec["key"]["attempt"]),
             "RESULT": state,
             "NODE": status["node"] or "–",
             "FIT": format_feasible(nodes, "nodes"),
-            "WHY": self._why(status["message"]) or _PATHS.get(status["path"], ""),
+            "REASON": self._reason(status["message"]) or _PATHS.get(status["path"], ""),
         }
-        text = self._laid_out(cells)
+        text = self._format_line(cells)
         colour = _COLOURS.get(state) if self._color else None
         return text.replace(state, f"{colour}{state}{_PLAIN}", 1) if colour else text
 
-    def _why(self, message: str) -> str:
-        """The event's message; on a terminal what most nodes said."""
+    def _reason(self, message: str) -> str:
+        """Return the event's message, or on a terminal the reason of most nodes."""
         return message if self._width is None or not message else find_dominant_reason(message)
 
-    def _laid_out(self, cells: dict[str, str]) -> str:
+    def _format_line(self, cells: dict[str, str]) -> str:
         text = _GAP.join(escape(cells[name]).ljust(width) for name, width in self._columns.items()).rstrip()
         if self._width is not None and len(text) > self._width:
             text = f"{text[: self._width - 1]}…"

@@ -17,33 +17,37 @@ Json = dict[str, Any]
 _NODES = 20  # named: a screen's worth
 _NOTHING = "nothing is created"
 _ALL = {  # what --all adds, by: is it about one node, about several pods
-    (False, False): "--all every node",
-    (False, True): "--all every pod and node",
-    (True, False): "--all every filter",
-    (True, True): "--all every pod and filter",
+    (False, False): "--all (every node)",
+    (False, True): "--all (every pod and node)",
+    (True, False): "--all (every filter)",
+    (True, True): "--all (every pod and filter)",
 }
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, one_node: bool = False) -> list[Block]:
-    """What would happen, and why. `one_node`: the answer tells of one node alone."""
+    """Return the screen: where the pods would go, and why. With `one_node` the answer is about one node."""
     status, asked = answer["status"], answer["spec"]["replicas"]
     first, stopped = status["first"], status["stopped"]
-    told = first if one_node else stopped or first
+    shown_pod = first if one_node else stopped or first
     sections: list[list[Block]] = [
-        [SplitLine(_identity(answer), f"what if, by {answer['spec']['schedulerName']}: {_NOTHING}")],
-        [TextLine(status["headline"], "strong")],
+        [SplitLine(_identity(answer), f"what-if, by {answer['spec']['schedulerName']}: {_NOTHING}")],
+        [_headline(status)],
     ]
     if asked > 1:
         sections += [
             _pods(status["pods"]) if every_node or view.wide else _nodes(status["nodes"], every_node=every_node)
         ]
-        sections += [[TextLine(_about(answer, told))]]
+        sections += [[TextLine(_about(answer, shown_pod))]]
     if one_node:
-        sections += pod_on_node.build_evidence(told, view, every_node=every_node)
+        sections += pod_on_node.build_evidence(shown_pod, view, every_node=every_node)
     else:
-        sections += pod_screen.build_evidence(told, view, every_node=every_node)
-    sections += [_more(view, every_node=every_node, one_node=one_node, several=asked > 1)]
+        sections += pod_screen.build_evidence(shown_pod, view, every_node=every_node)
+    sections += [_hints(view, every_node=every_node, one_node=one_node, several=asked > 1)]
     return join_sections(sections)
+
+
+def _headline(status: Json) -> Block:
+    return TextLine(status["headline"], "bad" if status["stopped"] else "good")
 
 
 def _identity(answer: Json) -> str:
@@ -57,16 +61,16 @@ def _identity(answer: Json) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _about(answer: Json, told: Json) -> str:
-    """Which of several pods the rest of the screen is about."""
-    name, fits = told["metadata"]["name"], answer["status"]["fits"]
-    if told["outcome"]["node"] is None:
-        return f"Number {fits + 1}, {name}, which does not fit:"
-    return f"The first, {name}: {told['headline']}"
+def _about(answer: Json, shown_pod: Json) -> str:
+    """Return which of several pods the rest of the screen is about."""
+    name, fits = shown_pod["metadata"]["name"], answer["status"]["fits"]
+    if shown_pod["outcome"]["node"] is None:
+        return f"Pod {fits + 1}, {name}, which does not fit:"
+    return f"Pod 1, {name}: {shown_pod['headline']}"
 
 
 def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
-    """How many would go where."""
+    """Return the number of pods per node."""
     if not nodes:
         return []
     shown = nodes if every_node else nodes[:_NODES]
@@ -77,7 +81,7 @@ def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
 
 
 def _pods(pods: list[Json]) -> list[Block]:
-    """Each pod in the order in which they were placed."""
+    """Return the pods in the order in which they were placed."""
     if not pods:
         return []
     rows = [
@@ -86,11 +90,11 @@ def _pods(pods: list[Json]) -> list[Block]:
     return [build_table(("POD", "NODE", "DECIDED BY", "MARGIN", "FEASIBLE"), rows, right=(3, 4))]
 
 
-def _more(view: ViewOptions, *, every_node: bool, one_node: bool, several: bool) -> list[Block]:
-    """How to see more; for people only."""
+def _hints(view: ViewOptions, *, every_node: bool, one_node: bool, several: bool) -> list[Block]:
+    """Return the line with options that show more, for terminals only."""
     if view.piped:
         return []
     hints = [] if every_node else [_ALL[one_node, several]]
-    hints += [] if one_node else ["--node NODE why (not) that one"]
-    hints += [] if several else ["--replicas N how many fit"]
+    hints += [] if one_node else ["--node NODE (why or why not)"]
+    hints += [] if several else ["--replicas N (how many fit)"]
     return [TextLine(f"more: {', '.join(hints)}", "dim")] if hints else []

@@ -17,7 +17,6 @@ from herodotus_cli.render.formatting import (
 )
 from herodotus_cli.render.screen_elements import (
     Block,
-    Cell,
     SplitLine,
     TextLine,
     ViewOptions,
@@ -33,7 +32,7 @@ _RECENT = 5  # on a terminal
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """How the pods spread, by node, and what decided; then the last placements and pods that wait."""
+    """Return the screen: pods per node with what decided, then the last placements and the pending pods."""
     meta = answer["metadata"]
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
@@ -59,7 +58,7 @@ def _nodes(nodes: list[Json], view: ViewOptions) -> Block:
             format_percent(n["share"]),
             format_number(n["meanMargin"]),
             format_age_or_time(n["lastAt"], view),
-            reasons(n["decidedBy"]),
+            format_reasons(n["decidedBy"]),
         )
         for n in nodes
     ]
@@ -69,24 +68,26 @@ def _nodes(nodes: list[Json], view: ViewOptions) -> Block:
 def _notes(answer: Json) -> list[tuple[str, str]]:
     of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
     skew = (
-        f"{format_count(answer['skew'], 'pod')} between the fullest node and the emptiest" if answer["placed"] else ""
+        f"{format_count(answer['skew'], 'pod')} between the nodes with the most and the fewest"
+        if answer["placed"]
+        else ""
     )
     complete = (
-        "" if answer["complete"] else "only the newest decisions of the namespace were looked at: there may be more"
+        "" if answer["complete"] else "only the newest decisions of the namespace were searched; there may be more"
     )
     return [
         ("ZONES", _zones(answer)),
         ("SKEW", skew),
         (
             "DECIDED BY",
-            f"{reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}" if answer["decidedBy"] else "",
+            f"{format_reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}" if answer["decidedBy"] else "",
         ),
         ("NOTE", complete),
     ]
 
 
 def _zones(answer: Json) -> str:
-    """Pods by the zones of their nodes, which the API server knows and the record does not."""
+    """Return the pods per zone, which the API server knows and the record does not."""
     return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in answer.get("zones", ()))
 
 
@@ -99,10 +100,10 @@ def _recent(recent: list[Json], view: ViewOptions) -> Block:
 
 
 def _waiting(pending: list[Json], view: ViewOptions) -> Block:
-    rows = [(Cell(p["pod"], "bad"), format_age_or_time(p["startedAt"], view), p["message"]) for p in pending]
-    return build_table(("PENDING", "TRIED", "EVENT"), rows)
+    rows = [(p["pod"], format_age_or_time(p["startedAt"], view), p["message"]) for p in pending]
+    return build_table(("PENDING", "TRIED", "MESSAGE"), rows)
 
 
-def reasons(decided_by: Json, most: int = _REASONS) -> str:
-    """`NodeResourcesFit 4, tie 3`."""
+def format_reasons(decided_by: Json, most: int = _REASONS) -> str:
+    """Return what decided how often: `NodeResourcesFit 4, tie 3`."""
     return join_limited([f"{by} {n}" for by, n in decided_by.items()], most) or "–"

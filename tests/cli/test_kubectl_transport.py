@@ -410,7 +410,7 @@ def test_pods_that_were_deleted_are_not_pending(
     selector = ("-l", labels) if labels else ()
     ran = command("pending", "-n", "shop", *selector, environ=as_kubectl_sees_it)
     assert ran.out.splitlines()[0] == (
-        "2 pods are pending. 1 waits no longer, deleted or placed since: shop/gone (last tried 5m ago)."
+        "2 pods are pending. 1 no longer waits (deleted or placed): shop/gone (last tried 5m ago)."
     )
     document = json.loads(command("pending", "-n", "shop", *selector, "-o", "json", environ=as_kubectl_sees_it).out)
     assert document["count"] == sum(group["count"] for group in document["groups"]) == 2

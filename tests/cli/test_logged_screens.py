@@ -60,7 +60,7 @@ def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Js
     ]
     nodes = answer["tie"]["nodes"]
     assert line.split(maxsplit=1)[1] == (
-        f"drawn among {len(nodes)} equal nodes (the seed is not in the log): {', '.join(nodes)}"
+        f"random choice among {len(nodes)} equal nodes (the seed is not in the log): {', '.join(nodes)}"
     )
 
 
@@ -80,6 +80,6 @@ def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: ViewOptio
     answer = build_pod_explanation(both.decision, both.outcomes, both.table)
     answer |= {"origins": both.origins.to_document(), "reconstruction": both.origins.reconstruction}
     text = " ".join(drawn(view, pod.build_screen(answer, view)).split())
-    assert "TOLD BY an observer and the scheduler's log, whose word stands: it differs in " in text
+    assert "SOURCES an observer and the scheduler's log, which takes precedence: it differs in " in text
     assert "points of NodeResourcesFit (1)" in text
     assert "EVALUATED On worker-2, by default-scheduler. The evaluation puts worker-1 10 points ahead" in text

@@ -101,7 +101,7 @@ def test_nothing_is_minus_zero(service: Service) -> None:
     document["scores"]["accumulated"] = -0.0
     text = drawn(document, VIEWS["80"])
     assert not re.search(r"-0(\.0)?(?![.\d])", text.replace("2026-", ""))
-    assert "costs it most: B -1.5" in " ".join(text.split())
+    assert "lost most on B -1.5" in " ".join(text.split())
 
 
 def drawn(document: Json, view: ViewOptions) -> str:

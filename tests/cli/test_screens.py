@@ -94,7 +94,7 @@ def test_the_next_try_counts_from_now(later_s: int, said: str) -> None:
     started = datetime.fromisoformat(found.answer["attempt"]["startedAt"].replace("Z", "+00:00"))
     found.answer["attempt"] |= {"ordinal": 3, "attempts": 3}
     view = ViewOptions(started + timedelta(seconds=later_s))
-    assert f"NEXT TRY  {said}" in drawn(found, view)
+    assert f"NEXT TRY     {said}" in drawn(found, view)
     found.answer["attempt"]["attempts"] = 4
     assert "NEXT TRY" not in drawn(found, view)
 
@@ -104,7 +104,7 @@ def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> No
     rows = [line.split(maxsplit=2) for line in text.splitlines() if line.startswith("worker-9 ")]
     assert rows == [
         ["worker-9", "TaintToleration", "taint dedicated=gpu:NoSchedule not tolerated"],
-        ["worker-9", "NodeResourcesFit", "cpu: requests 2000m; free 900m of 8000m"],
+        ["worker-9", "NodeResourcesFit", "cpu: requests 2; free 900m of 8"],
     ]
 
 
@@ -122,7 +122,7 @@ def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
     row = next(line for line in text.splitlines() if "worker-7 ◀" in line)
     total, *shown = (int(cell) for cell in row.partition("◀")[2].split())
     paragraph = " ".join(text.split("\n\n")[1].split())
-    same = paragraph.partition("the same for these 5: ")[2].partition(" others:")[0]
+    same = paragraph.partition("equal for these 5 nodes: ")[2].partition(" others:")[0]
     equal = [int(part.split()[1]) for part in same.split(", ")] if same else []
     assert total == sum(shown) + sum(equal) == answer["ranking"][0]["total"]
     assert max(map(len, text.splitlines())) <= width
@@ -158,7 +158,7 @@ def test_a_group_speaks_for_all_its_nodes_or_not_at_all() -> None:
 def test_preemption_is_not_tried_for_a_pod_turned_away_before() -> None:
     answer = scenes()["prefilter-rejected"]().answer
     answer["postFilters"] = [{"plugin": "DefaultPreemption", "code": "Unschedulable", "reasons": ["not found"]}]
-    said = "not tried: the pod was turned away before nodes were looked at"
+    said = "not tried: the pod was rejected before any node was evaluated"
     assert said in drawn(Scene(answer), VIEWS["piped"])
     answer["preFilters"] = []
     assert said not in drawn(Scene(answer), VIEWS["piped"])

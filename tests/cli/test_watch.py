@@ -82,10 +82,10 @@ def test_a_line_holds_what_the_width_does(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Unschedulable", node=None, message=MESSAGE)))
     columns = {width: watched(service, "--last", "0", width=width)[1] for width in (0, 80, 120, 200)}
     assert [lines[0].split() for lines in columns.values()] == [
-        ["TIME", "POD", "TRY", "RESULT", "NODE", "FIT", "WHY"],
-        ["TIME", "POD", "RESULT", "NODE", "WHY"],
-        ["TIME", "POD", "RESULT", "NODE", "WHY"],
-        ["TIME", "POD", "TRY", "RESULT", "NODE", "FIT", "WHY"],
+        ["TIME", "POD", "ATTEMPT", "RESULT", "NODE", "FIT", "REASON"],
+        ["TIME", "POD", "RESULT", "NODE", "REASON"],
+        ["TIME", "POD", "RESULT", "NODE", "REASON"],
+        ["TIME", "POD", "ATTEMPT", "RESULT", "NODE", "FIT", "REASON"],
     ]
     assert columns[0][1].endswith(f"0/3        {MESSAGE}")
     assert columns[200][1].endswith("0/3        Insufficient cpu")

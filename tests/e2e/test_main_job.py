@@ -56,7 +56,7 @@ def test_event_condition_and_record_have_the_same_message(
         row["node"]: {r["plugin"]: [d["text"] for d in r["reasons"]] for r in row["rejectedBy"]}
         for row in answer["perNode"]
     }
-    short = "cpu: requests 8000m; free 4000m of 4000m"
+    short = "cpu: requests 8; free 4 of 4"
     assert rejected == {
         "small": {"NodeResourcesFit": [short]},
         "tainted": {"TaintToleration": ["taint dedicated=gpu:NoSchedule not tolerated"], "NodeResourcesFit": [short]},

@@ -59,7 +59,7 @@ def test_an_explanation_is_the_records_answer_and_the_stores_facts(
 def test_one_node_and_every_node_can_be_asked_for(placed: Service) -> None:
     one = placed.explain(attempt=1, node="worker-1")
     assert [n["node"] for n in one["perNode"]] == ["worker-1"]
-    assert one["perNode"][0]["rejectedBy"][0]["reasons"][0]["text"] == "cpu: requests 500m; free 100m of 8000m"
+    assert one["perNode"][0]["rejectedBy"][0]["reasons"][0]["text"] == "cpu: requests 500m; free 100m of 8"
     assert placed.explain(all="true")["rankingOmitted"] == 0
     status = placed.error(f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k", node="worker-9")
     assert status["message"] == 'node "worker-9" was not in the cluster when this decision was taken'

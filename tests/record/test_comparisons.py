@@ -46,7 +46,7 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
             recorded({"worker-1": 8000, "worker-2": 8000}, rejected={n: FULL[n] for n in NODES[:2]}),
             [
                 "worker-3 fits now, no longer rejected by NodeResourcesFit",
-                "most cpu free on a node: 0 → 8000m (worker-3)",
+                "most cpu free on a node: 0 → 8 (worker-3)",
             ],
         ),
         (
@@ -137,12 +137,12 @@ B = {"pod": "b", "sequence": 5}
         (
             recorded({"worker-1": 7900}, late_s=9, rejected={"worker-1": FULL["worker-1"]}, **B),
             "a is on worker-1, b is on worker-2. When b was decided, worker-1 did not fit: NodeResourcesFit, cpu:"
-            " requests 500m; free 100m of 8000m.",
+            " requests 500m; free 100m of 8.",
         ),
         (
             recorded(dict.fromkeys(NODES, 8000), late_s=9, rejected=FULL, **B),
             "a is on worker-1, b fits nowhere. When b was decided, worker-1 did not fit: NodeResourcesFit, cpu:"
-            " requests 500m; free 0 of 8000m.",
+            " requests 500m; free 0 of 8.",
         ),
         (
             recorded(late_s=9, nodes=("", "worker-2", "worker-3"), **B),

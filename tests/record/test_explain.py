@@ -99,7 +99,7 @@ def test_a_reason_has_the_numbers_of_its_node() -> None:
         "requested": 500,
         "free": 400,
         "allocatable": 8000,
-        "text": "cpu: requests 500m; free 400m of 8000m",
+        "text": "cpu: requests 500m; free 400m of 8",
     }
     assert (
         node_results.build_reason_detail(PENDING, TABLE, 0, Reason("too-many-pods"))["text"]
@@ -186,13 +186,13 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
         ),
         pytest.param(
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
-            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8000m of 8000m"
+            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8 of 8"
             " on worker-3, the nearest.",
             id="all full",
         ),
         pytest.param(
             a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodeResourcesFit": INSUFFICIENT_CPU}}),
-            "No node fits. The only node is rejected first by NodeResourcesFit: cpu: requests 500m; free 400m of 8000m"
+            "No node fits. The only node is rejected first by NodeResourcesFit: cpu: requests 500m; free 400m of 8"
             " on worker-1.",
             id="one node, full",
         ),

@@ -134,7 +134,7 @@ def test_a_pod_that_fits_nowhere_is_told_what_its_attempt_says(rig: Rig) -> None
     (decision,) = rig.world.decisions
     assert (told["fits"], told["stopped"]["message"]) == (0, decision.message)
     assert told["stopped"]["nextSteps"] == [
-        "request at most 3000m cpu (free now; b has 3000m in all), or add a larger node"
+        "request at most 3 cpu (free now; b has 3 in all), or add a larger node"
     ]
 
 
