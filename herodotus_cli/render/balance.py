@@ -97,8 +97,8 @@ def _moves(moves: list[Json]) -> Block:
 
 
 def _count_reason(reason: str, n: int) -> str:
-    """Return `16 ties`, `2 only feasible node`, `1 nominated node`."""
-    return format_count(n, "tie") if reason == "tie" else f"{n} {reason.replace('-', ' ')}"
+    """Return `16 ties` or `3 × the only node that fits`."""
+    return format_count(n, "tie") if reason == "tie" else f"{n} × {reason}"
 
 
 def _difference(change: float) -> str:
