@@ -72,7 +72,7 @@ def write_certificate(directory: Path, pair: Data) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every flag."""
+    """Return the parser with every flag of the command."""
     found = argparse.ArgumentParser(
         prog=f"python -m herodotus_endpoint {COMMAND}",
         description="Make a self-signed certificate once, keep it in a Secret, and write it to files for the service.",

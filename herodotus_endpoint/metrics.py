@@ -1,4 +1,4 @@
-"""/metrics: what came in, what was refused, what is stored, how long answers take.
+"""The metrics of the service: ingest, rejections, stored records, response times.
 
 Owns: names and meaning of the metrics. Does not own: the numbers' sources.
 

@@ -209,7 +209,7 @@ _RECEIPT: Final = {
 
 
 def build_document() -> Json:
-    """The whole surface."""
+    """Return the OpenAPI document of all routes."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
     paths |= _sender_paths() | _pages()

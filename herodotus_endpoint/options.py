@@ -36,7 +36,7 @@ _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every flag."""
+    """Return the parser with every flag of the service."""
     found = argparse.ArgumentParser(
         prog="python -m herodotus_endpoint",
         description="The decisions service of Herodotus: stores scheduling decisions and answers questions about them.",

@@ -205,11 +205,11 @@ def _explain_no_preemption(verdict: Json, *, before_filters: bool) -> str:
     return ", ".join(verdict["reasons"]).removeprefix("preemption: ") or str(verdict["code"])
 
 
-def _requeued_by(said: Json | None) -> str:
+def _requeued_by(event: Json | None) -> str:
     """Return the cluster event that requeued the pod: `AssignedPodDelete (NodeResourcesFit)`."""
-    if not said:
+    if not event:
         return ""
-    return f"{said['event']} ({said['plugin']})" if said["plugin"] else str(said["event"])
+    return f"{event['event']} ({event['plugin']})" if event["plugin"] else str(event["event"])
 
 
 def _next_try(answer: Json, view: ViewOptions) -> str:

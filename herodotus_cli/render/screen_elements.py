@@ -64,7 +64,7 @@ class Table(NamedTuple):
 
 
 class Blank(NamedTuple):
-    """An empty line."""
+    """An empty line between other elements."""
 
 
 Block = TextLine | SplitLine | Table | Blank

@@ -1,4 +1,4 @@
-"""kubectl's command lines: its path, the user's credentials, and the route to the decisions service.
+"""The command lines of kubectl: its path, the user's credentials, and the route to the decisions service.
 
 Owns: these. Does not own: running the commands (`prefetched_processes`), their results (`kubectl`), paths of requests
 (`api_paths`), the route that worked in the last run (`route_cache`).

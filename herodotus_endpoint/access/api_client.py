@@ -69,7 +69,7 @@ class ApiServerClient:
         return status
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the API server."""
         self._client.close()
 
     def _send(self, method: str, path: str, body: Json | None = None) -> Json:

@@ -81,7 +81,7 @@ class FrontProxyWatcher:
         threading.Thread(target=self._run, name="front-proxy", daemon=True).start()
 
     def close(self) -> None:
-        """Stop refreshing."""
+        """Stop the thread that refreshes the authority."""
         self._stop.set()
 
     def _run(self) -> None:

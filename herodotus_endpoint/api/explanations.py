@@ -110,9 +110,9 @@ def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: s
     return stored
 
 
-def not_found(reader: MaskedReader, said: str, details: dict[str, Any]) -> StatusError:
+def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> StatusError:
     """Return a 404 error; its details say `noRecords` while the store holds no record."""
-    return StatusError(404, said, details=details if reader.has_records() else details | {"noRecords": True})
+    return StatusError(404, message, details=details if reader.has_records() else details | {"noRecords": True})
 
 
 def node_not_found(stored: StoredAttempt, node: str) -> StatusError:

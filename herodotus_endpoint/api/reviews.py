@@ -75,7 +75,7 @@ class PlacementReview(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """A validated PlacementReview."""
+    """A validated PlacementReview with its pod template."""
 
     spec: PlacementReviewSpec
     template: PodTemplate
@@ -150,7 +150,7 @@ class ReviewViews:
             )
         return retry_later(429, f"other reviews are before this one, for {PICKUP_S:.0f} s already; ask again")
 
-    def _document(self, answer: ReviewAnswer, asked: ReviewRequest) -> Json:
+    def _document(self, answer: ReviewAnswer, review: ReviewRequest) -> Json:
         if answer.type != codec.CONTENT_TYPE:
             refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
             raise StatusError(refused.code, refused.message)
@@ -158,13 +158,13 @@ class ReviewViews:
             check_frame(codec.decode(raw)) for _, raw in codec.split_frames(review_queue.decompress_answer(answer.body))
         )
         attempts = map(self._reader.reviewed, parse_attempts(frames))
-        spec, template = asked.spec, asked.template
+        spec, template = review.spec, review.template
         try:
             return build_placement_review(
                 attempts,
                 name=template.name,
                 kind=template.kind,
-                replicas=asked.replicas,
+                replicas=review.replicas,
                 every_node=spec.all_nodes,
                 node=spec.node,
             )
@@ -191,7 +191,7 @@ def _parse_request(namespace: str) -> ReviewRequest:
         parameters.name(name, what)
     replicas = template.replicas if review.spec.replicas is None else review.spec.replicas
     if not 1 <= replicas <= MAX_REPLICAS:
-        raise StatusError(422, f"spec.replicas: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
+        raise StatusError(422, f"spec.replicas: {replicas} pods are review about; it must be 1 to {MAX_REPLICAS}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
 

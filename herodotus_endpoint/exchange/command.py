@@ -124,7 +124,7 @@ def _import(store: Store, file: Path) -> None:
             for batch in _batches(LineReader().lines(opened)):
                 for lines, stored in _stored(store, batch):
                     read, new = read + lines, new + stored
-                    progress.at(read)
+                    progress.show(read)
         except LineError as e:
             kept = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
             raise FileRefusedError(f"cannot import {file}: {e}; {kept}") from e
@@ -168,7 +168,7 @@ def _stored(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, in
 def _watched(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
     for number, each in enumerate(found, 1):
         yield each
-        progress.at(number, each)
+        progress.show(number, each)
 
 
 class _Progress:
@@ -179,7 +179,7 @@ class _Progress:
         self._number = 0
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
-    def at(self, number: int, found: ExportedDecision | None = None) -> None:
+    def show(self, number: int, found: ExportedDecision | None = None) -> None:
         """So many decisions. `found`: the last one."""
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:

@@ -28,8 +28,9 @@ _JSON_TYPES: Final = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table. `wide` columns need `-o wide`; `cell` computes the value from the object and the time in
-    seconds.
+    """A column of a table; `wide` columns need `-o wide`.
+
+    `cell` computes the value from the object and the time in seconds.
     """
 
     name: str

@@ -49,7 +49,7 @@ _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED:
 
 
 class CounterName(NamedTuple):
-    """A counter's name."""
+    """The name of a counter, with plugin and detail."""
 
     counter: str
     plugin: str = ""
@@ -118,7 +118,7 @@ class DecisionCounts:
     _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
 
     def count(self, decision: Decision) -> None:
-        """Add one decision."""
+        """Add one decision to the counters."""
         feasible: Mask = as_numpy(decision.rank) > 0
         template = (decision.pod.namespace, decision.pod.digest)
         run = self._runs.get(template)

@@ -93,7 +93,7 @@ class Postgresql:
                 connection.exec_driver_sql(f"CREATE TABLE {name} PARTITION OF {table.name} FOR VALUES {bounds}")
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Binary COPY."""
+        """Insert the rows with a binary COPY."""
         columns = [column for column in table.c if column.name in rows[0]]
         names = ", ".join(f'"{column.name}"' for column in columns)
         cursor: Any = connection.connection.cursor()
@@ -151,15 +151,15 @@ class Postgresql:
         return whole + sum(self._tier_bytes(connection).values())
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """As `live_bytes`."""
+        """Return the size of each tier, estimated like `live_bytes`."""
         numbers = connection.execute(sa.select(DECISIONS.c.tier, sa.func.count()).group_by(DECISIONS.c.tier))
         counted: dict[int, int] = {row.tier: row[1] for row in numbers}
         size = self._tier_bytes(connection)
 
-        def told(*tiers: int) -> TierSize:
+        def measure(*tiers: int) -> TierSize:
             return TierSize(sum(counted.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
 
-        return {"full": told(FULL, KEPT_LONGER), "summary": told(SUMMARY)}
+        return {"full": measure(FULL, KEPT_LONGER), "summary": measure(SUMMARY)}
 
     def file_bytes(self) -> None:
         """They are the server's."""

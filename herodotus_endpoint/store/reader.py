@@ -59,7 +59,7 @@ from herodotus_record.model import Decision, NodeTable, Outcome, Source
 
 MAX_SIMILAR: Final = 3  # names suggested for one that is not there
 CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
-RECENT: Final = 10  # decisions told of a node
+RECENT: Final = 10  # decisions loaded of a node
 MAX_SEARCHED: Final = 50  # newest decisions searched for those
 NAMESPACES: Final = 10  # other namespaces named for a pod
 INCARNATIONS_SHOWN: Final = 100  # newest first
@@ -207,9 +207,9 @@ class Reader:
             for row in intact_decisions(newest):
                 slots = (find_slot(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
-                told = None if slot is None else self._once(connection, row)
-                if slot is not None and told is not None and slot < told[0].slots:
-                    found.append(NodeDecision(*told, slot))
+                loaded = None if slot is None else self._once(connection, row)
+                if slot is not None and loaded is not None and slot < loaded[0].slots:
+                    found.append(NodeDecision(*loaded, slot))
                 if len(found) == RECENT:
                     break
         return found
@@ -222,8 +222,8 @@ class Reader:
         attempt = next((each for each in known if each.record.id == row.id), None)
         if attempt is None:
             return None
-        told = self._told(connection, attempt)
-        return told.decision, told.outcomes
+        loaded = self._load_attempt(connection, attempt)
+        return loaded.decision, loaded.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
         """Up to three names that look like `node`, of nodes that have a history."""
@@ -292,7 +292,7 @@ class Reader:
 
     def _stored(self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int) -> StoredAttempt:
         """One of a pod's attempts. `same`: all of them."""
-        row, decision, outcomes, table, origins = self._told(connection, same[ordinal - 1])
+        row, decision, outcomes, table, origins = self._load_attempt(connection, same[ordinal - 1])
         return StoredAttempt(
             decision,
             outcomes,
@@ -304,8 +304,8 @@ class Reader:
             origins,
         )
 
-    def _told(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
-        """The attempt as its records tell it together; its row is that of the first."""
+    def _load_attempt(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
+        """Return the attempt, merged from its records; its row is that of the first one."""
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
         first, *beside = (self._records.load(connection, rows[id_]) for id_ in attempt.ids_by_detail)

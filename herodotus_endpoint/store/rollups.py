@@ -143,8 +143,8 @@ class RollupCache:
         self._kept: OrderedDict[RollupKey, tuple[bytes, Rollup]] = OrderedDict()  # the one written last at the end
         self._bytes = 0
 
-    def at(self, key: RollupKey, blob: bytes) -> Rollup:
-        """The bucket in the blob that is stored now: another process may have written it, or retention."""
+    def get(self, key: RollupKey, blob: bytes) -> Rollup:
+        """Return the bucket in the stored blob, which another process or retention may have written."""
         written, rollup = self._kept.get(key, (b"", None))
         if rollup and written == blob:
             return rollup
@@ -165,14 +165,14 @@ class RollupCache:
 
 
 class NodeSums:
-    """What blobs hold of some nodes, added up; of the counters `told` also bucket by bucket."""
+    """What blobs hold of some nodes, added up; of the counters `by_bucket` also by bucket."""
 
-    def __init__(self, node_ids: Sequence[int], told: Sequence[CounterName]) -> None:
+    def __init__(self, node_ids: Sequence[int], by_bucket: Sequence[CounterName]) -> None:
         self.workloads: Counter[str] = Counter()
         self.decided: dict[str, dict[str, PlacementCount]] = {}
         self.buckets: dict[int, list[int]] = {}
         self._node_ids = node_ids
-        self._told = told
+        self._by_bucket = by_bucket
         self._counters: Counter[CounterName] = Counter()
         self._names: list[CounterName] = []  # of the blob before: those of the next one are the same as a rule
         self._sums: list[int] = []  # of such blobs, by name
@@ -188,7 +188,7 @@ class NodeSums:
                 self._add_workloads(packed, node_id)
 
     def counters(self) -> Counter[CounterName]:
-        """The sums."""
+        """Return the sums of all added blobs."""
         for name, value in zip(self._names, self._sums, strict=True):
             self._counters[name] += value
         self._names, self._sums = [], []
@@ -203,9 +203,9 @@ class NodeSums:
             self._names = [CounterName(*name) for *name, _, _ in packed.counters]
             self._sums = [0] * len(values)
         self._sums = list(map(add, self._sums, values))
-        before = self.buckets.get(bucket) or [0] * len(self._told)
+        before = self.buckets.get(bucket) or [0] * len(self._by_bucket)
         of = dict(zip(self._names, values, strict=True))
-        self.buckets[bucket] = [n + of.get(name, 0) for n, name in zip(before, self._told, strict=True)]
+        self.buckets[bucket] = [n + of.get(name, 0) for n, name in zip(before, self._by_bucket, strict=True)]
 
     def _add_workloads(self, packed: PackedRollup, node_id: int) -> None:
         for workload, times in packed.workloads.items():

@@ -227,7 +227,7 @@ class Sqlite:
         return {name: TierSize(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
 
     def file_bytes(self) -> int:
-        """Write-ahead log included."""
+        """Return the size of the database files, including the write-ahead log."""
         found = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
         return sum(f.stat().st_size for f in found if f.exists())
 

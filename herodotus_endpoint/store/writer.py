@@ -394,7 +394,7 @@ class Writer:
             at = {"bucket": bucket, "cluster": cluster, "profile": profile}
             key = sa.and_(*(ROLLUPS.c[name] == value for name, value in at.items()))
             blobs = connection.execute(sa.select(ROLLUPS.c.part, ROLLUPS.c.counters).where(key, ROLLUPS.c.part >= 0))
-            rollups = {row.part: self._open_rollups.at((*at.values(), row.part), row.counters) for row in blobs}
+            rollups = {row.part: self._open_rollups.get((*at.values(), row.part), row.counters) for row in blobs}
             stored = set(rollups)
             for share in parts:
                 share.counted.finish()

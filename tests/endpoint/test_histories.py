@@ -277,7 +277,7 @@ def test_buckets_that_are_kept_unpacked_are_those_that_are_stored(
             service.store.writer.store([(lost, codec.encode(lost))])
     service.stored(placed("f", 6))
     assert (service.history("worker-1")["considered"], len(unpacked)) == (5, 3)
-    monkeypatch.setattr(rollups, "KEPT_BYTES", 1)
+    monkeypatch.setattr(rollups, "MAX_CACHED_BYTES", 1)
     for i in (7, 8):
         service.stored(placed(f"p-{i}", i))
     assert (service.history("worker-1")["considered"], len(unpacked)) == (7, 4)

@@ -133,9 +133,7 @@ def test_a_pod_that_fits_nowhere_is_told_what_its_attempt_says(rig: Rig) -> None
     rig.world.settle()
     (decision,) = rig.world.decisions
     assert (told["fits"], told["stopped"]["message"]) == (0, decision.message)
-    assert told["stopped"]["nextSteps"] == [
-        "request at most 3 cpu (free now; b has 3 in all), or add a larger node"
-    ]
+    assert told["stopped"]["nextSteps"] == ["request at most 3 cpu (free now; b has 3 in all), or add a larger node"]
 
 
 def test_each_of_several_counts_on_its_node_for_the_next(rig: Rig) -> None:
