@@ -90,7 +90,7 @@ def _compare_pods(before: Decision, after: Decision) -> list[Json]:
         text = f"priority {then.priority} → {now.priority}"
         found.append({"what": "priority", "before": then.priority, "after": now.priority, "text": text})
     if then.digest != now.digest and not found:
-        found.append({"what": "pod", "text": "what scheduling reads of the pod is different (labels, affinity, …)"})
+        found.append({"what": "pod", "text": "labels, affinity or other fields that scheduling reads"})
     if then.nominated_node != now.nominated_node and now.nominated_node:
         text = f"{now.nominated_node} is nominated: pods were evicted there"
         found.append({"what": "nominated", "node": now.nominated_node, "text": text})

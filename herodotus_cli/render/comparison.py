@@ -27,6 +27,7 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
+_SPEC_CHANGES = ("requests", "priority", "pod")
 _SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING}
 
 
@@ -75,13 +76,18 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
     """Return labelled sentences on what differed when the later pod was decided."""
-    told = answer["differences"]
-    same = "none: the two pods are the same in everything that scheduling reads"
-    found = [change["text"] for change in told["changes"]]
-    lines = found or ["nothing: no node was added or removed, and no verdict changed"]
+    changes = answer["differences"]["changes"]
+    spec = [change["text"] for change in changes if change["what"] in _SPEC_CHANGES]
+    others = [change["text"] for change in changes if change["what"] not in _SPEC_CHANGES]
+    if answer["sameQuestion"]:
+        spec = ["none: the two pods are the same in everything that scheduling reads"]
+    others = others or ["nothing: no node was added or removed, and no verdict changed"]
     label = f"WHAT CHANGED IN {apart}" if answer["secondsApart"] >= 1 else "WHAT CHANGED"
-    labelled = [("POD SPEC DIFF", same)] if answer["sameQuestion"] else []
-    return [*labelled, *((label if i == 0 else "AND", line) for i, line in enumerate(lines))]
+    return [*_label_first("POD SPEC DIFF", spec), *_label_first(label, others)]
+
+
+def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
+    return [(label if i == 0 else "AND", sentence) for i, sentence in enumerate(sentences)]
 
 
 def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
