@@ -1,6 +1,7 @@
-"""A pod's attempts, as the rows of decisions tell them.
+"""The attempts of a pod, grouped from rows of decisions.
 
-Owns: the statement, and how many rows it reads. Does not own: which rows tell of one attempt (`herodotus_record`).
+Owns: the statement, and how many rows it reads. Does not own: which rows belong to one attempt
+(`herodotus_record.attempts`).
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record.attempts import APART_US, AttemptRecords, group_by_attempt
 from herodotus_record.model import Source
 
-MAX_ROWS: Final = 10_000  # rows of a pod's name, the newest: a pod that was tried every minute for a week
-_NEAR_US: Final = 2 * APART_US  # on either side: records that may tell of an attempt, and what else they may tell of
+MAX_ROWS: Final = 10_000  # the newest rows of a pod name: a pod that is tried every minute for a week
+_NEAR_US: Final = (
+    2 * APART_US
+)  # before and after: other records of the attempt, and records that they may belong to instead
 _COLUMNS: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
 pod_key: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 
 def load_attempts(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
-    """The attempts of every pod that had this name, by start. `cluster`: of one alone."""
+    """Return the attempts of all pods with this name, ordered by start, of one cluster if `cluster` is given."""
     return group_by_attempt(_rows(connection, namespace, pod, cluster))
 
 
 def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
-    """As `attempts_of` the row's pod, but where it is not among the newest, those up to the row."""
+    """Return the attempts of a row's pod that include the row.
+
+    If the row is not among the newest MAX_ROWS, the attempts up to the row are returned.
+    """
     found = load_attempts(connection, row.namespace, row.pod, row.cluster)
     if any(row.id in each.ids for each in found):
         return found
@@ -38,18 +44,19 @@ def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list
     )
 
 
-def is_attempt_stored(connection: sa.Connection, row: Row, coming: Sequence[Row]) -> bool:
-    """Whether another record tells of the attempt of a row that is not stored yet, as those in `coming` are not.
+def is_attempt_stored(connection: sa.Connection, row: Row, batch_rows: Sequence[Row]) -> bool:
+    """Return whether another record describes the same attempt as a new row.
 
-    `coming`: of the same pod. So a sum has an attempt once, however many records of it come, and in whichever order.
+    `batch_rows` are the earlier rows of the batch for the same pod. Histories thus count an attempt once, for any
+    number and order of records.
     """
     if row["source"] == Source.SCHEDULER.value:
         return False
     least_us, most_us = row["started_us"] - _NEAR_US, row["started_us"] + _NEAR_US
     near = DECISIONS.c.started_us.between(least_us, most_us)
     stored = _rows(connection, row["namespace"], row["pod"], row["cluster"], near)
-    with_it = [other for other in coming if least_us <= other["started_us"] <= most_us]
-    new = [_unstored(other, -place) for place, other in enumerate([row, *with_it], 1)]
+    new_rows = [other for other in batch_rows if least_us <= other["started_us"] <= most_us]
+    new = [_unstored(other, -place) for place, other in enumerate([row, *new_rows], 1)]
     return any(-1 in attempt.ids and len(attempt.ids) > 1 for attempt in group_by_attempt([*stored, *new]))
 
 

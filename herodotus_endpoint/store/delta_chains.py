@@ -1,15 +1,16 @@
-"""Frames at rest: a decision is a key frame, or a delta against the key frame of its chain.
+"""The stored form of decisions: a key frame, or a delta against the key frame of its chain.
 
-Owns: what is left out of a stored decision because it follows from the rest, compression against a key frame, which
-decisions share one. Does not own: where blobs are kept (`writer`, `reader`), when chains go (`retention`).
+Owns: omitting fields that follow from others, compression against a key frame, assigning decisions to chains. Does not
+own: where blobs are stored (`writer`, `record_loader`), when chains are deleted (`retention`).
 
-A key frame's blob is a zstd frame. A delta's is the first DIGEST_BYTES of its key frame's digest, and a zstd frame that
-has the key frame as its dictionary: decisions of one pod template differ in a few entries of a few columns. A delta
-needs its key frame alone and no other delta. What was stored before there were chains is the compressed wire frame.
+The blob of a key frame is a zstd frame. The blob of a delta is the first DIGEST_BYTES of the digest of its key frame,
+then a zstd frame with the key frame as dictionary: decisions of one pod template differ in a few entries of a few
+columns. To read a delta, its key frame is needed and no other delta. Blobs that were stored before chains existed are
+compressed wire frames.
 
-Invariant: `unpack(plain(...))` gives back what was packed, fields that this version does not know included. A chain
-holds one incarnation, source, namespace and pod template (so one cluster and profile), at most MOST_MEMBERS decisions,
-and spans at most LIFETIME_S, so that it can be deleted whole.
+Invariant: `decode_decision(decompress_blob(...))` returns what was packed, including fields that this version does not
+know. A chain has one incarnation, source, namespace and pod template, and so one cluster and profile. It has at most
+MAX_MEMBERS decisions and spans at most LIFETIME_S, so that it can be deleted as a unit.
 """
 
 from __future__ import annotations
@@ -29,22 +30,24 @@ from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.model import Decision
 
-MAX_MEMBERS: Final = 32  # a key frame is 30 times a delta: with more of them nothing is gained any more
-LIFETIME_S: Final = 600.0  # a chain goes whole: so much longer than asked for may its oldest decision stay
-PARTITION_US: Final = 6 * 3_600_000_000  # of the time of ingest; chains end with it, since some databases drop it whole
-MAX_KEY_FRAME_BYTES: Final = 32 << 20  # of open chains' key frames; zstd's own tables double that
-DIGEST_BYTES: Final = 8  # tells a wrong key frame; damage is told by zstd's checksum
-MAX_RANGE: Final = 1 << 20  # of totals, for which ranks are counted instead of sorted
-_MAGIC: Final = b"HR\x01"  # a decision at rest, version 1
+MAX_MEMBERS: Final = 32  # a key frame is as large as 30 deltas: longer chains save little
+LIFETIME_S: Final = 600.0  # a chain is deleted as a unit, so its oldest decision may stay this much longer
+PARTITION_US: Final = (
+    6 * 3_600_000_000
+)  # of ingest time; chains end with a partition, because PostgreSQL drops it as a unit
+MAX_KEY_FRAME_BYTES: Final = 32 << 20  # key frames of open chains; zstd's tables double it
+DIGEST_BYTES: Final = 8  # detects a wrong key frame; zstd's checksum detects damage
+MAX_RANGE: Final = 1 << 20  # largest range of totals for which ranks are counted instead of sorted
+_MAGIC: Final = b"HR\x01"  # a stored decision, version 1
 _WIRE: Final = b"HF"
 _DECISION: Final = 1
-_PACKED_RANK: Final = b"p"  # beside the codec's type codes: a bit a slot, whether it is feasible
+_PACKED_RANK: Final = b"p"  # in addition to the codec's type codes: one bit per slot, whether it is feasible
 
 Json = dict[str, Any]
 
 
 class _ChainKey(NamedTuple):
-    """What the decisions of a chain have in common."""
+    """The values that all decisions of a chain share."""
 
     incarnation_id: int
     source: str
@@ -56,7 +59,7 @@ class _ChainKey(NamedTuple):
 
 @dataclass
 class _OpenChain:
-    """A chain that may still grow."""
+    """A chain that can take more decisions."""
 
     base: int
     digest: bytes
@@ -67,23 +70,26 @@ class _OpenChain:
 
 
 class OpenChains:
-    """The open chains of a writer. Forget it when a transaction is rolled back: their key frames may not be stored."""
+    """The open chains of the writer. Discard it after a rollback: their key frames may not be stored."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[_ChainKey, _OpenChain] = OrderedDict()
         self._bytes = 0
 
     def base_sequences(self, incarnation_id: int) -> set[int]:
-        """The sequences of the key frames that the incarnation's open chains need."""
+        """Return the sequences of the key frames of an incarnation's open chains."""
         return {chain.base for key, chain in self._open.items() if key.incarnation_id == incarnation_id}
 
     def keep_only(self, incarnation_id: int, bases: Collection[int]) -> None:
-        """Close the incarnation's chains but those of `bases`: the other key frames are stored no longer."""
+        """Close an incarnation's open chains except those whose key frames are in `bases`."""
         for key in [k for k, c in self._open.items() if k.incarnation_id == incarnation_id and c.base not in bases]:
             self._bytes -= self._open.pop(key).size
 
     def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
-        """The sequence of the decision's key frame (its own, if it is one) and its blob. `raw`: its wire frame."""
+        """Return the sequence of the decision's key frame, which may be the decision itself, and the blob to store.
+
+        `raw` is the decision's wire frame.
+        """
         content = _strip_derived(raw, decision)
         pod = decision.pod
         profile = decision.scheduler.profile
@@ -107,16 +113,16 @@ class OpenChains:
 
 
 def compress_chain(contents: Sequence[bytes]) -> list[bytes]:
-    """Blobs of a chain that does not grow any more; the first one is its key frame. There must be one."""
+    """Return the blobs of a complete chain; the first content becomes its key frame. `contents` must not be empty."""
     key = contents[0]
     digest, compressor = _digest(key), _compressor(key)
     return [_compressor().compress(key), *(digest + compressor.compress(content) for content in contents[1:])]
 
 
 def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
-    """What was packed. `base`: asked for the blob of the key frame, None for a key frame itself.
+    """Return the content of a blob. `base` returns the blob of its key frame; None if the blob is a key frame.
 
-    CodecError when the blob is damaged, or the key frame is not the one that it was packed against.
+    Raises CodecError if the blob is damaged or was stored against another key frame.
     """
     if base is None:
         return codec.decompress(blob, codec.MAX_FRAME_BYTES + 64)
@@ -124,19 +130,19 @@ def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
 
 
 def decode_decision(content: bytes) -> Decision:
-    """The decision in plain bytes that `Chains` packed. CodecError when they are none."""
+    """Decode a decision from the content of a blob. Raises CodecError if the content is not a decision."""
     if content[: len(_WIRE)] == _WIRE:
         decision = codec.decode(content)
     elif content[: len(_MAGIC)] == _MAGIC:
         decision = codec.decode_payload(_DECISION, _restore_payload(content))
     else:
-        raise CodecError(f"a stored decision of an unknown form: {content[:3]!r}")
+        raise CodecError(f"a stored decision of an unknown format: {content[:3]!r}")
     assert isinstance(decision, Decision)
     return decision
 
 
 def encode_wire_frame(content: bytes) -> bytes:
-    """The wire frame of the decision in plain bytes, fields that this version does not know included."""
+    """Return the wire frame of a decision from the content of its blob, including fields unknown to this version."""
     return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _restore_payload(content))
 
 
@@ -165,7 +171,10 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 
 
 def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
-    """A wire frame's document without what follows: a rank from the totals, a normalised score that is the raw one."""
+    """Return the content to store of a wire frame, without values that can be derived.
+
+    These are ranks that follow from the totals, and normalized scores that equal the raw scores.
+    """
     document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
     rank = codec.as_numpy(decision.rank)
     feasible = rank > 0
@@ -186,7 +195,7 @@ def _encoded(value: object) -> msgspec.Raw:
 
 
 def _restore_payload(content: bytes) -> bytes:
-    """The payload that `_slim` was given."""
+    """Return the wire payload from which `_strip_derived` made the content."""
     document: Json = _decoder.decode(memoryview(content)[len(_MAGIC) :])
     if document["rank"][:1] == _PACKED_RANK:
         bits = np.frombuffer(document["rank"], np.uint8, offset=1)
@@ -200,19 +209,22 @@ def _restore_payload(content: bytes) -> bytes:
 
 
 def _numbers(column: bytes) -> NDArray[Any]:
-    """An encoded column: one byte of type code, then little-endian entries."""
+    """Decode a column: one byte of type code, then little-endian entries."""
     if len(column) < 2:
         return np.zeros(0, np.uint8)
     return np.frombuffer(column, np.dtype(f"<{column[:1].decode()}"), offset=1)
 
 
 def _rank(totals: NDArray[Any], feasible: NDArray[np.bool_]) -> NDArray[Any]:
-    """As records rank: 1 for the best total of those feasible, equals alike; without totals 1 for each of them."""
+    """Return the ranks of feasible nodes by total: 1 is the best, equal totals share a rank.
+
+    Without totals each feasible node has rank 1. Returns an empty array if the totals are out of range.
+    """
     if not len(totals):
         return feasible.astype(np.uint8)
     least, most = int(totals.min()), int(totals.max())
     if len(totals) != len(feasible) or most - least >= MAX_RANGE:
-        return np.zeros(0, np.uint8)  # equals nobody's: such a rank is stored as it is
+        return np.zeros(0, np.uint8)  # equals no stored rank, so that the rank itself is stored
     above = most - totals.astype(np.intp)
     counts = np.bincount(above[feasible], minlength=most - least + 1)
     better = np.cumsum(counts) - counts + 1
@@ -225,4 +237,4 @@ _fields: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])  # copies no co
 _list_of_fields: Final = msgspec.msgpack.Decoder(list[dict[str, msgspec.Raw]])
 _encoder: Final = msgspec.msgpack.Encoder()
 _NIL: Final = _encoded(None)
-_FOLLOWS: Final = _encoded(codec.encode_column(codec.DERIVED))  # where the wire's frame leaves it out too
+_FOLLOWS: Final = _encoded(codec.encode_column(codec.DERIVED))  # the wire frame also omits it

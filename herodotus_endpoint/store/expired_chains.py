@@ -1,9 +1,9 @@
-"""The oldest decisions of a tier, chain by chain, and taking them out of it in steps that hold ingest up hardly.
+"""Finding the expired chains of a tier, and deleting, summarising or moving them in short transactions.
 
-Owns: which chains a step takes, deleting and replacing them. Does not own: when (`retention`), partitions
-(`postgresql`), what is left of a decision (`summaries`).
+Owns: which chains one step processes, and the statements for it. Does not own: when a step runs (`retention`),
+partitions (`postgresql`), the content of a summary (`summaries`).
 
-Invariant: a chain leaves a tier whole, and not before its youngest member may.
+Invariant: all members of a chain leave a tier together, and only after the youngest of them has expired.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from herodotus_endpoint.store.delta_chains import LIFETIME_S, PARTITION_US, comp
 from herodotus_endpoint.store.record_loader import RecordLoader
 from herodotus_endpoint.store.schema import DECISIONS, KEPT_LONGER, OUTCOMES, SUMMARY
 
-STEP: Final = 200  # decisions looked at for one step: some 10 ms
-OUTCOME_BYTES: Final = 250  # of a row of its own
-CHAINS: Final = 8  # that leave in one transaction: at most 256 decisions
+ROWS_PER_STEP: Final = 200  # decisions read in one step: about 10 ms
+OUTCOME_BYTES: Final = 250  # size of a row of `outcomes`
+CHAINS_PER_STEP: Final = 8  # per transaction: at most 256 decisions
 
 
 @dataclass(frozen=True)
 class StoredChain:
-    """Decisions that go together; one alone (`base` None) was stored before there were chains."""
+    """A stored chain: decisions that are deleted together.
+
+    `base` is the sequence of the key frame, or None for a single decision that was stored before chains existed.
+    """
 
     id: int  # of its oldest member
     incarnation_id: int
@@ -36,7 +39,7 @@ class StoredChain:
 
     @property
     def members(self) -> sa.ColumnElement[bool]:
-        """What selects their rows."""
+        """The SQL condition that selects the rows of the chain."""
         row = DECISIONS.c
         if self.base is None:
             return row.id == self.id
@@ -44,7 +47,7 @@ class StoredChain:
 
     @property
     def others(self) -> sa.ColumnElement[bool]:
-        """What selects the rows of all other chains."""
+        """The SQL condition that selects the rows of all other chains."""
         row = DECISIONS.c
         if self.base is None:
             return row.id != self.id
@@ -55,25 +58,25 @@ class StoredChain:
 def find_expired_chains(
     connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
 ) -> tuple[list[StoredChain], int]:
-    """The next chains with all of their members ingested before a moment, and the id behind which they begin.
+    """Return the next chains whose members were all ingested before `before_us`, and the id to continue after.
 
-    Rows of a time that is yet to come hold up none behind them: a wrong clock stored them in an earlier version.
+    Rows with a time in the future, which a wrong clock stored in an earlier version, do not block later rows.
     """
     row = DECISIONS.c
     statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
     statement = statement.where(row.tier == tier, row.id > after, where, row.ingested_us <= max(now_us, before_us))
-    statement = statement.order_by(row.id).limit(STEP)
+    statement = statement.order_by(row.id).limit(ROWS_PER_STEP)
     rows = connection.execute(statement).all()
     chains: dict[tuple[object, ...], StoredChain] = {}
     for d in rows:
         if d.ingested_us < before_us and (d.base is None or _ends_us(d.ingested_us) <= before_us):
             key = (d.incarnation_id, d.base) if d.base is not None else (d.id,)
             chains.setdefault(key, StoredChain(d.id, d.incarnation_id, d.tier, d.base))
-    return list(chains.values())[:CHAINS], rows[0].id - 1 if rows else after
+    return list(chains.values())[:CHAINS_PER_STEP], rows[0].id - 1 if rows else after
 
 
 def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> int:
-    """Delete chains with their outcomes; how many decisions went."""
+    """Delete chains with their outcomes and return the number of deleted decisions."""
     rows = [r for chain in chains for r in connection.execute(sa.select(*_KEY).where(chain.members)).all()]
     _delete(connection, rows)
     return len(rows)
@@ -81,9 +84,10 @@ def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> i
 
 @dataclass(frozen=True)
 class SummarisedChain:
-    """A chain, and the frames that take the place of its members', by id. `gained`: bytes; negative where they grow.
+    """A chain and the summaries that replace its members.
 
-    `outcomes`: how many of them these frames hold.
+    `frames` has the blob of each summary by the id of the decision's row. `gained` is the number of bytes saved,
+    negative if the summaries are larger. `outcomes` is the number of outcomes in the summaries.
     """
 
     chain: StoredChain
@@ -95,7 +99,10 @@ class SummarisedChain:
 def summarise_chain(
     connection: sa.Connection, records: RecordLoader, chain: StoredChain, now_us: int
 ) -> SummarisedChain:
-    """What is to be kept of a chain. Reads only: it takes milliseconds a decision, and ingest does not wait for it."""
+    """Return the summaries of a chain without storing them.
+
+    It takes milliseconds per decision, so it runs in a reading transaction for which ingest does not wait.
+    """
     rows = connection.execute(sa.select(DECISIONS).where(chain.members).order_by(DECISIONS.c.sequence)).all()
     key = next((row.frame for row in rows if row.sequence == chain.base), None)
     found = [records.load(connection, row, key) for row in rows]
@@ -106,9 +113,9 @@ def summarise_chain(
 
 
 def replace_with_summaries(connection: sa.Connection, database: Database, prepared: SummarisedChain) -> int:
-    """Put summaries in the place of their decisions; how many.
+    """Replace the decisions of a chain by their summaries and return how many were replaced.
 
-    0 where the chain has changed since, or is gone: also where a result came that the summaries do not hold.
+    Returns 0 if the chain was changed or deleted since, or has an outcome that the summaries do not contain.
     """
     columns = [c for c in DECISIONS.c if c.name != "frame"]
     rows = connection.execute(sa.select(*columns).where(prepared.chain.members).order_by(DECISIONS.c.sequence)).all()
@@ -127,7 +134,10 @@ def replace_with_summaries(connection: sa.Connection, database: Database, prepar
 
 
 def move_to_kept_longer(connection: sa.Connection, database: Database, chain: StoredChain) -> int:
-    """Move a chain's full records, with their outcomes, to where they do not hold a partition back; how many."""
+    """Move the full records of a chain and their outcomes to the tier KEPT_LONGER and return their number.
+
+    Their former partition can then be dropped.
+    """
     moved = connection.execute(sa.select(*_KEY).where(chain.members)).all()
     for r in moved:
         database.ensure_partition(connection, r.ingested_us, KEPT_LONGER)
@@ -137,7 +147,7 @@ def move_to_kept_longer(connection: sa.Connection, database: Database, chain: St
 
 
 def _ends_us(ingested_us: int) -> int:
-    """Until when the chain of a decision of that time may have grown."""
+    """Return the time until which the chain of a decision that was ingested then may have grown."""
     return min(ingested_us + int(LIFETIME_S * 1e6), ingested_us - ingested_us % PARTITION_US + PARTITION_US)
 
 
@@ -147,19 +157,19 @@ _KEY: Final = (DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.sequence,
 def _delete(connection: sa.Connection, rows: Sequence[Any]) -> None:
     if not rows:
         return
-    at = [{"of": r.incarnation_id, "was": r.sequence} for r in rows]
-    connection.execute(_OUTCOMES_OF, at)
-    connection.execute(_DECISION, [{"was": r.id, "at_us": r.ingested_us} for r in rows])
+    at = [{"incarnation": r.incarnation_id, "of": r.sequence} for r in rows]
+    connection.execute(_DELETE_OUTCOMES, at)
+    connection.execute(_DELETE_DECISION, [{"row": r.id, "at_us": r.ingested_us} for r in rows])
 
 
 def _summary(row: sa.Row[Any], base: int, frame: bytes) -> Row:
-    # a chain that was packed anew may begin with another member than before
+    # a chain that was compressed again may have another key frame than before
     return {**row._mapping, "tier": SUMMARY, "base": base, "frame": frame, "frame_bytes": len(frame)}
 
 
-_OUTCOMES_OF: Final = OUTCOMES.delete().where(
-    OUTCOMES.c.incarnation_id == sa.bindparam("of"), OUTCOMES.c.decision_sequence == sa.bindparam("was")
+_DELETE_OUTCOMES: Final = OUTCOMES.delete().where(
+    OUTCOMES.c.incarnation_id == sa.bindparam("incarnation"), OUTCOMES.c.decision_sequence == sa.bindparam("of")
 )
-_DECISION: Final = DECISIONS.delete().where(
-    DECISIONS.c.id == sa.bindparam("was"), DECISIONS.c.ingested_us == sa.bindparam("at_us")
+_DELETE_DECISION: Final = DECISIONS.delete().where(
+    DECISIONS.c.id == sa.bindparam("row"), DECISIONS.c.ingested_us == sa.bindparam("at_us")
 )

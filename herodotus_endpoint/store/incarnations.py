@@ -1,9 +1,9 @@
-"""What the store knows of each scheduler incarnation, loaded and saved around a batch.
+"""The state of scheduler incarnations, which the writer loads and saves with each batch.
 
-Owns: the rows of `incarnations`, `incarnation_profiles` and `holes`. Does not own: what a batch does with them
-(`writer`), the arithmetic of sequences.
+Owns: the rows of `incarnations`, `incarnation_profiles` and `holes`. Does not own: changes of the state (`writer`),
+counting sequence numbers (`sequences`).
 
-Invariant: `load` after `save` gives the same state.
+Invariant: `load` after `save` returns the same state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from herodotus_endpoint.store.sequences import Hole, Sequences
 
 @dataclass
 class Incarnation:
-    """One life of a scheduler process. `stored`: the holes as the database has them."""
+    """The state of one run of a scheduler process. `stored_holes` are the holes in the database."""
 
     id: int
     cluster: str
@@ -34,13 +34,16 @@ class Incarnation:
     stored_holes: tuple[Hole, ...] = ()
 
 
-def load(connection: sa.Connection, name: str, remembered: Incarnation | None, now_us: int) -> Incarnation:
-    """An incarnation's state; a new one is registered. `remembered` is used if the database still says the same."""
+def load(connection: sa.Connection, name: str, cached: Incarnation | None, now_us: int) -> Incarnation:
+    """Return the state of an incarnation; a new one is inserted.
+
+    `cached` is returned if the database still has the same state.
+    """
     row = connection.execute(sa.select(INCARNATIONS).where(INCARNATIONS.c.incarnation == name)).one_or_none()
     if row is None:
-        return _register(connection, name, now_us)
-    if remembered and remembered.id == row.id and _same(remembered, row):
-        return remembered
+        return _insert(connection, name, now_us)
+    if cached and cached.id == row.id and _is_current(cached, row):
+        return cached
     holes = tuple(
         Hole(h.first, h.last, h.explained, h.left_out)
         for h in connection.execute(sa.select(HOLES).where(HOLES.c.incarnation_id == row.id).order_by(HOLES.c.first))
@@ -52,7 +55,7 @@ def load(connection: sa.Connection, name: str, remembered: Incarnation | None, n
 
 
 def save(connection: sa.Connection, incarnation: Incarnation, now_us: int, ingested_us: int) -> None:
-    """Write what a batch changed. `now_us` is shown; retention goes by `ingested_us`."""
+    """Store the changed state of an incarnation. `now_us` is displayed; retention uses `ingested_us`."""
     incarnation.last_us = now_us
     connection.execute(
         INCARNATIONS.update()
@@ -66,13 +69,13 @@ def save(connection: sa.Connection, incarnation: Incarnation, now_us: int, inges
             ingested_us=ingested_us,
         )
     )
-    fresh = [
+    new_profiles = [
         {"incarnation_id": incarnation.id, "profile": profile, "first_us": first_us}
         for profile, first_us in incarnation.profiles.items()
         if profile not in incarnation.stored_profiles
     ]
-    if fresh:
-        connection.execute(PROFILES.insert(), fresh)
+    if new_profiles:
+        connection.execute(PROFILES.insert(), new_profiles)
         incarnation.stored_profiles |= set(incarnation.profiles)
     _save_holes(connection, incarnation)
 
@@ -88,7 +91,7 @@ def _save_holes(connection: sa.Connection, incarnation: Incarnation) -> None:
     incarnation.stored_holes = holes
 
 
-def _register(connection: sa.Connection, name: str, now_us: int) -> Incarnation:
+def _insert(connection: sa.Connection, name: str, now_us: int) -> Incarnation:
     created = connection.execute(
         INCARNATIONS.insert().values(
             incarnation=name,
@@ -105,10 +108,10 @@ def _register(connection: sa.Connection, name: str, now_us: int) -> Incarnation:
     return Incarnation(created.inserted_primary_key[0], "", "", Sequences(), empty, now_us)
 
 
-def _same(remembered: Incarnation, row: sa.Row[Any]) -> bool:
-    """Whether no other process has stored frames of this incarnation since."""
+def _is_current(cached: Incarnation, row: sa.Row[Any]) -> bool:
+    """Return whether no other process has stored frames of this incarnation since it was cached."""
     return (row.highest, row.rows_generation, row.last_us) == (
-        remembered.sequences.highest,
-        remembered.slot_map.generation,
-        remembered.last_us,
+        cached.sequences.highest,
+        cached.slot_map.generation,
+        cached.last_us,
     )

@@ -1,11 +1,12 @@
-"""Results that come in another batch than their decision.
+"""Outcomes that arrive in another batch than their decision.
 
-Owns: what a result makes of a stored decision, which results a decision had before it came, how long a result is kept.
-Does not own: which state a result is (`herodotus_record.explain`), results of the same batch (`writer`).
+Owns: updating the state of stored decisions, finding outcomes that arrived before their decision, the tier of late
+outcomes. Does not own: the state that follows from an outcome (`herodotus_record.explain`), outcomes of the same batch
+(`writer`).
 
-Invariants: a decision takes its state from its results in whatever order they came, and they stay as long as it does.
-It has one final result: where a later scheduler found one (`Outcome.found_later`) and the decision's own still arrives,
-the first of the two stays. Both are proved by the pod, so they say the same.
+Invariant: the state of a decision follows from its outcomes in any order of arrival, and they are kept as long as the
+decision. A decision has one final outcome: if a later scheduler found one (sequence FOUND_LATER) and the original one
+arrives too, the first of the two is kept. Both were read from the pod, so they agree.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from herodotus_endpoint.store.database import Database, Row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, INCARNATIONS, KEPT_LONGER, OUTCOMES
 from herodotus_record.model import FOUND_LATER, Source
 
-BINDING: Final = "Binding"  # the state of a decision whose result is not stored yet
-DecisionKey = tuple[int, int]  # of a decision: incarnation, sequence
+BINDING: Final = "Binding"  # state of a decision without a stored result
+DecisionKey = tuple[int, int]  # incarnation id and sequence of a decision
 
 
 def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) -> None:
-    """Decisions of earlier batches that still wait for their result have it now."""
+    """Set the states of stored decisions that are still waiting for their result."""
     if states:
         rows = [
             {"incarnation": incarnation, "of": sequence, "to": to} for (incarnation, sequence), to in states.items()
         ]
-        connection.execute(_SETTLE, rows)
+        connection.execute(_UPDATE_STATE, rows)
 
 
 def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
-    """The state that earlier batches make of a decision that comes after its results; None where there is none."""
+    """Return the state that follows from outcomes stored before their decision, or None without a final outcome."""
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_not(None))
     state: str | None = connection.scalar(sa.select(o.state).where(*of_it).limit(1))
@@ -43,15 +44,17 @@ def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: i
 def find_open_decisions(
     connection: sa.Connection, cluster: str, profiles: Sequence[str], except_of: str, most: int
 ) -> Sequence[Row]:
-    """Return the decisions of a cluster's schedulers whose result is not stored, the oldest first.
+    """Return at most `most` decisions of a cluster's schedulers without a stored result, oldest first.
 
-    `except_of`: an incarnation whose decisions are left out.
+    Decisions of the incarnation `except_of` are excluded.
     """
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
         sa.select(i.incarnation, d.sequence, d.decision_id, d.namespace, d.pod, d.pod_uid, d.node, d.started_us)
         .join(INCARNATIONS, i.id == d.incarnation_id)
-        .where(d.state == sa.bindparam("open", BINDING, literal_execute=True))  # as the index has it
+        .where(
+            d.state == sa.bindparam("open", BINDING, literal_execute=True)
+        )  # a literal, so that the partial index is used
         .where(d.cluster == cluster, d.source == Source.SCHEDULER.value, d.profile.in_(profiles))
         .where(i.incarnation != except_of)
         .order_by(d.id)
@@ -61,7 +64,7 @@ def find_open_decisions(
 
 
 def find_decision(connection: sa.Connection, incarnation: str, sequence: int) -> tuple[int, str, str] | None:
-    """Return the incarnation's row id and cluster, and the state, of a stored decision; None where it is not stored."""
+    """Return the incarnation's row id, its cluster and the state of a decision, or None if it is not stored."""
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
         sa.select(i.id, i.cluster, d.state)
@@ -73,7 +76,7 @@ def find_decision(connection: sa.Connection, incarnation: str, sequence: int) ->
 
 
 def select_found_later(connection: sa.Connection, keys: Collection[DecisionKey]) -> set[DecisionKey]:
-    """Return those of these decisions whose result a later scheduler has found."""
+    """Return the keys of decisions whose result was found by a later scheduler."""
     o = OUTCOMES.c
     found = set()
     for incarnation_id in {incarnation_id for incarnation_id, _ in keys}:
@@ -90,31 +93,31 @@ def set_tiers(
     connection: sa.Connection,
     database: Database,
     outcomes: Sequence[Row],
-    together: Container[DecisionKey],
+    in_batch: Container[DecisionKey],
     now_us: int,
 ) -> None:
-    """Rows of outcomes go where those of their decisions are kept, if these have left the first tier.
+    """Set the tier of outcome rows to KEPT_LONGER if their stored decisions have left the tier FULL.
 
-    A summary holds the outcomes that were there; one that comes later would go with the full records of its own time.
-    `together`: decisions that come in the same batch.
+    In the tier FULL they would be dropped with the full records of their own ingest time, before their decision.
+    `in_batch` contains the decisions of the same batch.
     """
-    earlier: dict[int, list[Row]] = {}
+    by_incarnation: dict[int, list[Row]] = {}
     for outcome in outcomes:
-        if (outcome["incarnation_id"], outcome["decision_sequence"]) not in together:
-            earlier.setdefault(outcome["incarnation_id"], []).append(outcome)
+        if (outcome["incarnation_id"], outcome["decision_sequence"]) not in in_batch:
+            by_incarnation.setdefault(outcome["incarnation_id"], []).append(outcome)
     row = DECISIONS.c
-    for incarnation_id, theirs in earlier.items():
-        sequences = {outcome["decision_sequence"] for outcome in theirs}
+    for incarnation_id, of_incarnation in by_incarnation.items():
+        sequences = {outcome["decision_sequence"] for outcome in of_incarnation}
         moved = (row.incarnation_id == incarnation_id, row.sequence.in_(sequences), row.tier != FULL)
         left = set(connection.scalars(sa.select(row.sequence).where(*moved)))
-        for outcome in theirs:
+        for outcome in of_incarnation:
             if outcome["decision_sequence"] in left:
                 outcome["tier"] = KEPT_LONGER
         if left:
             database.ensure_partition(connection, now_us, KEPT_LONGER)
 
 
-_SETTLE: Final = (
+_UPDATE_STATE: Final = (
     DECISIONS.update()
     .where(
         DECISIONS.c.incarnation_id == sa.bindparam("incarnation"),

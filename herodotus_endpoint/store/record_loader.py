@@ -1,9 +1,9 @@
-"""A decision with what belongs to it, out of its row: whatever tier it is in.
+"""Loading a record, which is a decision with its outcomes and node table, from a row of any tier.
 
-Owns: reading frame, key frame, outcomes and node table of a row. Does not own: which rows (`reader`, `retention`,
-`exchange`), what a summary holds (`summaries`).
+Owns: reading the frame, key frame, outcomes and node table of a row. Does not own: which rows are read (`reader`,
+`retention`, `export`), the content of a summary (`summaries`).
 
-Invariant: the table has a name for every slot that held a node, and the decision is the one that was stored.
+Invariant: the node table has a name for every slot that held a node, and the decision is the one that was stored.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_record import codec
 from herodotus_record.model import FOUND_LATER, Decision, Evaluation, NodeTable, Outcome
 
-STATES_WITH_RESULT: Final = ("Bound", "DryRun", "Failed")  # states that follow from a stored result
+STATES_WITH_RESULT: Final = ("Bound", "DryRun", "Failed")  # states that require a stored outcome
 Row = sa.Row[Any]
 
 
 class RecordLoader:
-    """Reads rows, which must have every column. Every thread may ask."""
+    """Loads records from rows of `decisions` with all columns. Safe for concurrent use."""
 
     def __init__(self) -> None:
         self._tables = NodeTableCache()
 
     def load(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> DecisionRecord:
-        """The decision in a row. `base`: the frame of its key frame, where that was read already."""
+        """Return the record of a row. `base` is the blob of its key frame if the caller has read it.
+
+        Raises DamagedError if the stored bytes are damaged.
+        """
         with reading_decision(row):
             return self._load(connection, row, base)
 
@@ -43,22 +46,22 @@ class RecordLoader:
             found = summaries.decode_summary(content)
             known = {o.sequence for o in found.outcomes}
             later = tuple(o for o in later if o.sequence not in known)
-            _require_own(row, found.decision)
+            _require_same_decision(row, found.decision)
             return DecisionRecord(found.decision, (*found.outcomes, *later), found.table)
         found_decision = decode_decision(content)
-        _require_own(row, found_decision)
+        _require_same_decision(row, found_decision)
         if row.state in STATES_WITH_RESULT and not any(outcome.final for outcome in later):
-            raise DamagedError(f"its state is {row.state}, and its result is not there")
+            raise DamagedError(f"its state is {row.state}, and its result is not stored")
         return DecisionRecord(found_decision, later, self._table(connection, row, found_decision))
 
     def load_frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
-        """What the decision in a row is made of: its frame, of a summary its node table's, its outcomes'."""
+        """Return the frames of a row's record: decision, node rows (of a summary only) and outcomes."""
         content = _content(connection, row, None)
         later = _outcome_frames(connection, row)
         if content[: len(summaries.MAGIC)] != summaries.MAGIC:
             return [encode_wire_frame(content), *later]
-        held = summaries.split_frames(content)
-        return [*held, *(frame for frame in later if frame not in held)]
+        in_summary = summaries.split_frames(content)
+        return [*in_summary, *(frame for frame in later if frame not in in_summary)]
 
     def _table(self, connection: sa.Connection, row: Row, decision: Decision) -> NodeTable:
         table = self._tables.get(connection, row.incarnation_id, row.generation, decision.slots)
@@ -69,26 +72,26 @@ class RecordLoader:
 
 
 def load_decision(connection: sa.Connection, row: Row) -> Decision:
-    """The decision in a row alone."""
+    """Return the decision of a row without its node table and outcomes. Raises DamagedError if it is damaged."""
     with reading_decision(row):
         content = _content(connection, row, None)
         is_summary = content[: len(summaries.MAGIC)] == summaries.MAGIC
         decision = summaries.decode_summary(content).decision if is_summary else decode_decision(content)
-        _require_own(row, decision)
+        _require_same_decision(row, decision)
     return decision
 
 
-def _require_own(row: Row, decision: Decision) -> None:
-    """Raise DamagedError if a row holds another row's frame."""
+def _require_same_decision(row: Row, decision: Decision) -> None:
+    """Raise DamagedError if a row contains the frame of another decision."""
     if (decision.id.replace("\0", "\ufffd"), decision.sequence) != (
         row.decision_id.replace("\0", "\ufffd"),
         row.sequence,
     ):
-        raise DamagedError("it holds the frame of another decision")
+        raise DamagedError("it contains the frame of another decision")
 
 
 def load_outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
-    """The outcomes of a row's decision that are stored beside it."""
+    """Return the outcomes of a row's decision from the table of outcomes."""
     frames = (codec.decode(frame) for frame in _outcome_frames(connection, row))
     return tuple(f for f in frames if isinstance(f, Outcome))
 
@@ -97,7 +100,9 @@ def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
     statement = (
         sa.select(OUTCOMES)
         .where(OUTCOMES.c.incarnation_id == row.incarnation_id, OUTCOMES.c.decision_sequence == row.sequence)
-        .order_by(OUTCOMES.c.sequence == FOUND_LATER, OUTCOMES.c.sequence)  # what was found later is the last
+        .order_by(
+            OUTCOMES.c.sequence == FOUND_LATER, OUTCOMES.c.sequence
+        )  # an outcome found by a later scheduler is last
     )
     rows = connection.execute(statement).all()
     integrity.require_intact(integrity.OUTCOME, rows)
@@ -105,7 +110,7 @@ def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
 
 
 def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:
-    """What was packed, read against its key frame where it is a delta."""
+    """Return the content of a row's blob; the key frame of a delta is read unless `base` has it."""
 
     def key_frame() -> bytes:
         if base is not None:

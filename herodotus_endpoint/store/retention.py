@@ -1,12 +1,12 @@
-"""What leaves the store: full records become summaries, summaries go, by age of ingest and by the database's size.
+"""Retention: full records become summaries and summaries are deleted, by age and by the size of the database.
 
-Owns: what goes, in which order, in steps small enough that ingest hardly waits. Does not own: when (`Pruning` is told
-to stop and how often to look), ages (`ages`), what a summary keeps (`summaries`), taking chains out (`oldest`).
+Owns: what is removed and in which order, in steps so short that ingest hardly waits, and the thread that does it. Does
+not own: ages (`retention_limits`), the content of a summary (`summaries`), processing chains (`expired_chains`).
 
-A step is one transaction: whatever ends the process between two, each decision is there once, whole or summarised.
+A step is one transaction. If the process ends between two steps, each decision is stored once, in full or as a summary.
 
-Invariant: what is kept stays answerable: a chain goes whole, a decision with its outcomes, and a row of a node table
-stays as long as a full record saw it. Rollups outlive the decisions that they count.
+Invariant: all_scopes that is kept can be read. A chain is removed as a unit and a decision with its outcomes, and a
+node row stays as long as a full record refers to it. Rollups outlive the decisions that they count.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from herodotus_endpoint.store.schema import (
 )
 from herodotus_endpoint.store.store import Store
 
-STEP: Final = 200  # incarnations deleted in one transaction
-SLOTS: Final = 256  # slots whose old rows are deleted in one transaction
-CLOCK_OFF_S: Final = 3600.0  # an hour: less is a restart or a clock that was set
-WIDEST_US: Final = 4 * PARTITION_US  # no partition is wider
-INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the limit is overrun by 200 MB in between
+INCARNATIONS_PER_STEP: Final = 200  # incarnations deleted per transaction
+SLOTS_PER_STEP: Final = 256  # slots whose old rows are deleted per transaction
+CLOCK_OFF_S: Final = 3600.0  # an hour; smaller differences come from restarts and clock corrections
+WIDEST_US: Final = 4 * PARTITION_US  # the widest partition
+INTERVAL_S: Final = 10.0  # at 20 MB/s of ingest the size exceeds its limit by up to 200 MB in between
 TIERS: Final = (FULL, KEPT_LONGER, SUMMARY)
 _log: Final = logging.getLogger(__name__)
 
 
 class PruneResult(NamedTuple):
-    """How many decisions left a tier."""
+    """The number of decisions that one pass of retention summarised and deleted."""
 
     summarised: int = 0
     deleted: int = 0
 
 
 class Pruner:
-    """Takes out what is over the limits, through the one writer."""
+    """Removes decisions that exceed the limits of retention, in transactions of the store's writer."""
 
     def __init__(self, store: Store, limits: RetentionLimits) -> None:
         self._store = store
@@ -71,37 +71,37 @@ class Pruner:
         if limits.unbounded:
             with self._writer.transaction() as connection:
                 self._clock.follow_wall(connection)
-        self._part = -1  # of the nodes, whose names were looked at last
-        self._damaged: list[expired_chains.StoredChain] = []  # cannot become summaries
-        self._after: dict[int, int] = {}  # by scope: up to this id none of its full records is left; they come in order
+        self._last_part = -1  # part of the nodes whose unused ids were deleted last
+        self._damaged: list[expired_chains.StoredChain] = []  # chains that cannot be summarised
+        self._start_after: dict[int, int] = {}  # by scope: the id up to which no full record is left
 
     def prune(self) -> PruneResult:
-        """Bring the database within its limits; how many decisions went. StoreUnavailableError as for writing.
+        """Run one pass of retention and return how many decisions it removed. Raises StoreUnavailableError.
 
-        Of several replicas one does it at a time, and the others nothing: they would make the same summaries.
+        Replicas take a lock. A replica that does not get it returns at once: it would make the same summaries.
         """
-        with self._store.try_prune_lock() as alone:
+        with self._store.try_prune_lock() as locked:
             with self._writer.transaction() as connection:
                 now_us = self._clock.sync(connection)
-                if alone:
+                if locked:
                     self._quota.begin(connection, now_us)
             self._warn_of_clock()
-            return self._prune(now_us) if alone else PruneResult()
+            return self._prune(now_us) if locked else PruneResult()
 
     def _warn_of_clock(self) -> None:
         offset_s = self._clock.offset_s()
         was_off, self._clock_is_off = self._clock_is_off, abs(offset_s) > CLOCK_OFF_S
         if self._clock_is_off and not was_off:
             _log.warning(
-                "the clock of this machine is %.0f s %s the time that retention has counted; ages are by that time,"
-                " which follows slowly; after an outage that is as it should be; otherwise set the clock right",
+                "the clock of this machine is %.0f s %s the time that retention has counted; ages use that time,"
+                " which follows the clock slowly; this is expected after an outage; otherwise correct the clock",
                 abs(offset_s),
                 "ahead of" if offset_s > 0 else "behind",
             )
 
     def _prune(self, now_us: int) -> PruneResult:
-        summarised, deleted = self._by_age(now_us)
-        more_summarised, more_deleted = self._by_size(now_us)
+        summarised, deleted = self._prune_by_age(now_us)
+        more_summarised, more_deleted = self._prune_by_size(now_us)
         pruned = PruneResult(summarised + more_summarised, deleted + more_deleted)
         if any(pruned):
             with self._writer.transaction() as connection:
@@ -112,55 +112,61 @@ class Pruner:
         self._prune_rest(now_us - int(longest_s * 1e6), now_us - int(self._limits.history_max_age_s * 1e6))
         return pruned
 
-    def _by_age(self, now_us: int) -> PruneResult:
-        """Whole partitions, where there are any; then chain by chain what leaves at other times than most."""
+    def _prune_by_age(self, now_us: int) -> PruneResult:
+        """Remove expired decisions: complete partitions first, then single chains."""
         summarised = deleted = 0
         longest_s = max(scope.last_s for scope in self._scopes)
         quota = self._quota
-        while quota.left > 0 and (step := self._drop(TIERS, _before(now_us, longest_s), quota)):
+        while quota.left > 0 and (step := self._drop_partition(TIERS, _cutoff_us(now_us, longest_s), quota)):
             deleted += step
         for number, scope in enumerate(self._scopes):
             if scope.summarised:
                 for tier in (FULL, KEPT_LONGER):
-                    while quota.left > 0 and (step := self._summarise(number, tier, _before(now_us, scope.full_s))):
+                    while quota.left > 0 and (step := self._summarise(number, tier, _cutoff_us(now_us, scope.full_s))):
                         summarised += step
-            last_us = _before(now_us, scope.last_s)
+            last_us = _cutoff_us(now_us, scope.last_s)
             if self._database.partitioned and scope.last_s == longest_s:
-                last_us -= last_us % WIDEST_US  # the rest is dropped with its partition, if the quota lets it go whole
+                last_us -= last_us % WIDEST_US  # younger ones are dropped with their partition, if the quota allows it
             for tier in TIERS:
                 while quota.left > 0 and (step := self._delete(number, tier, last_us, quota)):
                     deleted += step
         if quota.left <= 0:
             with self._writer.transaction() as connection:
                 quota.warn_if_spent(connection)
-        self._make_way(_before(now_us, self._limits.max_age_s))
+        self._clear_expired_partitions(_cutoff_us(now_us, self._limits.max_age_s))
         return PruneResult(summarised, deleted)
 
-    def _by_size(self, now_us: int) -> PruneResult:
-        """Summaries within their share; then the oldest full records become summaries, and at last summaries go."""
-        reach_us, everything = self._database.prunable_before_us(now_us), len(self._scopes)
+    def _prune_by_size(self, now_us: int) -> PruneResult:
+        """Reduce the database to its size limit.
+
+        First delete summaries over their share, then summarise the oldest full records, then delete the oldest
+        decisions.
+        """
+        until_us, all_scopes = self._database.prunable_before_us(now_us), len(self._scopes)
         summaries = any(scope.summarised for scope in self._scopes)
         summarised = deleted = 0
-        while self._summaries_over() and (step := self._shrink((SUMMARY,), everything, reach_us)):
+        while self._are_summaries_over_limit() and (step := self._delete_oldest((SUMMARY,), all_scopes, until_us)):
             deleted += step
-        while summaries and self._over() and any(steps := self._summarise_oldest(everything, reach_us)):
+        while summaries and self._is_over_limit() and any(steps := self._summarise_oldest(all_scopes, until_us)):
             summarised += steps.summarised
             deleted += steps.deleted
-        while self._over() and (step := self._shrink(TIERS, everything, reach_us)):
+        while self._is_over_limit() and (step := self._delete_oldest(TIERS, all_scopes, until_us)):
             deleted += step
         return PruneResult(summarised, deleted)
 
-    def _over(self) -> bool:
+    def _is_over_limit(self) -> bool:
         with self._store.snapshot() as connection:
             return self._database.live_bytes(connection) > self._limits.max_bytes
 
-    def _summaries_over(self) -> bool:
+    def _are_summaries_over_limit(self) -> bool:
         with self._store.snapshot() as connection:
             return self._database.measure_tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
 
-    def _summarise_oldest(self, scope: int, reach_us: int) -> PruneResult:
-        """Chains of which summaries would be no smaller, which is so of small clusters, are deleted."""
-        prepared = self._prepared(scope, KEPT_LONGER, reach_us) or self._prepared(scope, FULL, reach_us)
+    def _summarise_oldest(self, scope: int, until_us: int) -> PruneResult:
+        """Summarise the oldest chains; delete those whose summaries would not be smaller, as in small clusters."""
+        prepared = self._prepare_summaries(scope, KEPT_LONGER, until_us) or self._prepare_summaries(
+            scope, FULL, until_us
+        )
         smaller = [p for p in prepared if p.gained > 0]
         others = [p.chain for p in prepared if p.gained <= 0]
         with self._writer.transaction() as connection:
@@ -168,16 +174,19 @@ class Pruner:
             summarised = sum(
                 expired_chains.replace_with_summaries(connection, self._database, chain) for chain in smaller
             )
-        self._drop_empty()
+        self._drop_empty_partitions()
         return PruneResult(summarised, deleted)
 
-    def _shrink(self, tiers: Sequence[int], scope: int, reach_us: int) -> int:
+    def _delete_oldest(self, tiers: Sequence[int], scope: int, until_us: int) -> int:
         if self._database.partitioned:
-            return self._drop(tiers, reach_us)
-        return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, reach_us))), 0)
+            return self._drop_partition(tiers, until_us)
+        return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, until_us))), 0)
 
-    def _drop(self, tiers: Sequence[int], before_us: int, quota: RetentionQuota | None = None) -> int:
-        """One partition that ended before a moment; how many decisions it held. `quota`: where age is the reason."""
+    def _drop_partition(self, tiers: Sequence[int], before_us: int, quota: RetentionQuota | None = None) -> int:
+        """Drop one partition that ended before `before_us` and return how many decisions it held.
+
+        `quota` is given for removal by age.
+        """
         with self._writer.transaction() as connection:
             if quota is None:
                 return self._database.drop_oldest_partition(connection, tiers, before_us, 1 << 62)
@@ -185,13 +194,13 @@ class Pruner:
                 connection, self._database.drop_oldest_partition(connection, tiers, before_us, quota.left)
             )
 
-    def _drop_empty(self) -> None:
+    def _drop_empty_partitions(self) -> None:
         with self._writer.transaction() as connection:
             self._database.drop_empty_partitions(connection)
 
     def _summarise(self, scope: int, tier: int, before_us: int) -> int:
-        """Some chains that are ready; how many decisions."""
-        prepared = self._prepared(scope, tier, before_us)
+        """Summarise the next expired chains of a scope and tier and return the number of decisions."""
+        prepared = self._prepare_summaries(scope, tier, before_us)
         if not prepared:
             return 0
         with self._writer.transaction() as connection:
@@ -200,33 +209,33 @@ class Pruner:
             )
             return self._quota.spend(connection, replaced)
 
-    def _prepared(self, scope: int, tier: int, before_us: int) -> list[expired_chains.SummarisedChain]:
-        """The next chains with what they become, which is made before ingest has to wait."""
+    def _prepare_summaries(self, scope: int, tier: int, before_us: int) -> list[expired_chains.SummarisedChain]:
+        """Return summaries of the next expired chains, made in a reading transaction so that ingest does not wait."""
         with self._store.snapshot() as connection:
-            chains = self._next(connection, scope, tier, before_us, but=self._damaged)
+            chains = self._find_chains(connection, scope, tier, before_us, excluded=self._damaged)
             now_us = self._clock.wall_us()
             prepared = []
             for chain in chains:
                 try:
                     prepared.append(expired_chains.summarise_chain(connection, self._store.records, chain, now_us))
                 except DamagedError as e:
-                    _log.error("retention: %s; its chain is kept as it is until all of it is deleted", e)
+                    _log.error("retention: %s; its chain is not summarised, and stays until it is deleted", e)
                     self._damaged.append(chain)
             if chains and not prepared:
-                return self._prepared(scope, tier, before_us)
+                return self._prepare_summaries(scope, tier, before_us)
             return prepared
 
     def _delete(self, scope: int, tier: int, before_us: int, quota: RetentionQuota | None = None) -> int:
         with self._store.snapshot() as connection:
-            chains = self._next(connection, scope, tier, before_us)
+            chains = self._find_chains(connection, scope, tier, before_us)
         if not chains:
             return 0
         with self._writer.transaction() as connection:
             deleted = expired_chains.delete_chains(connection, chains)
             return quota.spend(connection, deleted) if quota else deleted
 
-    def _make_way(self, before_us: int) -> None:
-        """Full records of longer ages leave partitions that all others have left, and these are dropped."""
+    def _clear_expired_partitions(self, before_us: int) -> None:
+        """Move full records with longer ages out of expired partitions, and drop these partitions."""
         if not self._database.partitioned:
             return
         while True:
@@ -237,42 +246,44 @@ class Pruner:
                     expired_chains.move_to_kept_longer(connection, self._database, chain)
             if not chains:
                 break
-        self._drop_empty()
+        self._drop_empty_partitions()
 
-    def _next(
+    def _find_chains(
         self,
         connection: sa.Connection,
         scope: int,
         tier: int,
         before_us: int,
-        but: Sequence[expired_chains.StoredChain] = (),
+        excluded: Sequence[expired_chains.StoredChain] = (),
     ) -> list[expired_chains.StoredChain]:
-        """`but`: chains that are passed over."""
+        """Return the next expired chains of a scope and tier, except those in `excluded`."""
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
-        where = sa.and_(where, *(chain.others for chain in but))
-        after = self._after.get(scope, 0) if tier == FULL else 0
+        where = sa.and_(where, *(chain.others for chain in excluded))
+        after = self._start_after.get(scope, 0) if tier == FULL else 0
         chains, reached = expired_chains.find_expired_chains(
             connection, tier, where, after, before_us, self._clock.now_us()
         )
-        if tier == FULL and not self._damaged:  # they stay in front of those that are looked at
-            self._after[scope] = reached
+        if (
+            tier == FULL and not self._damaged
+        ):  # damaged chains stay before the others, so the start must not move past them
+            self._start_after[scope] = reached
         return chains
 
     def _prune_incarnation(self, incarnation_id: int) -> None:
-        """What belonged to an incarnation's deleted decisions: outcomes, and rows that no decision saw."""
+        """Delete outcomes of an incarnation's deleted decisions, and node rows that no decision refers to."""
         with self._writer.transaction() as connection:
-            sequence, generation = _earliest(connection, incarnation_id)
-            o = OUTCOMES.c  # what came after its decision was summarised is of a tier of its own
+            sequence, generation = _find_oldest_full_record(connection, incarnation_id)
+            o = OUTCOMES.c  # outcomes that arrived after their decision was summarised have another tier
             old = (o.incarnation_id == incarnation_id, o.decision_sequence < sequence, o.tier == FULL)
             connection.execute(OUTCOMES.delete().where(*old))
             of_it = NODE_ROWS.c.incarnation_id == incarnation_id
             slots = (connection.scalar(sa.select(sa.func.max(NODE_ROWS.c.slot)).where(of_it)) or 0) + 1
-        for slot in range(0, slots, SLOTS):
+        for slot in range(0, slots, SLOTS_PER_STEP):
             with self._writer.transaction() as connection:
-                connection.execute(_delete_superseded(incarnation_id, slot, slot + SLOTS, generation))
+                connection.execute(_delete_superseded(incarnation_id, slot, slot + SLOTS_PER_STEP, generation))
 
     def _prune_rest(self, cutoff_us: int, history_cutoff_us: int) -> None:
-        """Old gaps and rollups, incarnations of which nothing is left, and pages that are free now."""
+        """Delete expired gaps and rollups and incarnations without decisions, and release free pages."""
         left = sa.select(DECISIONS.c.incarnation_id).where(DECISIONS.c.incarnation_id == INCARNATIONS.c.id)
         newest = sa.select(sa.func.max(INCARNATIONS.c.id)).scalar_subquery()
         ended = sa.select(INCARNATIONS.c.id).where(
@@ -282,23 +293,27 @@ class Pruner:
         )
         with self._writer.transaction() as connection:
             connection.execute(GAPS.delete().where(GAPS.c.ingested_us < cutoff_us))
-            forgotten = connection.execute(ROLLUPS.delete().where(ROLLUPS.c.ingested_us < history_cutoff_us)).rowcount
-            gone = list(connection.scalars(ended.limit(STEP)))
+            expired_rollups = connection.execute(
+                ROLLUPS.delete().where(ROLLUPS.c.ingested_us < history_cutoff_us)
+            ).rowcount
+            ended_ids = list(connection.scalars(ended.limit(INCARNATIONS_PER_STEP)))
             for table in (NODE_ROWS, OUTCOMES, HOLES, PROFILES):
-                connection.execute(table.delete().where(table.c.incarnation_id.in_(gone)))
-            connection.execute(INCARNATIONS.delete().where(INCARNATIONS.c.id.in_(gone)))
-            if self._database.live_bytes(connection) > self._limits.max_bytes:  # no decision is left: histories go
+                connection.execute(table.delete().where(table.c.incarnation_id.in_(ended_ids)))
+            connection.execute(INCARNATIONS.delete().where(INCARNATIONS.c.id.in_(ended_ids)))
+            if (
+                self._database.live_bytes(connection) > self._limits.max_bytes
+            ):  # without decisions to delete, delete the oldest histories
                 first = sa.select(sa.func.min(ROLLUPS.c.bucket)).scalar_subquery()
                 connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket == first))
             self._database.release_space(connection)
-        if forgotten:  # so once an hour at most
+        if expired_rollups:  # at most once an hour
             self._prune_names()
 
     def _prune_names(self) -> None:
-        """Names of nodes that are gone, one part of them after the other."""
+        """Delete the names of unused nodes in the next part of the node ids."""
         with self._store.snapshot() as connection:
-            self._part = (self._part + 1) % unused_nodes.count_parts(connection)
-            unused = unused_nodes.find_unused_nodes(connection, self._part)
+            self._last_part = (self._last_part + 1) % unused_nodes.count_parts(connection)
+            unused = unused_nodes.find_unused_nodes(connection, self._last_part)
         if unused:
             with self._writer.transaction() as connection:
                 unused_nodes.delete_nodes(connection, unused)
@@ -306,44 +321,45 @@ class Pruner:
 
 
 class PruningThread:
-    """A thread that prunes now and then."""
+    """A thread that runs a pass of retention at an interval."""
 
     def __init__(self, pruner: Pruner, pruned: Callable[[PruneResult], None], interval_s: float = INTERVAL_S) -> None:
         self._pruner = pruner
-        self._pruned = pruned
+        self._report = pruned
         self._interval_s = interval_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
-        """Begin, with a first look at once."""
+        """Start the thread, which runs its first pass at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the step under way."""
+        """Stop the thread and wait until its current pass ends."""
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
         while True:
             try:
-                self._pruned(self._pruner.prune())
+                self._report(self._pruner.prune())
             except StoreUnavailableError as e:
-                _log.warning("retention: the database cannot do it now: %s", e)
-            except Exception:  # the thread must live: a full disk is worse than a line in the log
+                _log.warning("retention: the database is unavailable, the next pass retries: %s", e)
+            except Exception:  # the thread must go on: without retention the disk fills up
                 _log.exception("retention failed")
             if self._stop.wait(self._interval_s):
                 return
 
 
-def _before(now_us: int, age_s: float) -> int:
+def _cutoff_us(now_us: int, age_s: float) -> int:
     return now_us - int(age_s * 1e6)
 
 
-def _earliest(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]:
-    """Sequence and generation from which an incarnation's full records go on; what is next where there are none.
+def _find_oldest_full_record(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]:
+    """Return the sequence and the generation of an incarnation's oldest full record.
 
-    Chains begin with their key frame, so that an index says which is the first.
+    Without full records, return its highest sequence and its latest generation. The oldest record is a key frame,
+    because chains begin with one, and an index finds it.
     """
     row = DECISIONS.c
     of_it = (row.incarnation_id == incarnation_id, row.tier.in_((FULL, KEPT_LONGER)))
@@ -364,7 +380,7 @@ def _earliest(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]
 
 
 def _delete_superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:
-    """Rows that a later one had replaced by `generation`, the earliest that is still asked for."""
+    """Return a statement that deletes node rows that were replaced at or before `generation`."""
     return NODE_ROWS.delete().where(
         NODE_ROWS.c.incarnation_id == incarnation_id,
         NODE_ROWS.c.slot >= from_slot,

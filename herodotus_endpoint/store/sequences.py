@@ -1,11 +1,11 @@
-"""Which sequences of an incarnation have arrived: a high-water mark and the holes below it.
+"""The sequence numbers of an incarnation that have arrived: a high-water mark and the holes below it.
 
-Owns: what is new, what is missing, what a Gap frame explains, what a file may have left out. Does not own: where it is
-kept (`incarnations`). Pure.
+Owns: which sequences are new or missing, explained by a Gap frame, or left out of an imported file. Does not own:
+storing this state (`incarnations`). Pure.
 
-Invariant: a sequence is taken at most once. All up to `highest` have been taken, except those in `holes`, which are
-sorted and disjoint. In a hole that was left out some are stored all the same, and only the database knows which: such
-a hole does not grow into one for each record of a file that holds every tenth.
+Invariant: a sequence is received at most once. All up to `highest` were received, except those in `holes`, which are
+sorted and disjoint. A hole with `left_out` may contain stored sequences, which only the database knows. A file with
+every tenth record thus makes one hole and not one per record.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-MAX_HOLES: Final = 10_000  # a spool delivers in order: so many holes are a client that makes its sequences up
+MAX_HOLES: Final = 10_000  # a spool delivers in order; more holes mean that a client invents sequence numbers
 
 
 class TooManyHolesError(ValueError):
-    """The sequences of an incarnation are too scattered to be a spool's."""
+    """An incarnation has more holes in its sequences than a spool can cause."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """Sequences that were passed over. `explained`: a Gap frame said that they will not come.
+    """A range of sequences that did not arrive.
 
-    `left_out`: they were imported as far as a file holds them; nothing says whether the others are missing.
+    `explained`: a Gap frame stated that they are lost. `left_out`: an imported file left them out, so that it is not
+    known whether they are missing; some of them may be stored.
     """
 
     first: int
@@ -39,13 +40,13 @@ class Hole:
 
 @dataclass
 class Sequences:
-    """The state of one incarnation. -1: nothing has arrived. Numbering starts at 1, or at 0."""
+    """The received sequences of one incarnation. `highest` is -1 before the first; numbering starts at 0 or 1."""
 
     highest: int = -1
     holes: list[Hole] = field(default_factory=list)
 
     def receive(self, sequence: int) -> bool:
-        """Whether the sequence is new; afterwards it is not."""
+        """Mark a sequence as received and return whether it was new."""
         if sequence > self.highest:
             self._raise_to(sequence)
             return True
@@ -57,7 +58,7 @@ class Sequences:
         return True
 
     def explain(self, first: int, last: int) -> None:
-        """A Gap frame: what is missing between `first` and `last` is not coming. What comes all the same is taken."""
+        """Mark missing sequences from `first` to `last` as lost. They are still received if they arrive."""
         self.extend_to(last)
         for position in reversed(range(len(self.holes))):
             hole = self.holes[position]
@@ -67,13 +68,13 @@ class Sequences:
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
 
     def extend_to(self, sequence: int) -> None:
-        """It is known that all up to `sequence` were numbered: those that have not arrived are missing."""
+        """Raise the high-water mark to `sequence` without receiving it: the sequences in between are missing."""
         if sequence > self.highest:
             self._raise_to(sequence + 1)
             self.highest = sequence
 
     def mark_left_out(self, last: int) -> None:
-        """A file that may leave records out holds `last`: up to it, what has not arrived is not known to be missing."""
+        """Mark all missing sequences up to `last` as left out of an imported file."""
         if last > self.highest:
             self._replace(len(self.holes), [Hole(self.highest + 1, last)])
             self.highest = last
@@ -91,22 +92,22 @@ class Sequences:
         self.holes = holes
 
     def is_left_out(self, sequence: int) -> bool:
-        """Whether only the database knows if it is stored."""
+        """Return whether a sequence is in a left-out hole, so that only the database knows if it is stored."""
         position = self._position(sequence)
         return position is not None and self.holes[position].left_out
 
     @property
     def missing(self) -> int:
-        """How many sequences are missing without an explanation."""
+        """The number of sequences that are missing without an explanation."""
         return sum(len(hole) for hole in self.holes if not hole.explained and not hole.left_out)
 
     @property
     def explained(self) -> int:
-        """How many sequences are known to be lost."""
+        """The number of sequences that a Gap frame stated as lost."""
         return sum(len(hole) for hole in self.holes if hole.explained)
 
     def _position(self, sequence: int) -> int | None:
-        """The place of the hole that it is in."""
+        """Return the index of the hole that contains a sequence, or None."""
         position = bisect_right(self.holes, sequence, key=lambda hole: hole.first) - 1
         return position if position >= 0 and self.holes[position].last >= sequence else None
 
@@ -117,7 +118,7 @@ class Sequences:
         self.highest = sequence
 
     def _replace(self, position: int, holes: list[Hole]) -> None:
-        """Put `holes` in place of the one at `position` (behind the last: append); empty ones vanish."""
+        """Replace the hole at `position`, or append if it is behind the last; drop empty holes."""
         self.holes[position : position + 1] = [hole for hole in holes if hole.first <= hole.last]
         if len(self.holes) > MAX_HOLES:
             raise TooManyHolesError(f"sequences have more than {MAX_HOLES} holes")

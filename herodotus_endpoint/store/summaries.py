@@ -1,13 +1,13 @@
-"""What is left of a decision when its full record is pruned, and its form at rest.
+"""Summaries: what retention keeps of a record, and their stored form.
 
-Owns: which nodes are kept, the counts over all of them, the bytes of a summary. Does not own: when decisions are
-summarised (`retention`), how bytes share a key frame (`chains`), what is read from a summary (`herodotus_record`).
+Owns: which nodes a summary keeps, the counts over all nodes, the bytes of a summary. Does not own: when records are
+summarised (`retention`), compression (`delta_chains`), answers from a summary (`herodotus_record`).
 
-Kept are the chosen node and its runners-up; where none was chosen the nodes that are nearest to holding the pod. A
-summary holds its own node table, of those nodes alone, and its outcomes: it needs no row of any other table.
+A summary keeps the chosen node and the next best nodes, or, if no node was chosen, the nodes that were closest to
+fitting. It contains its node table, reduced to these nodes, and its outcomes. It needs no row of another table.
 
-Invariant: a summary is a decision like any other, over the nodes that are kept; its counts are those of the full
-record. A summary of a summary is that summary.
+Invariant: a summary is a regular decision over the kept nodes, with the counts of the full record. Summarising a
+summary returns it unchanged.
 """
 
 from __future__ import annotations
@@ -37,41 +37,41 @@ from herodotus_record.model import (
     Summary,
 )
 
-RUNNERS_UP: Final = 5  # a screen has ten nodes; the next five tell who came close, and by what
-NEAREST_REJECTED: Final = 5  # nodes that were turned away: one for each of the filters that turned most away
-MAGIC: Final = b"HS\x01"  # a summary at rest, version 1
+RUNNERS_UP: Final = 5  # screens show ten nodes; the next five show which nodes were close, and why
+NEAREST_REJECTED: Final = 5  # rejected nodes: one for each of the filters that rejected most nodes
+MAGIC: Final = b"HS\x01"  # a stored summary, version 1
 
 Ints = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision with what belongs to it, whole or summarised: what is shown, exported and summarised."""
+    """A decision with its outcomes and its node table, as a full record or a summary."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
 
 
-def summarise_record(of: DecisionRecord, now_us: int) -> DecisionRecord:
-    """What is kept of a decision from now on."""
-    d = of.decision
+def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
+    """Return the summary of a record; `now_us` is its time. A summary is returned unchanged."""
+    d = record.decision
     if d.summary:
-        return of
-    kept = _kept(of)
+        return record
+    kept = _select_slots(record)
     at = {slot: place for place, slot in enumerate(kept)}
     decision = replace(
         d,
         slots=len(kept),
         chosen=None if d.chosen is None else at[d.chosen],
-        evaluation=_only(d.evaluation, kept),
-        rank=_only(d.rank, kept),
-        totals=_only(d.totals, kept),
+        evaluation=_select(d.evaluation, kept),
+        rank=_select(d.rank, kept),
+        totals=_select(d.totals, kept),
         filters=tuple(_filter(f, kept) for f in d.filters),
         scores=tuple(_score(s, kept) for s in d.scores),
-        summary=_counts(d, now_us),
+        summary=_build_summary(d, now_us),
     )
-    t = of.table
+    t = record.table
     table = NodeTable(
         generation=t.generation,
         names=[t.names[slot] for slot in kept],
@@ -80,28 +80,28 @@ def summarise_record(of: DecisionRecord, now_us: int) -> DecisionRecord:
         allocatable=[t.allocatable[slot] for slot in kept],
         requested=[t.requested[slot] for slot in kept],
     )
-    return DecisionRecord(decision, of.outcomes, table)
+    return DecisionRecord(decision, record.outcomes, table)
 
 
-def encode_summary(of: DecisionRecord) -> bytes:
-    """A summary as plain bytes, which `chains` compresses."""
-    d = of.decision
-    parts: list[Frame] = [d, of.table.rows(d.key.cluster, d.key.incarnation), *of.outcomes]
+def encode_summary(record: DecisionRecord) -> bytes:
+    """Encode a summary as uncompressed bytes."""
+    d = record.decision
+    parts: list[Frame] = [d, record.table.rows(d.key.cluster, d.key.incarnation), *record.outcomes]
     return join_frames([codec.encode(frame) for frame in parts])
 
 
 def join_frames(frames: Sequence[bytes]) -> bytes:
-    """The plain bytes of a summary that is made of these frames."""
+    """Return the uncompressed bytes of a summary from its frames."""
     return MAGIC + _encoder.encode(frames)
 
 
 def decode_summary(content: bytes) -> DecisionRecord:
-    """The summary in plain bytes. CodecError when they are none."""
+    """Decode a summary from uncompressed bytes. Raises CodecError if they are not a summary."""
     return record_from_frames(split_frames(content))
 
 
 def split_frames(content: bytes) -> list[bytes]:
-    """What a summary in plain bytes is made of: the frames of its decision, of its node table, of its outcomes."""
+    """Return the frames of a summary from its bytes: decision, node rows, outcomes. Raises CodecError."""
     try:
         return _decoder.decode(content[len(MAGIC) :])
     except msgspec.MsgspecError as e:
@@ -109,7 +109,7 @@ def split_frames(content: bytes) -> list[bytes]:
 
 
 def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
-    """The summary that is made of these frames. CodecError when it is none."""
+    """Decode the summary that consists of these frames. Raises CodecError if decision or node rows are missing."""
     match [codec.decode(frame) for frame in frames]:
         case [Decision() as decision, NodeRows() as rows, *others]:
             table = NodeTable()
@@ -118,41 +118,43 @@ def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
     raise CodecError("a summary without its decision or its node table")
 
 
-def _kept(of: DecisionRecord) -> list[int]:
-    """The slots that are kept, in their order."""
-    d = of.decision
+def _select_slots(record: DecisionRecord) -> list[int]:
+    """Return the slots that a summary keeps, in ascending order."""
+    d = record.decision
     rank = as_numpy(d.rank).astype(np.int64)
     feasible = np.flatnonzero(rank)
     best = feasible[np.argsort(rank[feasible], kind="stable")[: RUNNERS_UP + 1]].tolist()
-    others = select_nearest_rejected(d, of.table, NEAREST_REJECTED) if d.chosen is None else [d.chosen]
+    others = select_nearest_rejected(d, record.table, NEAREST_REJECTED) if d.chosen is None else [d.chosen]
     return sorted({*best, *others})
 
 
-def _counts(d: Decision, now_us: int) -> Summary:
+def _build_summary(d: Decision, now_us: int) -> Summary:
     evaluation = as_numpy(d.evaluation)
-    looked = evaluation == Evaluation.EVALUATED
+    evaluated = evaluation == Evaluation.EVALUATED
     labels = {Evaluation(int(value)).label: int((evaluation == value).sum()) for value in np.unique(evaluation)}
     labels.pop(Evaluation.ABSENT.label, None)
-    columns = [_ids(f, len(looked)) for f in d.filters]
+    columns = [_ids(f, len(evaluated)) for f in d.filters]
     verdicts = tuple(
-        tuple(np.bincount(ids[looked], minlength=len(f.verdicts)).tolist())
+        tuple(np.bincount(ids[evaluated], minlength=len(f.verdicts)).tolist())
         for f, ids in zip(d.filters, columns, strict=True)
     )
     tied = int((as_numpy(d.rank) == 1).sum())
-    return Summary(now_us, labels, verdicts, _first_rejections(d, looked, columns), tied if tied > 1 else 0)
+    return Summary(now_us, labels, verdicts, _first_rejections(d, evaluated, columns), tied if tied > 1 else 0)
 
 
-def _first_rejections(d: Decision, looked: NDArray[np.bool_], columns: Sequence[Ints]) -> tuple[FirstRejection, ...]:
-    """As `explain.counted_rejections`, over whole columns."""
-    against = [np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)]
-    left = looked.copy()
+def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequence[Ints]) -> tuple[FirstRejection, ...]:
+    """Return how often each verdict was a node's first rejection, computed on columns."""
+    rejections = [
+        np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)
+    ]
+    left = evaluated.copy()
     found = []
-    for position, (ids, rejects) in enumerate(zip(columns, against, strict=True)):
+    for position, (ids, rejects) in enumerate(zip(columns, rejections, strict=True)):
         first = left & rejects
         left &= ~rejects
         for number in np.unique(ids[first]).tolist():
             nodes = first & (ids == number)
-            later = zip(d.filters[position + 1 :], against[position + 1 :], strict=True)
+            later = zip(d.filters[position + 1 :], rejections[position + 1 :], strict=True)
             also = {f.plugin: int((nodes & rejected).sum()) for f, rejected in later}
             counted = {plugin: n for plugin, n in also.items() if n}
             found.append(FirstRejection(position, int(number), int(nodes.sum()), counted))
@@ -164,14 +166,14 @@ def _ids(f: FilterColumn, slots: int) -> Ints:
 
 
 def _filter(f: FilterColumn, kept: Sequence[int]) -> FilterColumn:
-    return replace(f, ids=_only(f.ids, kept))
+    return replace(f, ids=_select(f.ids, kept))
 
 
 def _score(s: ScoreColumn, kept: Sequence[int]) -> ScoreColumn:
-    return replace(s, raw=_only(s.raw, kept), normalized=_only(s.normalized, kept))
+    return replace(s, raw=_select(s.raw, kept), normalized=_select(s.normalized, kept))
 
 
-def _only(column: Column, kept: Sequence[int]) -> Column:
+def _select(column: Column, kept: Sequence[int]) -> Column:
     return codec.column_from_numpy(as_numpy(column)[kept]) if len(column) else column
 
 

@@ -1,6 +1,6 @@
-"""Rows as the writer puts them into tables, made of records. Pure.
+"""Building table rows from records. Pure.
 
-Owns: which field of a record goes into which column. Does not own: tables (`schema`), what is new (`writer`).
+Owns: which field of a record goes into which column. Does not own: tables (`schema`), which rows are new (`writer`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from herodotus_record.disclosure import is_message_public
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision
 
-MESSAGE_CHARS: Final = 1024  # of a decision's message in lists: an event's note holds no more; the frame has it whole
+MESSAGE_CHARS: Final = (
+    1024  # of the message column: an event's note has the same limit; the frame has the complete message
+)
 
 
 def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
-    """A decision's row but for its frame. `node`: the name of the chosen one."""
+    """Return the row of a decision without its frame. `node` is the name of the chosen node."""
     owner = d.pod.owner
     row = {
         "incarnation_id": incarnation_id,
@@ -55,7 +57,7 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
 
 
 def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
-    """A rollup's row but for its key."""
+    """Return the row of a rollup without its key."""
     return {
         "ingested_us": now_us,
         "counters": rollup.pack(),
@@ -65,12 +67,12 @@ def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
 
 
 def compress_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
-    """Give the rows of summaries their frames: those of one template in chains, as `chains` has them."""
-    alike: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
+    """Add the compressed frames to the rows of summaries; summaries of one pod template form a chain."""
+    by_template: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
     for d, row, content in sorted(summaries, key=lambda summary: summary[0].sequence):
         template = (d.key.incarnation, d.key.source, d.scheduler.profile, d.pod.namespace, d.pod.digest)
-        alike.setdefault(template, []).append((row, content))
-    for members in alike.values():
+        by_template.setdefault(template, []).append((row, content))
+    for members in by_template.values():
         for first in range(0, len(members), MAX_MEMBERS):
             chain = members[first : first + MAX_MEMBERS]
             blobs = compress_chain([content for _, content in chain])

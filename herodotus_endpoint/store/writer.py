@@ -1,13 +1,13 @@
-"""The one writer: a batch of frames becomes rows, in one transaction.
+"""The writer, which stores a batch of frames as rows in one transaction.
 
-Owns: what of a batch is new, the transaction. Does not own: the bytes of a batch (`herodotus_endpoint.api.ingest`),
-queries, what is deleted later (`retention`).
+Owns: which frames of a batch are new, the transaction. Does not own: decoding batches
+(`herodotus_endpoint.api.ingest`), queries, deletion (`retention`).
 
-Invariant: a batch is stored whole or not at all, and each frame once, however often it is sent. What the writer
-remembers between batches follows from the database and is forgotten when a transaction fails.
+Invariant: a batch is stored completely or not at all, and each frame once, even if it is sent again. The writer's
+caches follow from the database and are cleared when a transaction fails.
 
-What is imported comes from a file that may leave records out: they do not count as missing (`sequences`). A summary
-counts in no history: what it does not keep cannot be counted, and the rest alone would be misleading.
+Imported files may leave records out, which then do not count as missing (`sequences`). A summary is not counted in
+histories: it lacks most nodes, and the rest would be misleading.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup
 from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
-REMEMBERED: Final = 64  # incarnations whose state is kept between batches: more than write at the same time
+MAX_CACHED_INCARNATIONS: Final = 64  # incarnations with cached state: more than write at the same time
 FrameBytes = bytes | memoryview
 
 
 class BatchError(ValueError):
-    """A batch that contradicts what is stored. The message says how."""
+    """A batch that contradicts the stored records. The message says how."""
 
 
 class ForeignClusterError(ValueError):
-    """A batch that holds records of another cluster than its sender's. The message names both."""
+    """A batch with records of another cluster than its sender's. The message names both clusters."""
 
 
 @dataclass
 class IngestReceipt:
-    """What became of a batch's frames."""
+    """The numbers of accepted and duplicate frames of a batch, and of new records by kind."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -68,7 +68,7 @@ class IngestReceipt:
 
 @dataclass(frozen=True)
 class _Share:
-    """Decisions of a batch that belong to one rollup and saw one assignment of nodes to slots."""
+    """Counts of a batch's decisions that belong to one rollup and have one assignment of nodes to slots."""
 
     bucket: int
     cluster: str
@@ -79,67 +79,71 @@ class _Share:
 
 @dataclass
 class _Batch:
-    """What a transaction has gathered and not yet written."""
+    """The rows that a transaction has collected and not yet written."""
 
-    now_us: int  # of the time of retention
-    seen_us: int  # of the wall clock
-    of: str = ""  # the cluster that all of it must be of; "" for any
-    imported: bool = False  # out of a file that may leave records out
+    now_us: int  # time of retention
+    seen_us: int  # wall clock
+    cluster: str = ""  # the only allowed cluster; "" allows any
+    imported: bool = False  # from a file that may leave records out
     receipt: IngestReceipt = field(default_factory=IngestReceipt)
     touched: dict[str, Incarnation] = field(default_factory=dict)
     decisions: dict[tuple[int, int], Row] = field(default_factory=dict)  # by (incarnation, sequence)
-    of_pods: dict[tuple[str, ...], list[Row]] = field(default_factory=dict)  # the same, by their pods
-    summaries: list[tuple[Decision, Row, bytes]] = field(default_factory=list)  # of `decisions`, with their content
+    decisions_of_pod: dict[tuple[str, ...], list[Row]] = field(default_factory=dict)  # the same rows by pod
+    summaries: list[tuple[Decision, Row, bytes]] = field(
+        default_factory=list
+    )  # those of `decisions`, with their contents
     node_rows: list[Row] = field(default_factory=list)
     outcomes: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
     looked_up: set[tuple[int, int]] = field(
         default_factory=set
-    )  # (incarnation, sequence) of what only the database knew
+    )  # (incarnation, sequence) that were looked up in the database
     settled: dict[tuple[int, int], str] = field(default_factory=dict)  # (incarnation, sequence) -> state
-    found_later: set[tuple[int, int]] = field(default_factory=set)  # those of `settled` that a later scheduler found
+    found_later: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # those of `settled` whose outcome a later scheduler found
     shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
-    earlier: dict[bytes, Ints] = field(default_factory=dict)  # assignments of nodes to slots that no longer hold
+    earlier: dict[bytes, Ints] = field(default_factory=dict)  # former assignments of nodes to slots, by their bytes
 
 
 class Writer:
-    """Stores batches, one at a time; others wait their turn as long as the database would let them."""
+    """Stores batches, one at a time. Other threads wait for at most BUSY_TIMEOUT_S."""
 
     def __init__(self, database: Database, engine: sa.Engine, clock: RetentionClock) -> None:
         self._database = database
         self._engine = engine
         self._clock = clock
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self.clear_caches()
 
     def store(
-        self, frames: Iterable[tuple[Frame | DecisionRecord, FrameBytes]], of: str = "", *, imported: bool = False
+        self, frames: Iterable[tuple[Frame | DecisionRecord, FrameBytes]], cluster: str = "", *, imported: bool = False
     ) -> IngestReceipt:
-        """Store decoded frames with their bytes, in order. On any exception, the iterator's too, nothing is stored.
+        """Store decoded frames with their bytes, in order. After any exception, nothing of the batch is stored.
 
-        A summary comes whole, with its bytes as `summaries.pack` makes them. `imported`: frames may have been left out.
+        A summary is one item, a DecisionRecord with the bytes of `summaries.encode_summary`. `imported` means that
+        frames may have been left out. If `cluster` is given, all frames must be of this cluster, and an incarnation
+        whose cluster is unknown gets it.
 
-        `of`: the one cluster that they may be of, "" where that is open; a scheduler of which only frames came that say
-        no cluster is then of this one. ForeignClusterError when one is of another.
-        NodeRowsMissingError: a complete node table must come first. BatchError: the batch contradicts what is stored.
-        StoreUnavailableError: the database cannot do it now.
+        Raises ForeignClusterError if a frame is of another cluster, NodeRowsMissingError if a complete node table must
+        be sent first, BatchError if the batch contradicts stored records, and StoreUnavailableError.
         """
-        batch = _Batch(self._clock.now_us(), self._clock.wall_us(), of, imported)
+        batch = _Batch(self._clock.now_us(), self._clock.wall_us(), cluster, imported)
         try:
             with self.transaction() as connection:
                 self._database.ensure_partition(connection, batch.now_us, FULL)
                 for frame, raw in frames:
-                    self._take(connection, batch, frame, raw)
+                    self._add_frame(connection, batch, frame, raw)
                 self._write(connection, batch)
-                self._remember(batch)
+                self._cache_incarnations(batch)
         except TooManyHolesError as e:
             raise BatchError(str(e)) from e
         return batch.receipt
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """The one transaction that writes. StoreUnavailableError when it cannot be had, or cannot be committed."""
-        if not self._turn.acquire(timeout=BUSY_TIMEOUT_S):
+        """Run the block in the writing transaction. Raises StoreUnavailableError if it cannot begin or commit."""
+        if not self._lock.acquire(timeout=BUSY_TIMEOUT_S):
             raise StoreUnavailableError("other batches are being stored")
         try:
             with translate_errors(), self._engine.begin() as connection:
@@ -148,50 +152,54 @@ class Writer:
             self.clear_caches()
             raise
         finally:
-            self._turn.release()
+            self._lock.release()
 
     def check_writable(self) -> None:
-        """StoreUnavailableError when the database refuses to write: no room, read-only, no longer there.
+        """Raise StoreUnavailableError if the database cannot be written: full, read-only or deleted.
 
-        While a batch is being stored nothing is tried: that is a write too.
+        Does nothing while a batch is being stored, because that is a write too.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return
         try:
             with translate_errors(), self._engine.connect() as connection:
                 self._database.check_writable(connection)
         finally:
-            self._turn.release()
+            self._lock.release()
 
     def clear_caches(self) -> None:
-        """What is remembered may no longer be so. To be called in a transaction."""
+        """Clear all caches. Call it within a transaction."""
         self._registry = NodeRegistry()
         self._incarnations: dict[str, Incarnation] = {}
-        self._considered: set[int] = set()
+        self._considered_ids: set[int] = set()
         self._chains = OpenChains()
         self._open_rollups = RollupCache()
 
-    def _remember(self, batch: _Batch) -> None:
+    def _cache_incarnations(self, batch: _Batch) -> None:
         self._incarnations |= batch.touched
-        while len(self._incarnations) > REMEMBERED:
+        while len(self._incarnations) > MAX_CACHED_INCARNATIONS:
             del self._incarnations[next(iter(self._incarnations))]
 
-    def _take(self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: FrameBytes) -> None:
-        """One frame: what is new of it goes into the batch."""
+    def _add_frame(
+        self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: FrameBytes
+    ) -> None:
+        """Add a frame's rows to the batch if the frame is new, and count the frame."""
         match frame:
             case Decision():
                 incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
-                new = self._decision(connection, batch, incarnation, frame, raw)
+                new = self._add_decision(connection, batch, incarnation, frame, raw)
             case Outcome() if frame.sequence == FOUND_LATER:
-                new = self._found_later(connection, batch, frame, raw)
+                new = self._add_found_later(connection, batch, frame, raw)
             case Outcome():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
-                new = self._outcome(connection, batch, incarnation, frame, raw)
+                new = self._add_outcome(connection, batch, incarnation, frame, raw)
             case Gap():
                 incarnation = self._incarnation(connection, batch, frame.incarnation)
-                new = self._gap(connection, batch, incarnation, frame)
+                new = self._add_gap(connection, batch, incarnation, frame)
             case HighWater():
-                earlier = self._incarnation(connection, batch, frame.of)  # first: ids follow the order of lives
+                earlier = self._incarnation(
+                    connection, batch, frame.of
+                )  # first, so that ids follow the order of incarnations
                 incarnation = self._incarnation(connection, batch, frame.incarnation, earlier.cluster)
                 new = incarnation.sequences.receive(frame.sequence)
                 earlier.sequences.extend_to(frame.reached)
@@ -203,7 +211,7 @@ class Writer:
             case DecisionRecord():
                 key = frame.decision.key
                 incarnation = self._incarnation(connection, batch, key.incarnation, key.cluster)
-                new = self._summary(connection, batch, incarnation, frame, raw)
+                new = self._add_summary(connection, batch, incarnation, frame, raw)
         batch.receipt.accepted += new
         batch.receipt.duplicates += not new
 
@@ -212,36 +220,38 @@ class Writer:
         if incarnation is None:
             incarnation = incarnations.load(connection, name, self._incarnations.get(name), batch.seen_us)
             batch.touched[name] = incarnation
-            self._confirm_chains(connection, incarnation.id)
-        cluster = cluster or batch.of
-        if batch.of and (foreign := {cluster, incarnation.cluster} - {"", batch.of}):
-            raise ForeignClusterError(f"incarnation {name} is of cluster {foreign.pop()}, its sender of {batch.of}")
+            self._close_deleted_chains(connection, incarnation.id)
+        cluster = cluster or batch.cluster
+        if batch.cluster and (foreign := {cluster, incarnation.cluster} - {"", batch.cluster}):
+            raise ForeignClusterError(
+                f"incarnation {name} is of cluster {foreign.pop()}, its sender of {batch.cluster}"
+            )
         if cluster and incarnation.cluster not in ("", cluster):
             raise BatchError(f"incarnation {name} belongs to cluster {incarnation.cluster}, not {cluster}")
         incarnation.cluster = incarnation.cluster or cluster
         return incarnation
 
-    def _confirm_chains(self, connection: sa.Connection, incarnation_id: int) -> None:
-        """Nothing is stored against a key frame that retention has deleted meanwhile."""
+    def _close_deleted_chains(self, connection: sa.Connection, incarnation_id: int) -> None:
+        """Close open chains whose key frame retention has deleted."""
         bases = self._chains.base_sequences(incarnation_id)
         if bases:
-            of_it = (DECISIONS.c.incarnation_id == incarnation_id, DECISIONS.c.tier == FULL)
-            at = (*of_it, DECISIONS.c.sequence.in_(bases))
-            self._chains.keep_only(incarnation_id, set(connection.scalars(sa.select(DECISIONS.c.sequence).where(*at))))
+            row = DECISIONS.c
+            stored = (row.incarnation_id == incarnation_id, row.tier == FULL, row.sequence.in_(bases))
+            self._chains.keep_only(incarnation_id, set(connection.scalars(sa.select(row.sequence).where(*stored))))
 
-    def _decision(
+    def _add_decision(
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: FrameBytes
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
-        if not _new(connection, batch, incarnation, decision.sequence, DECISIONS):
+        if not _is_new(connection, batch, incarnation, decision.sequence, DECISIONS):
             return False
         slot_map = incarnation.slot_map
         if decision.generation > slot_map.generation:
             raise NodeRowsMissingError(
                 f"the decision of sequence {decision.sequence} saw generation {decision.generation} of the node table,"
-                f" stored are the rows up to {slot_map.generation}: send a complete table"
+                f" the stored rows end at {slot_map.generation}: send a complete table"
             )
-        if decision.generation < slot_map.since:  # nodes came or went since
+        if decision.generation < slot_map.since:  # nodes were added or removed since
             _write_node_rows(connection, batch)
             slot_map = load_slot_map(connection, incarnation.id, decision.generation)
         node_ids = slot_map.nodes_of(decision.slots)
@@ -249,16 +259,16 @@ class Writer:
             node_ids = batch.earlier.setdefault(node_ids.tobytes(), node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
         row = build_decision_row(incarnation.id, decision, chosen, batch.now_us)
-        if not is_attempt_stored(connection, row, batch.of_pods.get(pod_key(row), ())):
-            self._count(batch, decision, node_ids)
+        if not is_attempt_stored(connection, row, batch.decisions_of_pod.get(pod_key(row), ())):
+            self._count_decision(batch, decision, node_ids)
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
-        self._keep(batch, incarnation, decision, row, FULL)
-        if late and (told := late_outcomes.find_final_state(connection, incarnation.id, decision.sequence)):
-            batch.settled[incarnation.id, decision.sequence] = told
+        self._collect_decision(batch, incarnation, decision, row, FULL)
+        if late and (state := late_outcomes.find_final_state(connection, incarnation.id, decision.sequence)):
+            batch.settled[incarnation.id, decision.sequence] = state
         return True
 
-    def _summary(
+    def _add_summary(
         self,
         connection: sa.Connection,
         batch: _Batch,
@@ -266,9 +276,9 @@ class Writer:
         summary: DecisionRecord,
         content: FrameBytes,
     ) -> bool:
-        """With the node table and the outcomes that it holds; in a chain with others of the batch."""
+        """Add a summary to the batch; it contains its node table and its outcomes."""
         d = summary.decision
-        new = _new(connection, batch, incarnation, d.sequence, DECISIONS)
+        new = _is_new(connection, batch, incarnation, d.sequence, DECISIONS)
         if batch.imported:
             incarnation.sequences.mark_left_out(max((o.sequence for o in summary.outcomes), default=d.sequence))
         if not new:
@@ -278,18 +288,20 @@ class Writer:
         row["state"] = derive_state(d, summary.outcomes)
         batch.summaries.append((d, row, bytes(content)))
         self._database.ensure_partition(connection, batch.now_us, SUMMARY)
-        self._keep(batch, incarnation, d, row, SUMMARY)
+        self._collect_decision(batch, incarnation, d, row, SUMMARY)
         return True
 
-    def _keep(self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int) -> None:
+    def _collect_decision(
+        self, batch: _Batch, incarnation: Incarnation, decision: Decision, row: Row, tier: int
+    ) -> None:
         row["tier"] = tier
         batch.decisions[incarnation.id, decision.sequence] = row
-        batch.of_pods.setdefault(pod_key(row), []).append(row)
+        batch.decisions_of_pod.setdefault(pod_key(row), []).append(row)
         incarnation.identity = decision.scheduler.identity
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
         batch.receipt.decisions += 1
 
-    def _count(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
+    def _count_decision(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
         where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
         key = (*where, id(node_ids))
         share = batch.shares.get(key)
@@ -297,39 +309,39 @@ class Writer:
             share = batch.shares[key] = _Share(*where, DecisionCounts(decision.slots), node_ids)
         share.counted.count(decision)
 
-    def _outcome(
+    def _add_outcome(
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: FrameBytes
     ) -> bool:
-        if not _new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
+        if not _is_new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
             return False
         end = state_after_outcome(outcome) if outcome.final else None
         if end and (incarnation.id, outcome.decision_sequence) in batch.found_later:
             return False
-        self._keep_outcome(batch, incarnation.id, outcome, raw, end)
+        self._collect_outcome(batch, incarnation.id, outcome, raw, end)
         return True
 
-    def _found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: FrameBytes) -> bool:
-        """Store the result that a later scheduler found of a decision, if the decision is still without one."""
+    def _add_found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: FrameBytes) -> bool:
+        """Add the outcome that a later scheduler found, if the decision has no final outcome yet."""
         stored = late_outcomes.find_decision(connection, outcome.incarnation, outcome.decision_sequence)
-        if stored is None:  # it may come in this batch: from an exported file
+        if stored is None:  # the decision may be in this batch, when a file is imported
             incarnation = batch.touched.get(outcome.incarnation)
             if incarnation is None or (incarnation.id, outcome.decision_sequence) not in batch.decisions:
                 return False
             row = batch.decisions[incarnation.id, outcome.decision_sequence]
             stored = incarnation.id, incarnation.cluster, row["state"]
-        incarnation_id, cluster, of_decision = stored
-        if batch.of and cluster not in ("", batch.of):
+        incarnation_id, cluster, state = stored
+        if batch.cluster and cluster not in ("", batch.cluster):
             raise ForeignClusterError(
-                f"incarnation {outcome.incarnation} is of cluster {cluster}, its sender of {batch.of}"
+                f"incarnation {outcome.incarnation} is of cluster {cluster}, its sender of {batch.cluster}"
             )
         key = (incarnation_id, outcome.decision_sequence)
-        if of_decision != late_outcomes.BINDING or key in batch.settled or not outcome.final:
+        if state != late_outcomes.BINDING or key in batch.settled or not outcome.final:
             return False
         batch.found_later.add(key)
-        self._keep_outcome(batch, incarnation_id, outcome, raw, state_after_outcome(outcome))
+        self._collect_outcome(batch, incarnation_id, outcome, raw, state_after_outcome(outcome))
         return True
 
-    def _keep_outcome(
+    def _collect_outcome(
         self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: FrameBytes, end: str | None
     ) -> None:
         row: Row = {
@@ -347,12 +359,12 @@ class Writer:
             batch.settled.setdefault((incarnation_id, outcome.decision_sequence), end)
         batch.receipt.outcomes += 1
 
-    def _gap(self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
-        stands_for_itself = gap.first <= gap.sequence <= gap.last
-        if stands_for_itself:  # a shipper found the damage; its sequence is one of the lost ones, and stays a hole
+    def _add_gap(self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
+        reported_by_shipper = gap.first <= gap.sequence <= gap.last
+        if reported_by_shipper:  # its sequence is one of the lost ones, and stays a hole
             new = not _is_stored(connection, batch, incarnation, gap.sequence, GAPS)
         else:
-            new = _new(connection, batch, incarnation, gap.sequence, GAPS)
+            new = _is_new(connection, batch, incarnation, gap.sequence, GAPS)
         if not new:
             return False
         incarnation.sequences.explain(gap.first, gap.last)
@@ -374,7 +386,7 @@ class Writer:
             elif row["state"] == late_outcomes.BINDING:
                 row["state"] = to
         if known := late_outcomes.select_found_later(connection, earlier.keys() - batch.found_later):
-            batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_of(o) not in known]
+            batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_key(o) not in known]
         late_outcomes.set_tiers(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
@@ -386,7 +398,7 @@ class Writer:
             incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)
 
     def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
-        """Each rollup that the batch touches is read, added to and written once."""
+        """Add the batch to the rollups; each rollup is read and written once."""
         shares: dict[tuple[int, str, str], list[_Share]] = {}
         for share in batch.shares.values():
             shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
@@ -413,26 +425,29 @@ class Writer:
 
     def _mark_considered(self, connection: sa.Connection, share: _Share) -> None:
         seen = share.counted.columns[CounterName("considered")] > 0
-        fresh = set(share.node_ids[seen].tolist()) - self._considered - {0}
+        fresh = set(share.node_ids[seen].tolist()) - self._considered_ids - {0}
         if fresh:
             connection.execute(_CONSIDERED, [{"node": node_id} for node_id in sorted(fresh)])
-            self._considered |= fresh
+            self._considered_ids |= fresh
 
 
-def _new(
+def _is_new(
     connection: sa.Connection,
     batch: _Batch,
     incarnation: Incarnation,
     sequence: int,
     table: sa.Table,
-    of: int | None = None,
+    decision_sequence: int | None = None,
 ) -> bool:
-    """Whether a frame is to be stored, in `table`. `of`: the sequence of the decision that it belongs to."""
+    """Return whether a frame is new, and mark its sequence as received.
+
+    `table` stores the frame; `decision_sequence` is the sequence of an outcome's decision.
+    """
     if batch.imported:
         incarnation.sequences.mark_left_out(sequence)
     if not incarnation.sequences.is_left_out(sequence):
         return incarnation.sequences.receive(sequence)
-    return not _is_stored(connection, batch, incarnation, sequence, table, of)
+    return not _is_stored(connection, batch, incarnation, sequence, table, decision_sequence)
 
 
 def _is_stored(
@@ -441,23 +456,23 @@ def _is_stored(
     incarnation: Incarnation,
     sequence: int,
     table: sa.Table,
-    of: int | None = None,
+    decision_sequence: int | None = None,
 ) -> bool:
-    """Return whether the database has the frame, or the batch did when this was last called for it."""
+    """Return whether the frame is stored, or was looked up before in this batch and is then in it."""
     at = [table.c.incarnation_id == incarnation.id, table.c.sequence == sequence]
-    if of is not None:  # rows are found by it
-        at.append(table.c.decision_sequence == of)
+    if decision_sequence is not None:  # the primary key begins with it
+        at.append(table.c.decision_sequence == decision_sequence)
     known = (incarnation.id, sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
     batch.looked_up.add((incarnation.id, sequence))
     return bool(known)
 
 
-def _decision_of(outcome: Row) -> tuple[int, int]:
+def _decision_key(outcome: Row) -> tuple[int, int]:
     return outcome["incarnation_id"], outcome["decision_sequence"]
 
 
 def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
-    """What of the node tables is not written yet: before it is read back, and at the end."""
+    """Insert the collected node rows, before they are read in this transaction and at its end."""
     insert_rows(connection, batch.node_rows)
     batch.node_rows = []
 

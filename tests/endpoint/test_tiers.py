@@ -310,7 +310,7 @@ def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest first, and no more than it must."""
-    monkeypatch.setattr(expired_chains, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "CHAINS_PER_STEP", 1)
     for batch in range(4):
         put(store, ROWS, *with_outcomes(decisions(100 * batch + 1, 100 * batch + 59)))
         clock.now_s += PARTITION_US / 1e6
@@ -324,7 +324,7 @@ def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
 
 
 def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expired_chains, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "CHAINS_PER_STEP", 1)
     for batch in range(4):
         put(store, ROWS, *decisions(1000 * batch + 1, 1000 * batch + 19))
         clock.now_s += DAY_S
@@ -369,7 +369,7 @@ def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(expired_chains, "replace_with_summaries", killed)
-    monkeypatch.setattr(expired_chains, "CHAINS", 1)
+    monkeypatch.setattr(expired_chains, "CHAINS_PER_STEP", 1)
     with pytest.raises(KeyboardInterrupt):
         prune(store, clock)
     assert tiers(store) == {"full": 111}, "the step was not committed"
