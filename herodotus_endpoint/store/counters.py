@@ -1,21 +1,21 @@
-"""What a decision adds to the histories of its nodes, counted column by column in slot order.
+"""The counters that decisions add to the histories of their nodes, as columns in slot order.
 
-Owns: which counters there are and what each means. Does not own: where they are kept (`rollups`), or how a history
-reads (`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop over nodes, and decisions of
-one template that differ in their scores alone are counted together.
+Owns: the counters and their meanings. Does not own: storing counters (`rollups`), documents
+(`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop runs over nodes, and decisions of one template
+that differ only in scores are counted together.
 
 Counters of a node (`Name.plugin.detail`):
 
-    considered, evaluated, feasible, chosen     decisions in which it was so
-    scored, total                               attempts in which it was scored; its totals added up
-    score.PLUGIN                                its weighted scores added up
-    filter_evaluated.F, filter_rejected.F       what filter F said of it, whatever other filters said
-    filter_reached.F, filter_blocked.F          the same as a scheduler sees it that stops at the first rejection
-    reason.F.CODE[/RESOURCE]                    why F rejected it
-    won, lead, tied, carried.PLUGIN             chosen against others: points ahead of the next, and what carried it
-    lost, behind, cost.PLUGIN                   feasible but not chosen: points behind, and weighted points against it
+    considered, evaluated, feasible, chosen     decisions in which the node was that
+    scored, total                               attempts in which it was scored; sum of its totals
+    score.PLUGIN                                sum of its weighted scores
+    filter_evaluated.F, filter_rejected.F       verdicts of filter F, independent of other filters
+    filter_reached.F, filter_blocked.F          the same if evaluation stopped at the first rejection
+    reason.F.CODE[/RESOURCE]                    reasons why F rejected the node
+    won, lead, tied, carried.PLUGIN             chosen among several nodes: points ahead of the next, deciding plugin
+    lost, behind, cost.PLUGIN                   feasible but not chosen: points behind, weighted points lost by plugin
 
-Invariant: the columns of one `Counted` belong to one assignment of nodes to slots.
+Invariant: the columns of one `DecisionCounts` belong to one assignment of nodes to slots.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class CounterName(NamedTuple):
 
 @dataclass
 class _Run:
-    """Decisions of one template that differ in nothing but their scores: counted at once when the run ends."""
+    """Consecutive decisions of one template that differ only in scores; they are counted when the run ends."""
 
-    like: Decision
+    first: Decision
     feasible: Mask
-    contest: bool  # a node was chosen against others
+    contest: bool  # whether a node was chosen among several feasible nodes
     decisions: int = 1
     totals: ColumnSum = field(default_factory=lambda: ColumnSum())
     normalized: dict[str, ColumnSum] = field(default_factory=dict)
     chosen_totals: int = 0
-    chosen_points: dict[str, int] = field(default_factory=dict)  # weighted, of each plugin
+    chosen_points: dict[str, int] = field(default_factory=dict)  # sum of weighted scores of the chosen nodes, by plugin
 
     def continues(self, decision: Decision, feasible: Mask) -> bool:
-        """Whether the decision differs from those of the run in nothing but its scores."""
-        a, b = self.like, decision
+        """Return whether a decision differs from those of the run only in scores."""
+        a, b = self.first, decision
         return (
             (a.evaluation is b.evaluation or a.evaluation == b.evaluation)
             and (a.chosen is None) == (b.chosen is None)
@@ -84,38 +84,43 @@ class _Run:
 
 @dataclass
 class ColumnSum:
-    """A column added up over decisions. One that is the same again is added later, once: most are."""
+    """The sum of a column over decisions. A column that repeats is multiplied once, because most columns repeat."""
 
     column: Column = field(default_factory=empty_column)
-    again: int = 0
+    repeats: int = 0
     before: Ints | None = None
 
     def add(self, column: Column) -> None:
-        """Add one decision's column."""
-        if self.again and (column is self.column or column == self.column):
-            self.again += 1
+        """Add the column of one decision to the sum."""
+        if self.repeats and (column is self.column or column == self.column):
+            self.repeats += 1
             return
-        self.before = self.value() if self.again else None
-        self.column, self.again = column, 1
+        self.before = self.value() if self.repeats else None
+        self.column, self.repeats = column, 1
 
     def value(self) -> Ints:
-        """The sums, by slot. May be changed by the next `add`."""
+        """Return the sums by slot. The next `add` may change the returned array."""
         more = as_numpy(self.column)
         if self.before is None:
-            return more.astype(np.int64) * self.again
-        self.before += more if self.again == 1 else more.astype(np.int64) * self.again
+            return more.astype(np.int64) * self.repeats
+        self.before += more if self.repeats == 1 else more.astype(np.int64) * self.repeats
         return self.before
 
 
 @dataclass
 class DecisionCounts:
-    """Counters in slot order, and how often a workload went to a slot and why. Complete after `finish`."""
+    """Counters of decisions in slot order, and placements by workload, slot and deciding factor.
+
+    The counts are complete after `finish`.
+    """
 
     slots: int
     columns: dict[CounterName, Ints] = field(default_factory=dict)
     workloads: dict[tuple[str, int], int] = field(default_factory=dict)
-    decided: dict[tuple[str, str, int], PlacementCount] = field(default_factory=dict)  # by workload, reason and slot
-    _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the open one of each namespace and template
+    decided: dict[tuple[str, str, int], PlacementCount] = field(
+        default_factory=dict
+    )  # by workload, deciding factor and slot
+    _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the current run of each namespace and template
 
     def count(self, decision: Decision) -> None:
         """Add one decision to the counters."""
@@ -126,44 +131,44 @@ class DecisionCounts:
             run.decisions += 1
         else:
             if run:
-                self._end(run)
+                self._count_run(run)
             contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
             run = self._runs[template] = _Run(decision, feasible, contest)
         if decision.chosen is not None:
             self._bump(CounterName("chosen"), decision.chosen)
             key = (workload_name(decision), decision.chosen)
             self.workloads[key] = self.workloads.get(key, 0) + 1
-        contested = self._scores(run, decision) if len(decision.totals) else None
+        contested = self._add_scores(run, decision) if len(decision.totals) else None
         if decision.chosen is not None:
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
             reason = (workload_name(decision), by, decision.chosen)
             self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_PLACEMENTS))
 
     def finish(self) -> None:
-        """Count what is still gathered."""
+        """Count the decisions of all open runs."""
         for run in self._runs.values():
-            self._end(run)
+            self._count_run(run)
         self._runs.clear()
 
     @cached_property
     def block(self) -> Ints:
-        """A row a slot of all columns, when all is counted."""
+        """All columns as an array with one row per slot; read it after `finish`."""
         return np.stack(list(self.columns.values()), axis=1)
 
-    def _scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
-        """Add its scores. What decided and by how many points, where it was a contest."""
+    def _add_scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
+        """Add a decision's scores; return its deciding factor and lead if the node was chosen among several."""
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
             run.normalized.setdefault(s.plugin, ColumnSum()).add(s.normalized)
         if decision.chosen is not None and run.contest:
-            return self._contest(run, decision, decision.chosen, scores)
+            return self._count_contest(run, decision, decision.chosen, scores)
         return None
 
-    def _contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
-        """The chosen node against the next best: the plugin that carried it, or TIE, and how far it is ahead."""
-        best, next_best = _first_two(decision, chosen)
-        self._bump(CounterName("lost"), chosen, -1)  # the run counts every feasible node as one that lost
+    def _count_contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
+        """Compare the chosen node with the next best; return the deciding plugin, or TIE, and the lead in points."""
+        best, next_best = _find_best_two(decision, chosen)
+        self._bump(CounterName("lost"), chosen, -1)  # the run counts each feasible node as lost, also the chosen one
         self._bump(CounterName("won"), chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
         self._bump(CounterName("lead"), chosen, points)
@@ -177,32 +182,32 @@ class DecisionCounts:
         self._bump(CounterName("carried", shares[0][1]), chosen)
         return shares[0][1], points
 
-    def _end(self, run: _Run) -> None:
-        """Count a run: what its decisions share times their number, and the sums of their scores."""
-        evaluation = as_numpy(run.like.evaluation)
+    def _count_run(self, run: _Run) -> None:
+        """Count a run: add its shared values times the number of decisions, and the sums of its scores."""
+        evaluation = as_numpy(run.first.evaluation)
         evaluated: Mask = evaluation == Evaluation.EVALUATED
-        every, fits = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
+        every, feasible_counts = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
         self._add(CounterName("considered"), (evaluation != Evaluation.ABSENT) * np.int64(run.decisions))
         self._add(CounterName("evaluated"), every)
-        self._add(CounterName("feasible"), fits)
-        self._filters(run.like, every)
-        if not len(run.like.totals):
+        self._add(CounterName("feasible"), feasible_counts)
+        self._count_filters(run.first, every)
+        if not len(run.first.totals):
             return
         totals = run.totals.value() * run.feasible
-        self._add(CounterName("scored"), fits)
+        self._add(CounterName("scored"), feasible_counts)
         self._add(CounterName("total"), totals)
         if run.contest:
-            self._add(CounterName("lost"), fits)
+            self._add(CounterName("lost"), feasible_counts)
             self._add(CounterName("behind"), run.chosen_totals * run.feasible - totals)
-        for s in run.like.scores:
+        for s in run.first.scores:
             if s.plugin in run.normalized:
                 points = run.normalized[s.plugin].value() * s.weight * run.feasible
                 self._add(CounterName("score", s.plugin), points)
                 if run.contest:
                     self._add(CounterName("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
 
-    def _filters(self, decision: Decision, every: Ints) -> None:
-        """`every`: in how many decisions each node was evaluated."""
+    def _count_filters(self, decision: Decision, every: Ints) -> None:
+        """Count verdicts and reasons of filters. `every` has the number of evaluations of each node."""
         reached = every
         for f in decision.filters:
             self._add(CounterName("filter_reached", f.plugin), reached)
@@ -217,11 +222,11 @@ class DecisionCounts:
             rejected = np.array([v.rejects_node for v in f.verdicts])[ids]
             self._add(CounterName("filter_rejected", f.plugin), rejected * every)
             self._add(CounterName("filter_blocked", f.plugin), rejected * reached)
-            self._reasons(f, ids, every)
+            self._count_reasons(f, ids, every)
             reached = reached * ~rejected
 
-    def _reasons(self, f: FilterColumn, ids: NDArray[Any], every: Ints) -> None:
-        """One column a code, however many parameters its verdicts differ in."""
+    def _count_reasons(self, f: FilterColumn, ids: NDArray[Any], every: Ints) -> None:
+        """Count rejections by reason code, without the parameters of reasons."""
         holds: dict[str, NDArray[np.bool_]] = {}
         for verdict_id, verdict in enumerate(f.verdicts):
             for reason in verdict.reasons:
@@ -242,8 +247,8 @@ class DecisionCounts:
         return column
 
 
-def _first_two(decision: Decision, chosen: int) -> tuple[int, int]:
-    """How many nodes are of rank 1, and the best one beside the chosen node, where there is one."""
+def _find_best_two(decision: Decision, chosen: int) -> tuple[int, int]:
+    """Return the number of nodes with rank 1, and the slot of the best node other than the chosen one."""
     ranks = as_numpy(decision.rank)
     best = np.flatnonzero(ranks == 1)
     others = best[best != chosen]
@@ -251,18 +256,18 @@ def _first_two(decision: Decision, chosen: int) -> tuple[int, int]:
 
 
 def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:
-    """What of a score's column does not depend on the nodes' points."""
+    """Return what two score columns must share to be counted in one run."""
     return score.plugin, score.weight, score.skipped, len(score.normalized)
 
 
 def reason_detail(reason: Reason) -> str:
-    """What reasons are counted by: the code, and the resource where they are about one."""
+    """Return the key under which a reason is counted: its code, with the resource if it has one."""
     resource = reason.params.get("resource", "")
     return f"{reason.code}/{resource}" if resource else reason.code
 
 
 def workload_name(decision: Decision) -> str:
-    """`namespace/Kind/name` of what the pod belongs to: its owner as recorded, the Deployment behind a ReplicaSet."""
+    """Return `namespace/Kind/name` of the pod's workload: its owner, the Deployment of a ReplicaSet, or the pod."""
     pod = decision.pod
     if pod.owner is None:
         return f"{pod.namespace}/Pod/{pod.name}"

@@ -1,14 +1,14 @@
-"""Checksums of rows, and what is done with a damaged one.
+"""Checksums of rows, and the handling of damaged rows.
 
-Owns: which columns a checksum covers, computing and comparing them, reporting damage. Does not own: checksums of
-frames, which zstd writes into them (`chains`, `rollups`), walking a whole database (`check`).
+Owns: which columns a checksum covers, computing and comparing checksums, reporting damage. Does not own: checksums of
+blobs, which zstd adds (`delta_chains`, `rollups`), checking a complete database (`database_check`).
 
-A checksum covers what never changes of a row: a service of an earlier version updates rows and knows no checksums. The
-state of a decision changes with its result; `check` compares it with the stored results. Rows without a checksum
-(null) were stored before there were any.
+A checksum covers the columns that never change, because a service of an earlier version updates rows and does not know
+checksums. The state of a decision changes with its outcome; `database_check` compares it with the stored outcomes. Rows
+without a checksum (null) were stored before checksums existed.
 
-Invariant: a row that does not match its checksum is never answered with: it raises DamagedError, or is left out of a
-list that says so.
+Invariant: no answer contains a row that does not match its checksum. Reading it raises DamagedError, or the row is left
+out of a list that reports the damage.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.database import StoreUnavailableError
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, OUTCOMES, UNSUCCESSFUL
 
-STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # as `explain.state` says
+STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # all results of `explain.derive_state`
 _SEPARATOR: Final = "\x1f"
-_NUL: Final = "\N{REPLACEMENT CHARACTER}"  # as PostgreSQL's texts have it
-_CHANGING: Final = {  # by table: what other statements update, and what the database numbers
+_NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
+_NOT_COVERED: Final = {  # by table: columns that are updated or assigned by the database
     DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes"},
     OUTCOMES.name: {"tier"},
     NODES.name: {"id", "considered"},
@@ -38,31 +38,31 @@ _log: Final = logging.getLogger(__name__)
 
 
 class DamagedError(Exception):
-    """A stored row is not what was stored. The message says which."""
+    """A stored row or blob is damaged. The message says which."""
 
 
 class ChecksummedTable:
-    """The columns of a table that a checksum covers; `blob`: the one with bytes, if it is covered."""
+    """The columns of a table that its checksum covers. `blob` names the covered column with bytes, if any."""
 
     def __init__(self, table: sa.Table, blob: str = "") -> None:
         self.name = table.name
         self.columns = tuple(
-            c.name for c in table.c if c.name not in _CHANGING.get(table.name, set()) | {blob, "checksum"}
+            c.name for c in table.c if c.name not in _NOT_COVERED.get(table.name, set()) | {blob, "checksum"}
         )
         self._blob = blob
-        self._of_mapping = itemgetter(*self.columns)
-        self._of_row = attrgetter(*self.columns)
+        self._values_of_mapping = itemgetter(*self.columns)
+        self._values_of_row = attrgetter(*self.columns)
 
     def checksum(self, row: Mapping[str, Any]) -> int:
         """Return the checksum of a row that is about to be stored."""
-        return _checksum(self._of_mapping(row), row[self._blob] if self._blob else b"")
+        return _checksum(self._values_of_mapping(row), row[self._blob] if self._blob else b"")
 
     def is_intact(self, row: Any) -> bool:
-        """Return whether a stored row, which must have these columns, matches its checksum, if it has one."""
+        """Return whether a stored row matches its checksum or has none. The row must have the covered columns."""
         if row.checksum is None:
             return True
         blob = getattr(row, self._blob) if self._blob else b""
-        return isinstance(blob, bytes) and _checksum(self._of_row(row), blob) == row.checksum
+        return isinstance(blob, bytes) and _checksum(self._values_of_row(row), blob) == row.checksum
 
 
 DECISION: Final = ChecksummedTable(DECISIONS)
@@ -75,14 +75,14 @@ _reported: ContextVar[list[str] | None] = ContextVar("damage", default=None)
 
 
 def collect_damage() -> list[str]:
-    """Begin an answer: return the list that `report` adds to until the next answer of this thread begins."""
+    """Return a new list to which `report_damage` adds in this context, for one answer."""
     found: list[str] = []
     _reported.set(found)
     return found
 
 
 def report_damage(damage: str) -> None:
-    """Log damage that an answer leaves out, and let the answer say so."""
+    """Log damage and add it to the list of the current answer, which leaves the damaged record out."""
     _log.error("%s; left out; `python -m herodotus_endpoint check` lists all damage", damage)
     found = _reported.get()
     if found is not None:
@@ -109,14 +109,14 @@ def require_intact(covered: ChecksummedTable, rows: Sequence[Any]) -> None:
 
 @contextmanager
 def reading_decision(row: Any) -> Iterator[None]:
-    """Raise DamagedError for whatever is wrong with the stored bytes of the decision in a row."""
+    """Raise DamagedError for any error that the block raises while it decodes the decision of a row."""
     try:
         if not DECISION.is_intact(row) or row.state not in STATES:
             raise DamagedError("its row does not match its checksum")
         yield
     except (sa.exc.DBAPIError, sa.exc.TimeoutError, StoreUnavailableError):
         raise
-    except Exception as e:  # bytes that are not what they were can raise anything
+    except Exception as e:  # decoding damaged bytes can raise any exception
         raise DamagedError(f"the stored decision in row {row.id} is damaged: {e or type(e).__name__}") from e
 
 

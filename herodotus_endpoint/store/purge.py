@@ -1,12 +1,12 @@
-"""Deleting what must not be kept any longer: every decision of a namespace or of one pod, at once.
+"""Deleting all decisions of a namespace or of one pod on request.
 
-Owns: finding them, what belonged to them, keeping what shared a chain with them readable. Does not own: limits
+Owns: finding these decisions and their outcomes, keeping other decisions of their chains readable. Does not own: limits
 (`retention`), the command line.
 
-Not touched are records of other pods that name the pod (victims of a preemption, messages), and numbers in histories:
-they hold no names but those of workloads, which go with their namespace.
+Records of other pods that name the pod (preemption victims, messages) are kept. Histories are kept too: they contain no
+names except those of workloads, which are deleted with their namespace.
 
-Invariant: a step is one transaction, after which everything that is left can be read.
+Invariant: a step is one transaction, after which all remaining decisions can be read.
 """
 
 from __future__ import annotations
@@ -21,52 +21,55 @@ from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.writer import Writer
 
-STEP: Final = 100  # decisions deleted in one transaction; at worst each leaves a chain of 31 to be stored anew
-ROLLUP_STEP: Final = 50
+DECISIONS_PER_STEP: Final = 100  # in one transaction; at worst each leaves a chain of 31 to compress again
+ROLLUPS_PER_STEP: Final = 50
 
 
 @dataclass(frozen=True)
 class PurgeSelection:
-    """What goes: everything of a namespace, or of a pod's UID; of one cluster, where one is named."""
+    """The decisions to delete: those of a namespace or a pod UID, in one cluster if `cluster` is given."""
 
     namespace: str = ""
     pod_uid: str = ""
     cluster: str = ""
 
 
-def purge_decisions(writer: Writer, what: PurgeSelection) -> int:
-    """Delete it; how many decisions went. StoreUnavailableError as for writing: what was deleted by then is gone."""
-    gone = 0
-    while step := _step(writer, what):
-        gone += step
-    if what.namespace:
-        _forget_workloads(writer, what)
-    return gone
+def purge_decisions(writer: Writer, selection: PurgeSelection) -> int:
+    """Delete the selected decisions and return their number.
+
+    Raises StoreUnavailableError; decisions that were deleted before it stay deleted.
+    """
+    deleted = 0
+    while step := _purge_step(writer, selection):
+        deleted += step
+    if selection.namespace:
+        _remove_workloads(writer, selection)
+    return deleted
 
 
-def _step(writer: Writer, what: PurgeSelection) -> int:
+def _purge_step(writer: Writer, selection: PurgeSelection) -> int:
     row = DECISIONS.c
-    wanted = {row.namespace: what.namespace, row.pod_uid: what.pod_uid, row.cluster: what.cluster}
+    wanted = {row.namespace: selection.namespace, row.pod_uid: selection.pod_uid, row.cluster: selection.cluster}
     matching = sa.and_(*(column == value for column, value in wanted.items() if value))
     found = sa.select(row.id, row.incarnation_id, row.sequence, row.base, row.tier).where(matching).order_by(row.id)
     with writer.transaction() as connection:
-        going = connection.execute(found.limit(STEP)).all()
-        for d in going:
+        deleted_rows = connection.execute(found.limit(DECISIONS_PER_STEP)).all()
+        for d in deleted_rows:
             if d.base == d.sequence:
-                _keep_others(connection, d, {g.id for g in going})
+                _recompress_others(connection, d, {g.id for g in deleted_rows})
             of_it = (OUTCOMES.c.incarnation_id == d.incarnation_id, OUTCOMES.c.decision_sequence == d.sequence)
             connection.execute(OUTCOMES.delete().where(*of_it))
-        connection.execute(DECISIONS.delete().where(row.id.in_([d.id for d in going])))
-    return len(going)
+        connection.execute(DECISIONS.delete().where(row.id.in_([d.id for d in deleted_rows])))
+    return len(deleted_rows)
 
 
-def _keep_others(connection: sa.Connection, key: Any, going: set[int]) -> None:
-    """What was stored against a key frame that goes is stored anew, as a chain of its own."""
+def _recompress_others(connection: sa.Connection, key: Any, deleted_ids: set[int]) -> None:
+    """Compress the remaining members of a chain again, without the key frame that is deleted."""
     row = DECISIONS.c
     chain = (row.incarnation_id == key.incarnation_id, row.tier == key.tier, row.base == key.sequence)
     members = connection.execute(sa.select(row.id, row.sequence, row.frame).where(*chain)).all()
     frame = next(m.frame for m in members if m.sequence == key.sequence)
-    staying = sorted((m for m in members if m.id not in going), key=lambda m: m.sequence)
+    staying = sorted((m for m in members if m.id not in deleted_ids), key=lambda m: m.sequence)
     if staying:
         blobs = compress_chain([decompress_blob(member.frame, lambda: frame) for member in staying])
         for member, blob in zip(staying, blobs, strict=True):
@@ -74,22 +77,22 @@ def _keep_others(connection: sa.Connection, key: Any, going: set[int]) -> None:
             connection.execute(DECISIONS.update().where(row.id == member.id).values(values))
 
 
-def _forget_workloads(writer: Writer, what: PurgeSelection) -> None:
-    """Names of workloads in histories begin with their namespace."""
+def _remove_workloads(writer: Writer, selection: PurgeSelection) -> None:
+    """Remove the workloads of a namespace from histories; their names begin with the namespace."""
     row = ROLLUPS.c
     keys = (row.bucket, row.cluster, row.profile, row.part)
     after: tuple[object, ...] = ()
     while True:
-        statement = sa.select(*keys, row.counters).order_by(*keys).limit(ROLLUP_STEP)
-        if what.cluster:
-            statement = statement.where(row.cluster == what.cluster)
+        statement = sa.select(*keys, row.counters).order_by(*keys).limit(ROLLUPS_PER_STEP)
+        if selection.cluster:
+            statement = statement.where(row.cluster == selection.cluster)
         if after:
             statement = statement.where(sa.tuple_(*keys) > sa.tuple_(*map(sa.literal, after)))
         with writer.transaction() as connection:
             blobs = connection.execute(statement).all()
             for blob in blobs:
                 rollup = Rollup.unpack(blob.counters)
-                if rollup.forget(what.namespace):
+                if rollup.remove_workloads(selection.namespace):
                     at = sa.tuple_(*keys) == sa.tuple_(*map(sa.literal, blob[:4]))
                     connection.execute(ROLLUPS.update().where(at).values(counters=rollup.pack()))
         if not blobs:

@@ -1,6 +1,6 @@
-"""What the reader hands out: values, detached from the database.
+"""The values that the reader returns, detached from the database.
 
-Owns: their shapes. Does not own: how they are found (`reader`), or how they read as documents.
+Owns: their fields. Does not own: queries (`reader`), documents.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from herodotus_record.placements import PlacementCount
 
 @dataclass(frozen=True)
 class StoredAttempt:
-    """A decision with its outcomes and the node table that it saw."""
+    """One attempt of a pod: its decision with outcomes, its node table, and its position among the pod's attempts."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-    ordinal: int  # among those stored for this pod UID, by start: 1 to `attempts`
+    ordinal: int  # position among the stored attempts of this pod UID by start, 1 to `attempts`
     attempts: int
-    failed_before: int  # of those with a lower ordinal
-    replaced: bool  # a later incarnation decides for its profile now
-    origins: MergeOrigins | None = None  # where two records tell of the attempt
+    failed_before: int  # unsuccessful attempts with a lower ordinal
+    replaced: bool  # whether a later incarnation has taken over its profile
+    origins: MergeOrigins | None = None  # if two records of the attempt were merged
 
 
 class PodWait(NamedTuple):
-    """Since when a pod exists, and when it is tried again; None where it was placed, or its record does not say."""
+    """When a pod was created and when its next attempt is due, as far as the record has it."""
 
     created_us: int
     retry: Retry | None
@@ -40,19 +40,17 @@ class PodWait(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeHistoryCounts:
-    """What the rollups hold of the nodes of one name."""
+    """The counters of the nodes with one name, summed over hours."""
 
     counters: Counter[CounterName]
     workloads: Counter[str]
-    decided: Mapping[
-        str, Mapping[str, PlacementCount]
-    ]  # by workload and reason, of placements whose reason was counted
-    hours: Mapping[int, Sequence[int]]  # by bucket, the oldest first: the sums of `listing.COUNTED`
+    decided: Mapping[str, Mapping[str, PlacementCount]]  # placements by workload and deciding factor
+    hours: Mapping[int, Sequence[int]]  # by bucket, oldest first: the sums of `listing.COUNTED`
 
 
 @dataclass(frozen=True)
 class ClusterTotals:
-    """What all nodes got together, and how many there were in the hour with the most."""
+    """The placements on all nodes, and the number of nodes in the hour with the most nodes."""
 
     placements: int
     nodes: int
@@ -60,7 +58,7 @@ class ClusterTotals:
 
 @dataclass(frozen=True)
 class IncarnationStatus:
-    """A scheduler process and what arrived of its sequence. `holes`: the first of them."""
+    """A scheduler process and the state of its sequence numbers. `holes` has the first HOLES_SHOWN of its holes."""
 
     incarnation: str
     cluster: str
@@ -78,7 +76,7 @@ class IncarnationStatus:
 
 @dataclass(frozen=True)
 class TierSize:
-    """The decisions of which as much is kept."""
+    """The number of decisions in a tier and their bytes."""
 
     decisions: int
     bytes: int
@@ -86,9 +84,10 @@ class TierSize:
 
 @dataclass(frozen=True)
 class StoreSizes:
-    """How much is stored. `missing` and `lost`: sequences passed over, without and with an explanation.
+    """The size of the database.
 
-    `tiers`: by what is kept of a decision, "full" or "summary".
+    `rows` is by table, `tiers` by "full" and "summary". `missing` and `lost` count sequences that did not arrive,
+    without and with an explanation.
     """
 
     rows: Mapping[str, int]
@@ -100,7 +99,7 @@ class StoreSizes:
 
 @dataclass(frozen=True)
 class NodeDecision:
-    """A decision as one node saw it."""
+    """A decision that considered a certain node, which is in `slot`."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]

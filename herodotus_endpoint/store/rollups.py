@@ -1,11 +1,12 @@
-"""Node histories at rest: a blob of counter columns for a cluster, a profile, an hour and some hundred nodes.
+"""The stored form of node histories: a blob of counters per cluster, profile, hour and part of the nodes.
 
-Owns: the blob's layout, adding to it, reading one node out of it. Does not own: what is counted (`counters`), SQL.
+Owns: the layout of the blob, adding to it, reading the counters of one node. Does not own: what is counted
+(`counters`), SQL.
 
-Layout: MessagePack, zstd-compressed: the dense node ids, each counter as a column in that order in the narrowest type
-that holds it, per workload how often it went to a node, and per workload what decided that how often.
+Layout: MessagePack, compressed with zstd. It has the dense node ids, each counter as a column in that order and in the
+narrowest type, the placements per workload and node, and these by deciding factor.
 
-Invariant: a column has one entry a node of `nodes`; a node's entries are the sums over the decisions of the bucket.
+Invariant: a column has one entry per node of `nodes`, the sum over the decisions of the bucket.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ from herodotus_record.codec import CodecError
 from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
-PART_NODES: Final = 256  # ids of one part: a month of one node is 720 blobs, read in a tenth of a second
-ALL_NODES_PART: Final = -1  # the part with all nodes, stored before there were parts
-MAX_COUNTERS: Final = 2_000  # a hundred plugins with a score of counters each; more is a plugin that makes names up
-MAX_WORKLOADS: Final = 1_000  # a bucket's workloads that are counted by name; the rest is counted as "other"
-MAX_CACHED_BYTES: Final = 4 << 20  # of blobs that are kept unpacked, which takes some thirty times as much
-MAX_BYTES: Final = 1 << 30  # unpacked; 20,000 nodes with every counter in its widest type are 320 MB
+PART_NODES: Final = 256  # ids in one part: a month of one node is 720 blobs, read in 0.1 s
+ALL_NODES_PART: Final = -1  # the part with all nodes, stored before parts existed
+MAX_COUNTERS: Final = 2_000  # a hundred plugins with twenty counters each; with more, a plugin invents names
+MAX_WORKLOADS: Final = 1_000  # workloads counted by name in a bucket; others are counted as "other"
+MAX_CACHED_BYTES: Final = 4 << 20  # of blobs whose rollups are cached, which take about thirty times as much
+MAX_BYTES: Final = 1 << 30  # decompressed; 20,000 nodes with all counters in the widest type are 320 MB
 
 RollupKey = tuple[object, ...]  # bucket, cluster, profile, part
 
 
 class PackedRollup(msgspec.Struct):
-    """The blob's outer form."""
+    """The MessagePack structure of a blob."""
 
     nodes: bytes
     counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
     workloads: dict[str, dict[int, int]]
     decided: dict[
         str, dict[str, dict[int, PlacementCount]]
-    ] = {}  # workload -> reason -> node; not there before it was counted
+    ] = {}  # workload -> deciding factor -> node id; missing in old blobs
 
 
 @dataclass
 class Rollup:
-    """One bucket, unpacked: `counts` has a row a node, in the order of `nodes`, which is sorted."""
+    """The decoded counters of one bucket. `counts` has a row per node, in the order of `nodes`, which is sorted."""
 
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     names: dict[CounterName, int] = field(default_factory=dict)  # the column of each counter
@@ -63,39 +64,43 @@ class Rollup:
     decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
     def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
-        """Add what was counted in some slots. `node_ids`: the node in each of them, sorted, none twice."""
-        places, columns, values = self._places(node_ids), self._columns(counted.columns), counted.block[slots]
-        in_order = columns == list(range(len(self.names)))  # as a rule: then nothing is to be put in place
-        self.counts[places] += values if in_order else _placed(values, columns, len(self.names))
+        """Add the counts of some slots. `node_ids` are the nodes of these slots, sorted and distinct."""
+        places, columns, values = (
+            self._node_rows(node_ids),
+            self._counter_columns(counted.columns),
+            counted.block[slots],
+        )
+        in_order = columns == list(range(len(self.names)))  # usually true, and then no column must be moved
+        self.counts[places] += values if in_order else _rearrange(values, columns, len(self.names))
         node_of = dict(zip(slots.tolist(), node_ids.tolist(), strict=True))
         for (workload, slot), count in counted.workloads.items():
             if slot in node_of:
-                nodes = self.workloads.setdefault(_named(workload, self.workloads), {})
+                nodes = self.workloads.setdefault(_counted_name(workload, self.workloads), {})
                 nodes[node_of[slot]] = nodes.get(node_of[slot], 0) + count
         for (workload, by, slot), tally in counted.decided.items():
             if slot in node_of:
-                tallies = self.decided.setdefault(_named(workload, self.decided), {}).setdefault(by, {})
+                tallies = self.decided.setdefault(_counted_name(workload, self.decided), {}).setdefault(by, {})
                 tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_PLACEMENTS))
 
-    def forget(self, namespace: str) -> bool:
-        """Take the names of a namespace's workloads out; whether there were any."""
+    def remove_workloads(self, namespace: str) -> bool:
+        """Remove the workloads of a namespace and return whether there were any."""
         before = len(self.workloads) + len(self.decided)
         self.workloads = {w: n for w, n in self.workloads.items() if not w.startswith(f"{namespace}/")}
         self.decided = {w: by for w, by in self.decided.items() if not w.startswith(f"{namespace}/")}
         return len(self.workloads) + len(self.decided) < before
 
     def column(self, counter: CounterName) -> Ints:
-        """What was counted of each node."""
+        """Return a counter's value for each node, in the order of `nodes`."""
         column = self.names.get(counter)
         return np.zeros(len(self.nodes), np.int64) if column is None else self.counts[:, column]
 
     @property
     def chosen(self) -> int:
-        """How often its nodes were chosen, all together."""
+        """The number of placements on all nodes of the rollup."""
         return int(self.column(CounterName("chosen")).sum())
 
     def pack(self) -> bytes:
-        """The bucket as a blob."""
+        """Encode the rollup as a blob."""
         lows, highs = self.counts.min(axis=0, initial=0).tolist(), self.counts.max(axis=0, initial=0).tolist()
         codes = map(codec.narrowest_typecode, lows, highs)
         columns = zip(self.names, codes, np.ascontiguousarray(self.counts.T), strict=True)
@@ -105,7 +110,7 @@ class Rollup:
 
     @classmethod
     def unpack(cls, blob: bytes) -> Rollup:
-        """The bucket in a blob that `pack` made."""
+        """Decode a blob that `pack` made. Raises DamagedError."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
         names = {CounterName(*name): column for column, (*name, _, _) in enumerate(packed.counters)}
@@ -115,8 +120,8 @@ class Rollup:
         order = np.argsort(nodes)
         return cls(nodes[order], names, counts[order], packed.workloads, packed.decided)
 
-    def _places(self, node_ids: Ints) -> Ints:
-        """The row of each node; new ones are put in."""
+    def _node_rows(self, node_ids: Ints) -> Ints:
+        """Return the row of each node id; new nodes are added."""
         nodes = np.union1d(self.nodes, node_ids)
         if len(nodes) > len(self.nodes):
             counts = np.zeros((len(nodes), len(self.names)), np.int64)
@@ -124,8 +129,8 @@ class Rollup:
             self.nodes, self.counts = nodes.astype(np.int32), counts
         return np.searchsorted(self.nodes, node_ids)
 
-    def _columns(self, names: Iterable[CounterName]) -> list[int]:
-        """The column of each counter; new ones are put in, as far as there is room for their names."""
+    def _counter_columns(self, names: Iterable[CounterName]) -> list[int]:
+        """Return the column of each counter; new ones are added, or counted as OTHER beyond MAX_COUNTERS."""
         columns = []
         for name in names:
             if name not in self.names and len(self.names) >= MAX_COUNTERS:
@@ -137,35 +142,35 @@ class Rollup:
 
 
 class RollupCache:
-    """Buckets as they were written last, so that the next batch need not unpack them. Forget it after a rollback."""
+    """LRU cache of decoded rollups, so that the next batch need not decode them. Discard it after a rollback."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[RollupKey, tuple[bytes, Rollup]] = OrderedDict()  # the one written last at the end
+        self._cached: OrderedDict[RollupKey, tuple[bytes, Rollup]] = OrderedDict()  # the last written one is last
         self._bytes = 0
 
     def get(self, key: RollupKey, blob: bytes) -> Rollup:
         """Return the bucket in the stored blob, which another process or retention may have written."""
-        written, rollup = self._kept.get(key, (b"", None))
+        written, rollup = self._cached.get(key, (b"", None))
         if rollup and written == blob:
             return rollup
         try:
             return Rollup.unpack(blob)
-        except DamagedError as e:  # records must be stored all the same
-            _log.error("%s: counted anew from here on, what it held is lost; its key: %s", e, key)
+        except DamagedError as e:  # damage must not stop ingest
+            _log.error("%s: its counts are lost and counting starts again; its key: %s", e, key)
             return Rollup()
 
-    def keep(self, key: RollupKey, blob: bytes, rollup: Rollup) -> None:
-        """What is about to be stored."""
-        before, _ = self._kept.pop(key, (b"", None))
-        self._kept[key] = (blob, rollup)
+    def put(self, key: RollupKey, blob: bytes, rollup: Rollup) -> None:
+        """Cache a rollup with the blob that is about to be stored."""
+        before, _ = self._cached.pop(key, (b"", None))
+        self._cached[key] = (blob, rollup)
         self._bytes += len(blob) - len(before)
         while self._bytes > MAX_CACHED_BYTES:
-            _, (oldest, _) = self._kept.popitem(last=False)
+            _, (oldest, _) = self._cached.popitem(last=False)
             self._bytes -= len(oldest)
 
 
 class NodeSums:
-    """What blobs hold of some nodes, added up; of the counters `by_bucket` also by bucket."""
+    """The counters of some nodes summed over blobs, and the counters `by_bucket` also per bucket."""
 
     def __init__(self, node_ids: Sequence[int], by_bucket: Sequence[CounterName]) -> None:
         self.workloads: Counter[str] = Counter()
@@ -174,17 +179,17 @@ class NodeSums:
         self._node_ids = node_ids
         self._by_bucket = by_bucket
         self._counters: Counter[CounterName] = Counter()
-        self._names: list[CounterName] = []  # of the blob before: those of the next one are the same as a rule
-        self._sums: list[int] = []  # of such blobs, by name
+        self._names: list[CounterName] = []  # of the previous blob; the next one usually has the same
+        self._sums: list[int] = []  # sums over blobs with these names
 
     def add(self, bucket: int, blob: bytes) -> None:
-        """Add one blob. No other node's counters are looked at."""
+        """Add the counters of the chosen nodes in a blob; those of other nodes are not decoded."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
         for node_id in self._node_ids:
-            place = int((nodes == node_id).argmax()) if len(nodes) else 0
-            if len(nodes) and nodes[place] == node_id:
-                self._add(bucket, packed, place)
+            row = int((nodes == node_id).argmax()) if len(nodes) else 0
+            if len(nodes) and nodes[row] == node_id:
+                self._add(bucket, packed, row)
                 self._add_workloads(packed, node_id)
 
     def counters(self) -> Counter[CounterName]:
@@ -194,10 +199,10 @@ class NodeSums:
         self._names, self._sums = [], []
         return self._counters
 
-    def _add(self, bucket: int, packed: PackedRollup, place: int) -> None:
+    def _add(self, bucket: int, packed: PackedRollup, row: int) -> None:
         entries = [_ENTRIES[code] for _, _, _, code, _ in packed.counters]
         raws = [raw for _, _, _, _, raw in packed.counters]
-        values = [e.unpack_from(raw, place * e.size)[0] for e, raw in zip(entries, raws, strict=True)]
+        values = [e.unpack_from(raw, row * e.size)[0] for e, raw in zip(entries, raws, strict=True)]
         if [(counter, plugin, detail) for counter, plugin, detail, _, _ in packed.counters] != self._names:
             self.counters()
             self._names = [CounterName(*name) for *name, _, _ in packed.counters]
@@ -219,12 +224,12 @@ class NodeSums:
 
 
 def part_of(node_id: int) -> int:
-    """The part of a bucket that counts a node."""
+    """Return the part of a bucket in which a node is counted."""
     return node_id // PART_NODES
 
 
 def node_ids_in(blob: bytes) -> set[int]:
-    """The ids of the nodes that a blob counts."""
+    """Return the ids of the nodes in a blob. Raises DamagedError."""
     return set(np.frombuffer(_packed(blob).nodes, np.int32).tolist())
 
 
@@ -236,14 +241,14 @@ def _packed(blob: bytes) -> PackedRollup:
 
 
 class _Zstd(threading.local):
-    """Each thread's own. Frames have a checksum."""
+    """A zstd compressor per thread, whose frames have a checksum."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=codec.ZSTD_LEVEL, write_checksum=True)
 
 
 def split_by_part(node_ids: Ints) -> dict[int, Ints]:
-    """By parts the slots that hold their nodes, sorted by node. A node that is in two slots counts in the first."""
+    """Return the slots of each part's nodes, ordered by node id. A node in two slots counts in the first."""
     nodes, slots = np.unique(node_ids, return_index=True)
     nodes, slots = nodes[nodes > 0], slots[nodes > 0]
     parts = nodes // PART_NODES
@@ -251,20 +256,20 @@ def split_by_part(node_ids: Ints) -> dict[int, Ints]:
 
 
 def bucket_of(started_us: int) -> int:
-    """The bucket of a decision that started then."""
+    """Return the bucket, hours since the epoch, of a decision's start time."""
     return started_us // BUCKET_US
 
 
-def _placed(values: Ints, columns: Sequence[int], width: int) -> Ints:
-    """The values in other columns; those that share one are added up."""
+def _rearrange(values: Ints, columns: Sequence[int], width: int) -> Ints:
+    """Return values rearranged into `width` columns; values for the same column are added."""
     placed = np.zeros((len(values), width), np.int64)
     for column, of_counter in zip(columns, values.T, strict=True):
         placed[:, column] += of_counter
     return placed
 
 
-def _named(workload: str, named: Mapping[str, object]) -> str:
-    """What a workload is counted as."""
+def _counted_name(workload: str, named: Mapping[str, object]) -> str:
+    """Return the name under which a workload is counted: its own, or OTHER beyond MAX_WORKLOADS."""
     return workload if workload in named or len(named) < MAX_WORKLOADS else OTHER
 
 

@@ -173,7 +173,7 @@ class Writer:
         self._incarnations: dict[str, Incarnation] = {}
         self._considered_ids: set[int] = set()
         self._chains = OpenChains()
-        self._open_rollups = RollupCache()
+        self._rollup_cache = RollupCache()
 
     def _cache_incarnations(self, batch: _Batch) -> None:
         self._incarnations |= batch.touched
@@ -406,7 +406,7 @@ class Writer:
             at = {"bucket": bucket, "cluster": cluster, "profile": profile}
             key = sa.and_(*(ROLLUPS.c[name] == value for name, value in at.items()))
             blobs = connection.execute(sa.select(ROLLUPS.c.part, ROLLUPS.c.counters).where(key, ROLLUPS.c.part >= 0))
-            rollups = {row.part: self._open_rollups.get((*at.values(), row.part), row.counters) for row in blobs}
+            rollups = {row.part: self._rollup_cache.get((*at.values(), row.part), row.counters) for row in blobs}
             stored = set(rollups)
             for share in parts:
                 share.counted.finish()
@@ -415,7 +415,7 @@ class Writer:
                 self._mark_considered(connection, share)
             rows = {part: build_rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
             for part, rollup in rollups.items():
-                self._open_rollups.keep((*at.values(), part), rows[part]["counters"], rollup)
+                self._rollup_cache.put((*at.values(), part), rows[part]["counters"], rollup)
             fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
             if fresh:
                 connection.execute(ROLLUPS.insert(), fresh)
