@@ -74,7 +74,7 @@ def watch_decisions(
 ) -> Generator[Json, None, None]:
     """Yield the newest `last` decisions, oldest first, and then each that is added or changes, without end.
 
-    `binding`: also decisions whose binding is under way; without it each is yielded once, when its result is known.
+    `binding`: also decisions in binding; without it each decision is yielded once, when its result is known.
     Raises CliError when the service refuses the watch or stays unreachable.
     """
     page = transport.get(api_paths.decisions(namespace, selector=selector, limit=LIST_LIMIT))

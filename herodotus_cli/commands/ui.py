@@ -48,7 +48,7 @@ _START_TIMEOUT_S = 10.0
 def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
     """Serve the web pages with your own credentials, until interrupted.
 
-    Prints a link, which contains a token: nobody without the link is let in. The link works until the command ends.
+    Prints a link with a token, without which no request is accepted. The link works until the command ends.
     With --endpoint it prints the link to that service and serves nothing.
 
     \b

@@ -1,6 +1,6 @@
 """The screens of `kubectl herodotus compare`: PodComparison and NodeComparison -> blocks.
 
-Owns: what the screens say. Does not own: drawing, sentences about decisions (`herodotus_record`).
+Owns: the content of the screens. Does not own: drawing, sentences about decisions (`herodotus_record`).
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
     for side in sides:
         fits = format_feasible(side["nodes"])
         requests = side["requests"]
-        asked = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
+        amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
         at = format_age_or_time(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
-        rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, asked))
+        rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
 
 

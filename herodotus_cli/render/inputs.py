@@ -66,12 +66,12 @@ Row = tuple[str, str, tuple[str, ...]]  # plugin, number, a text for each node
 
 def _rows(source: Json, place: int, nodes: Sequence[Json], started: str) -> Iterator[Row]:
     """Yield one row per number of a source, and one with their ages if the source reports them."""
-    told = [node["inputs"][place] for node in nodes]
+    inputs = [node["inputs"][place] for node in nodes]
     for number in source["numbers"]:
         unit = f" ({number['unit']})" if number["unit"] else ""
-        yield source["plugin"], number["name"] + unit, tuple(format_value(number, of) for of in told)
-    if any(of["measuredAt"] for of in told):
-        yield source["plugin"], _AGE, tuple(format_time_between(of["measuredAt"], started) or _NOTHING for of in told)
+        yield source["plugin"], number["name"] + unit, tuple(format_value(number, of) for of in inputs)
+    if any(of["measuredAt"] for of in inputs):
+        yield source["plugin"], _AGE, tuple(format_time_between(of["measuredAt"], started) or _NOTHING for of in inputs)
 
 
 def format_value(number: Json, of: Json) -> str:

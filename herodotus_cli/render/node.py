@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus node NAME`: NodeHistory -> blocks.
 
-Owns: what the screen says and in which order. Does not own: counting (the decisions service), drawing.
+Owns: the content of the screen and its order. Does not own: counting (the decisions service), drawing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus pod NAME`: PodExplanation -> blocks.
 
-Owns: what the screen says and in which order: the outcome, the evidence, how to see more. Does not own: the tables
+Owns: the content of the screen and its order: outcome, evidence, hints. Does not own: the tables
 (`scores`, `rejections`), the screen about one node (`node_of_pod`), drawing.
 """
 

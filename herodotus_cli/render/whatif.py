@@ -26,14 +26,14 @@ _ALL = {  # what --all adds, by: is it about one node, about several pods
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, one_node: bool = False) -> list[Block]:
     """Return the screen: where the pods would go, and why. With `one_node` the answer is about one node."""
-    status, asked = answer["status"], answer["spec"]["replicas"]
+    status, replicas = answer["status"], answer["spec"]["replicas"]
     first, stopped = status["first"], status["stopped"]
     shown_pod = first if one_node else stopped or first
     sections: list[list[Block]] = [
         [SplitLine(_identity(answer), f"what-if, by {answer['spec']['schedulerName']}: {_NOTHING}")],
         [_headline(status)],
     ]
-    if asked > 1:
+    if replicas > 1:
         sections += [
             _pods(status["pods"]) if every_node or view.wide else _nodes(status["nodes"], every_node=every_node)
         ]
@@ -42,7 +42,7 @@ def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, o
         sections += pod_on_node.build_evidence(shown_pod, view, every_node=every_node)
     else:
         sections += pod_screen.build_evidence(shown_pod, view, every_node=every_node)
-    sections += [_hints(view, every_node=every_node, one_node=one_node, several=asked > 1)]
+    sections += [_hints(view, every_node=every_node, one_node=one_node, several=replicas > 1)]
     return join_sections(sections)
 
 
@@ -51,12 +51,12 @@ def _headline(status: Json) -> Block:
 
 
 def _identity(answer: Json) -> str:
-    metadata, kind, asked = answer["metadata"], answer["spec"]["kind"], answer["spec"]["replicas"]
+    metadata, kind, replicas = answer["metadata"], answer["spec"]["kind"], answer["spec"]["replicas"]
     parts = [
         metadata["name"],
         f"namespace {metadata['namespace']}",
         kind,
-        format_count(asked, "pod") if asked > 1 else "",
+        format_count(replicas, "pod") if replicas > 1 else "",
     ]
     return "  ".join(part for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""The situations that the screens are drawn for: documents made from records, as the decisions service makes them."""
+"""Scenes for screen tests: documents built from records as the decisions service builds them."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ EXTENDER = "http://gpu-extender.kube-system:8888/scheduler"
 
 @dataclass(frozen=True)
 class Scene:
-    """An answer and the screen that shows it."""
+    """An answer document and the function that builds its screen."""
 
     answer: Json
     screen: Callable[[Json, ViewOptions], list[Block]] = pod.build_screen
 
 
 def scenes() -> dict[str, Callable[[], Scene]]:
-    """Every situation by its name."""
+    """Return the function of each scene by name."""
     return {
         "placed": lambda: Scene(placed()),
         "placed-all": lambda: Scene(placed(every_node=True), all_nodes),
@@ -127,7 +127,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A decision as several are compared."""
+    """Return a decision in the form used for comparisons."""
 
     decision: Decision
     table: NodeTable
@@ -135,7 +135,7 @@ class Recorded:
 
 
 def attempts(*, total: int = 3) -> Json:
-    """Pending twice, woken by a pod that went, then placed; the last of `total`."""
+    """Return attempts of a pod that was pending twice, was requeued by a deleted pod, and was then placed."""
     first = a_pending()
     at = first.times.started_us
     second = replace(woken(), times=replace(first.times, started_us=at + 35_000_000))
@@ -162,7 +162,7 @@ def many_nodes_attempts() -> Json:
 
 
 def compared_pods() -> Json:
-    """The second one came when the first one's node had less room."""
+    """Return two sibling pods, the second decided when the first one's node had less room."""
     first = a_placed()
     less = {**POINTS, "worker-7": POINTS["worker-7"] | {"NodeResourcesFit": 60}}
     second = a_placed(pod="checkout-7d9f-9pp", points=less, started_us=first.times.started_us + 12_000_000)
@@ -188,7 +188,7 @@ def all_filters(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def long_names(answer: Json) -> Json:
-    """The winner has a name as clouds give them, and a filter had nothing to check."""
+    """Return a decision with a long node name, as clouds use, and a filter with nothing to check."""
     answer["ranking"][0]["node"] = "ip-10-0-12-34.eu-central-1.compute.internal"
     answer["filters"].append({"plugin": "VolumeZone", "skipped": True, "passed": 0, "rejected": 0})
     return answer
@@ -204,7 +204,7 @@ def placed(**query: Any) -> Json:
 
 
 def explained(decision: Decision, *, outcome: bool = True, **query: Any) -> Json:
-    """The document; a placed pod is bound, unless `outcome` is False."""
+    """Return the explanation document; a placed pod is bound, unless `outcome` is False."""
     table = table_of(decision)
     outcomes = [bound(decision, table)] if outcome and decision.chosen is not None else []
     return build_pod_explanation(decision, outcomes, table, **query)
@@ -220,7 +220,7 @@ def table_of(decision: Decision) -> NodeTable:
 
 
 def many_plugins() -> Decision:
-    """Every score plugin, on nodes with names as clouds give them: more than 80 columns hold."""
+    """Return a decision with all score plugins and long node names, too wide for 80 columns."""
     decision = a_placed()
     extra = []
     totals = array("q", decision.totals)
@@ -242,13 +242,13 @@ def tie() -> Json:
 
 
 def a_tie() -> Decision:
-    """Every feasible node has the best total: more than a summary keeps."""
+    """Return a tie among more nodes than a summary keeps."""
     rejected = {node: {"TaintToleration": TAINTED} for node in ("worker-9", "worker-10")}
     return a_placed(rejected=rejected, points=dict.fromkeys(NODES, POINTS["worker-7"]))
 
 
 def pruned(decision: Decision, **query: Any) -> Json:
-    """The document after the full record went."""
+    """Return the document of a decision whose full record was pruned."""
     left = summarise_record(DecisionRecord(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
     outcomes = [bound(decision, table_of(decision))] if decision.chosen is not None else []
     return build_pod_explanation(left.decision, outcomes, left.table, **query)
@@ -260,7 +260,7 @@ def bind_failed() -> Json:
 
 
 def waiting() -> Json:
-    """A PreBind plugin waits for a volume."""
+    """Return a decision whose PreBind plugin waits for a volume."""
     decision, table = a_placed(), a_table(NODES, used=USED)
     message = "VolumeBinding waits for volumes of shop/data"
     waits = replace(bound(decision, table, status=Code.WAIT), phase="PreBind", message=message, final=False)
@@ -286,7 +286,7 @@ def second_attempt() -> Json:
 
 
 def woken() -> Decision:
-    """Tried again for something that happened, and turned away again."""
+    """Return a pending decision that was requeued by a cluster event."""
     pending = a_pending()
     at = pending.times.started_us
     retry = Retry("unschedulable", at + 4_000_000, at + 330_000_000)
@@ -304,7 +304,7 @@ def a_pending() -> Decision:
 
 
 def extender_scored() -> Decision:
-    """An extender's points, 0 to 10, decide."""
+    """Return a decision that an extender's points (0–10) decided."""
     decision = a_placed()
     raw = array("b", [10 if node == "worker-3" else 0 for node in NODES])
     given = ScoreColumn(EXTENDER, 2, False, raw, array("b", [10 * points for points in raw]))
@@ -316,7 +316,7 @@ def extender_scored() -> Decision:
 
 
 def extender_refused() -> Decision:
-    """It was asked about two nodes: one it refuses with a message, one without a word."""
+    """Return a decision whose extender rejected one node with a message and one without."""
     left = ("worker-3", "worker-5")
     rejected = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES if node not in left}
     decision = a_decision(pod="train-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000})
@@ -366,20 +366,20 @@ def preemption_would_help() -> Json:
 
 
 def measured() -> Decision:
-    """Placed by a price and by the load of nodes, of which one was measured too long ago."""
+    """Return a decision scored by price and node load, with one stale measurement."""
     found = a_placed()
     ours = [NODES.index(node) for node in POINTS]
     return replace(found, inputs=(*loads(found, ours), *prices(found, ours)))
 
 
 def overloaded() -> Decision:
-    """Pending; what the nodes' load was is told for those that were looked at."""
+    """Return a pending decision with the load of the evaluated nodes."""
     found = a_pending()
     return replace(found, inputs=loads(found, range(len(NODES))))
 
 
 def loads(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
-    """SafeOverload's: 13.37 % more from slot to slot; the third slot's were measured six minutes ago."""
+    """Return inputs of SafeOverload that grow by 13.37% per slot; the third slot's are six minutes old."""
     shares = array("H", [(1337 * (slot + 1)) % 10_000 for slot in range(decision.slots)])
     at_s = decision.times.started_us // 1_000_000
     measured, stale = array("q", [at_s - 38] * decision.slots), array("B", [0] * decision.slots)
@@ -399,7 +399,7 @@ def loads(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
 
 
 def prices(decision: Decision, slots: Iterable[int]) -> tuple[Inputs, ...]:
-    """BestPrice's, of these slots alone."""
+    """Return inputs of BestPrice for these slots only."""
     given = array("i", [50_000 * (slot + 1) for slot in range(decision.slots)])
     lacking = array("B", [slot not in slots for slot in range(decision.slots)])
     return (Inputs("BestPrice", "annotation hightower.com/cost", (InputColumn("price", "", 6, given, lacking),)),)

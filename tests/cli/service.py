@@ -1,4 +1,4 @@
-"""A decisions service that says what it is told, on a loopback port; and a command line run in process."""
+"""A decisions service with prepared answers on a loopback port, and command lines run in process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def serving() -> Iterator[Service]:
 
 
 class Out(StringIO):
-    """Standard output, perhaps a terminal."""
+    """A standard output that may be a terminal."""
 
     def __init__(self, terminal: bool) -> None:
         super().__init__()
@@ -95,14 +95,14 @@ class Out(StringIO):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command line did; stderr is for capsys."""
+    """The exit code and output of a command line; stderr goes to capsys."""
 
     code: int
     out: str
 
 
 def command(*arguments: str, environ: Mapping[str, str] | None = None, width: int = 0) -> Ran:
-    """Runs a command line in process; `width`: on a terminal of that many columns."""
+    """Run a command line in process, with a non-zero `width` on a terminal of that many columns."""
     out = Out(bool(width))
     code = run(arguments, Environment(environ or {}, out, lambda: NOW, lambda: width))
     return Ran(code, out.getvalue())

@@ -40,13 +40,13 @@ def placed_pod(service: Service) -> Service:
     ],
     ids=" ".join,
 )
-def test_options_stand_before_or_after_and_the_later_wins(placed_pod: Service, arguments: tuple[str, ...]) -> None:
+def test_later_of_two_options_wins_before_or_after_the_command(placed_pod: Service, arguments: tuple[str, ...]) -> None:
     ran = command(*(a.replace("URL", placed_pod.url) for a in arguments))
     assert (ran.code, placed_pod.asked) == (0, [EXPLANATION])
     assert "On worker-7: best of 5 feasible nodes out of 12" in ran.out
 
 
-def test_the_endpoint_may_come_from_the_environment(placed_pod: Service) -> None:
+def test_reads_endpoint_from_environment(placed_pod: Service) -> None:
     assert command("pod", POD, "-n", "shop", environ={"HERODOTUS_ENDPOINT": placed_pod.url}).code == 0
 
 
@@ -60,7 +60,7 @@ def test_the_endpoint_may_come_from_the_environment(placed_pod: Service) -> None
     ],
     ids=str,
 )
-def test_what_is_asked(service: Service, arguments: tuple[str, ...], query: str) -> None:
+def test_pod_sends_one_request(service: Service, arguments: tuple[str, ...], query: str) -> None:
     service.answer(EXPLANATION + query, placed(every_node="all" in query, node="worker-3" if "node" in query else ""))
     ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, *arguments)
     assert (ran.code, service.asked) == (0, [EXPLANATION + query])
@@ -82,7 +82,7 @@ NODES = f"{API}/namespaces/shop/nodecomparisons/a?a=worker-7&b=worker-3"
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )
-def test_questions_about_several(
+def test_compare_and_attempts_send_one_request(
     service: Service, arguments: tuple[str, ...], path: str, document: Any, said: str
 ) -> None:
     service.answer(path, document)
@@ -125,7 +125,7 @@ def test_questions_about_several(
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )
-def test_questions_about_many(service: Service, arguments: tuple[str, ...], path: str) -> None:
+def test_surveys_send_one_request(service: Service, arguments: tuple[str, ...], path: str) -> None:
     service.answer(path, {"kind": "Anything"})
     ran = command(*arguments, "--endpoint", service.url, "-o", "json")
     assert (ran.code, service.asked, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
@@ -139,7 +139,7 @@ def test_questions_about_many(service: Service, arguments: tuple[str, ...], path
         ("version", f"{API}/serviceversions"),
     ],
 )
-def test_a_namespace_is_ignored_where_the_answer_is_about_the_cluster(service: Service, words: str, path: str) -> None:
+def test_ignores_namespace_for_cluster_scoped_answers(service: Service, words: str, path: str) -> None:
     """`kubectl get node NAME -n NAMESPACE` works too."""
     service.answer(path, {"kind": "Anything"})
     end = ["--endpoint", service.url, "-o", "json"]
@@ -152,7 +152,7 @@ def test_a_namespace_is_ignored_where_the_answer_is_about_the_cluster(service: S
     assert service.asked == [path] * 3
 
 
-def test_nothing_observed_is_said_with_the_next_step(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_observations_prints_how_to_observe(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{API}/agreements?since=86400", {"kind": "Agreements", "schedulers": []})
     ran = command("disagreements", "-A", "--endpoint", service.url)
     said, hint = capsys.readouterr().err.splitlines()
@@ -160,7 +160,7 @@ def test_nothing_observed_is_said_with_the_next_step(service: Service, capsys: p
     assert "kubectl apply -f deploy/observer.yaml" in hint
 
 
-def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_on_stderr_that_nothing_is_pending(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{API}/namespaces/shop/pendingpods", build_pending_pods([], now_us=0, namespace="shop"))
     ran = command("pending", "-n", "shop", "--endpoint", service.url)
     assert (ran.code, ran.out) == (0, "")
@@ -170,22 +170,18 @@ def test_nothing_pending_is_said_on_stderr(service: Service, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("word", "hint"), [("pdo", " Did you mean pod?"), ("balanse", " Did you mean balance?"), ("xyzzy", "")]
 )
-def test_a_word_that_is_no_command_names_the_one_that_is_like_it(
-    capsys: pytest.CaptureFixture[str], word: str, hint: str
-) -> None:
+def test_unknown_command_suggests_similar_one(capsys: pytest.CaptureFixture[str], word: str, hint: str) -> None:
     assert command(word).code == 2
     assert f'Error: unknown command "{word}" for "kubectl herodotus".{hint}\n' in capsys.readouterr().err
 
 
-def test_names_are_one_a_line(service: Service) -> None:
+def test_prints_one_name_per_line(service: Service) -> None:
     waiting = [PendingPod("shop", pod, pod, None, "p", "Unschedulable", 1, 0, "", "d") for pod in ("a", "b")]
     service.answer(f"{API}/pendingpods", build_pending_pods(waiting, now_us=0))
     assert command("pending", "-A", "-o", "name", "--endpoint", service.url).out == "pod/a\npod/b\n"
 
 
-def test_the_pod_that_is_missing_is_the_one_that_the_hint_looks_at(
-    service: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hint_is_about_the_missing_pod(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(PAIR, 404, "NotFound", 'no decision for pod "b" in namespace "shop"', name="b", similar=["b-1"])
     assert command("compare", "pod", "a", "b", "-n", "shop", "--endpoint", service.url).code == 1
     err = capsys.readouterr().err
@@ -193,14 +189,14 @@ def test_the_pod_that_is_missing_is_the_one_that_the_hint_looks_at(
     assert "kubectl get pod b -n shop" in err
 
 
-def test_documents_are_what_the_service_says(placed_pod: Service) -> None:
+def test_prints_documents_unchanged(placed_pod: Service) -> None:
     asked = ("pod", POD, "-n", "shop", "--endpoint", placed_pod.url)
     assert json.loads(command(*asked, "-o", "json").out) == placed()
     assert yaml.safe_load(command(*asked, "-o", "yaml").out) == placed()
     assert command(*asked, "-o", "name").out == f"pod/{POD}\n"
 
 
-def test_full_asks_for_the_whole_record(service: Service) -> None:
+def test_full_requests_the_full_record(service: Service) -> None:
     service.answer(f"{API}/namespaces/shop/decisions/{POD}?attempt=2", {"kind": "Decision"})
     ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, "--full", "-o", "json", "--attempt", "2")
     assert json.loads(ran.out) == {"kind": "Decision"}
@@ -227,7 +223,7 @@ class Colour:
     ],
     ids=str,
 )
-def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour) -> None:
+def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> None:
     ran = command(
         "pod", POD, "-n", "shop", "--endpoint", placed_pod.url, *case.arguments, environ=case.environ, width=case.width
     )
@@ -285,7 +281,7 @@ def test_colour_is_for_terminals_and_on_demand(placed_pod: Service, case: Colour
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_exit_2_and_says_so(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_exits_2_with_a_message(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     ran = command(*arguments)
     assert (ran.code, ran.out) == (2, "")
     err = capsys.readouterr().err
@@ -294,7 +290,7 @@ def test_wrong_usage_is_exit_2_and_says_so(arguments: tuple[str, ...], capsys: p
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31m", "\udcff\udcfe", "a b", "..", "../x", "x" * 254, "ä", "a\n"], ids=ascii)
-def test_what_nothing_can_be_called_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_invalid_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (("pod", name), ("pod", "a", "-n", name), ("pod", "a", "--node", name), ("node", name)):
         assert command(*arguments).code == 2
         *_, last = capsys.readouterr().err.splitlines()
@@ -302,9 +298,7 @@ def test_what_nothing_can_be_called_is_refused(name: str, capsys: pytest.Capture
         assert last.isprintable()
 
 
-def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rejects_path_traversal_in_kubeconfig_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "config"
     config.write_text("current-context: a\ncontexts: [{name: a, context: {namespace: ..}}]")
     assert command("pod", "x", environ={"KUBECONFIG": str(config)}).code == 1
@@ -312,7 +306,7 @@ def test_a_namespace_of_the_kubeconfig_is_no_way_out_of_the_path(
 
 
 @pytest.mark.parametrize("command_line", ["node worker-1", "workload deploy/web", "balance", "disagreements"])
-def test_no_time_at_all_is_refused(command_line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_duration_of_zero(command_line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(*command_line.split(), "--since", "0").code == 2
     assert "'0' must be longer than 0: write 1h, 24h or 7d" in capsys.readouterr().err
 
@@ -325,7 +319,7 @@ def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         expect(f"help{'-' * bool(name)}{name}", capsys.readouterr().out)
 
 
-def test_version_of_both(service: Service) -> None:
+def test_prints_both_versions(service: Service) -> None:
     service.answer(f"{API}/serviceversions", {"version": "9.9.9"})
     assert command("version", "--endpoint", service.url).out == (
         f"Client Version: {__version__}\nServer Version: 9.9.9\n"
@@ -338,7 +332,7 @@ def test_version_of_both(service: Service) -> None:
 @pytest.mark.parametrize(
     ("server", "warned"), [("0.1.9", False), ("0.2.0", False), ("0.3.0", True), ("1.1.0", True), ("unknown", False)]
 )
-def test_versions_too_far_apart_are_warned_about(
+def test_warns_about_version_skew(
     service: Service, capsys: pytest.CaptureFixture[str], server: str, warned: bool
 ) -> None:
     service.answer(f"{API}/serviceversions", {"version": server})
@@ -346,12 +340,12 @@ def test_versions_too_far_apart_are_warned_about(
     assert capsys.readouterr().err.startswith("WARNING: version difference between client (0.1)") is warned
 
 
-def test_times_instead_of_ages(placed_pod: Service) -> None:
+def test_utc_prints_times_instead_of_ages(placed_pod: Service) -> None:
     ran = command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, "--utc")
     assert "scheduled at 2026-03-01T12:00:00Z, attempt 1" in ran.out
 
 
-def test_headers_can_be_left_out(placed_pod: Service) -> None:
+def test_no_headers_omits_headers(placed_pod: Service) -> None:
     ran = command("pod", POD, "-n", "shop", "--endpoint", placed_pod.url, "--no-headers")
     assert "RANK" not in ran.out
 
@@ -364,12 +358,12 @@ def test_namespace_defaults_to_the_kubeconfigs(service: Service, tmp_path: Path)
     assert (ran.code, "No node fits." in ran.out) == (0, True)
 
 
-def test_without_any_kubeconfig_the_namespace_is_default(service: Service, tmp_path: Path) -> None:
+def test_namespace_is_default_without_kubeconfig(service: Service, tmp_path: Path) -> None:
     command("pod", "x", "--endpoint", service.url, environ={"HOME": str(tmp_path)})
     assert service.asked == [f"{API}/namespaces/default/podexplanations/x"]
 
 
-def test_a_broken_kubeconfig_is_not_read_when_it_has_nothing_to_say(placed_pod: Service, tmp_path: Path) -> None:
+def test_does_not_read_kubeconfig_when_not_needed(placed_pod: Service, tmp_path: Path) -> None:
     broken = tmp_path / "config"
     broken.write_text("{")
     environ = {"KUBECONFIG": str(broken)}
@@ -378,6 +372,6 @@ def test_a_broken_kubeconfig_is_not_read_when_it_has_nothing_to_say(placed_pod: 
 
 
 @pytest.mark.parametrize("name", ["HERODOTUS_ENDPOINT", "HERODOTUS_SERVICE"])
-def test_a_wrong_variable_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_names_the_wrong_variable(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("pod", "x", "-n", "y", environ={name: "nonsense"}).code == 2
     assert f"Error: {name}: 'nonsense' is not " in capsys.readouterr().err

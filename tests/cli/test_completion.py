@@ -1,4 +1,4 @@
-"""Words for `kubectl herodotus …`: what kubectl is told, and with a real kubectl what the shell is told."""
+"""Shell completion of `kubectl herodotus …`, alone and through a real kubectl."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def words(service: Service, *typed: str) -> list[str]:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_may_follow(known: Service, typed: tuple[str, ...], expected: list[str]) -> None:
+def test_completes_words(known: Service, typed: tuple[str, ...], expected: list[str]) -> None:
     assert words(known, *typed) == [*expected, ":4"]
 
 
-def test_a_file_is_the_shells_to_complete(known: Service) -> None:
+def test_leaves_file_names_to_the_shell(known: Service) -> None:
     assert words(known, "pod", "--kubeconfig", "") == [":0"]
 
 
-def test_a_service_that_is_away_is_silence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_nothing_when_the_service_is_down(capsys: pytest.CaptureFixture[str]) -> None:
     away = Service(url="http://127.0.0.1:1")
     assert words(away, "pod", "-n", "shop", "") == [":4"]
     assert capsys.readouterr() == ("", "")
@@ -78,7 +78,7 @@ def test_a_service_that_is_away_is_silence(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture(params=KUBECTLS, ids=lambda k: Path(k).parent.parent.name)
 def shell(request: pytest.FixtureRequest, known: Service, tmp_path: Path) -> dict[str, str]:
-    """Both executables on PATH, as an installation has them."""
+    """Return an environment with both executables on PATH, as after an installation."""
     for name in ("kubectl-herodotus", "kubectl_complete-herodotus"):
         script = tmp_path / name
         script.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / name} "$@"\n')

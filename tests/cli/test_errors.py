@@ -1,4 +1,4 @@
-"""What can go wrong ends in one clear line on stderr, hints below it, and exit 1."""
+"""Failures end in one clear line on stderr, with hints below it, and exit code 1."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_unknown_pod_names_other_namespaces(service: Service, capsys: pytest.Cap
     )
 
 
-def test_pod_never_seen_says_who_may_have_placed_it(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_pod_lists_possible_reasons(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING, similar=[])
     assert failed(capsys, *ask(service)).partition("\n")[2] == IF_IT_EXISTS
 
@@ -68,19 +68,17 @@ NO_RECORDS = (
     ],
     ids=["pod", "node", "workload"],
 )
-def test_a_service_that_knows_of_nothing_says_that_alone(
+def test_service_without_records_gives_only_that_hint(
     service: Service, capsys: pytest.CaptureFixture[str], path: str, words: str, asked: list[str]
 ) -> None:
-    """As in the first minutes of an installation."""
+    """Cover the first minutes after an installation."""
     where = API if path.startswith("node") else f"{API}/namespaces/shop"
     service.refuse(f"{where}/{path}", 404, "NotFound", words, similar=[], noRecords=True)
     said = failed(capsys, *asked, "--endpoint", service.url)
     assert said == f"Error from server (NotFound): {words}\n{NO_RECORDS}"
 
 
-def test_the_command_that_helps_can_be_pasted(
-    service: Service, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_hint_command_is_shell_quoted(service: Service, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "my config"
     config.write_text('contexts: [{name: "it\'s mine"}]')
     service.refuse(f"{PODS}/chekout", 404, "NotFound", MISSING)
@@ -112,7 +110,7 @@ def test_unknown_node_names_similar_ones(service: Service, capsys: pytest.Captur
     assert err == f"Error from server (NotFound): {words}\n  similar: worker-9\n"
 
 
-def test_other_errors_of_the_service_keep_their_words(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keeps_other_server_messages(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.refuse(f"{PODS}/chekout", 503, "ServiceUnavailable", "the database cannot do this now: disk full")
     words = "Error from server (ServiceUnavailable): the database cannot do this now: disk full\n"
     assert failed(capsys, *ask(service)) == words
@@ -127,7 +125,7 @@ def test_other_errors_of_the_service_keep_their_words(service: Service, capsys: 
     ("code", "status"),
     [(200, ""), (401, " HTTP 401 Unauthorized,"), (502, " HTTP 502 Bad Gateway,"), (599, " HTTP 599,")],
 )
-def test_what_is_no_document(
+def test_rejects_bodies_that_are_no_document(
     service: Service, capsys: pytest.CaptureFixture[str], body: bytes, hint: str, code: int, status: str
 ) -> None:
     service.answer(f"{PODS}/chekout", body, code)
@@ -136,19 +134,19 @@ def test_what_is_no_document(
     )
 
 
-def test_a_document_with_a_status_of_failure(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_document_with_http_error(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", {"error": "who are you?"}, 403)
     assert failed(capsys, *ask(service)) == (
         f'error: {service.url} answered HTTP 403 Forbidden\n  it begins: {{"error": "who are you?"}}\n'
     )
 
 
-def test_a_proxys_page_cannot_send_escape_sequences(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_html_pages_of_proxies(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", b"\x1b]0;title\x07page", 500)
     assert failed(capsys, *ask(service)).splitlines()[1] == r"  it begins: \u001b]0;title\u0007page"
 
 
-def test_a_document_of_another_shape_is_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_document_form_gives_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", {"kind": "PodExplanation"})
     assert failed(capsys, *ask(service)) == (
         "error: the decisions service returned a document that this version cannot read (KeyError: 'outcome')\n"
@@ -162,9 +160,7 @@ def test_redirects_are_not_followed(service: Service, capsys: pytest.CaptureFixt
     assert failed(capsys, *ask(service)).startswith(f"error: {service.url} redirects to http://elsewhere.test/\n")
 
 
-def test_a_service_without_tls_is_told_from_one_that_is_away(
-    service: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recognizes_plain_http_service(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     said = failed(capsys, "pod", "x", "--endpoint", service.url.replace("http", "https"))
     assert said.endswith(f"\n  the service speaks plain HTTP:  --endpoint {service.url}\n")
 
@@ -177,7 +173,7 @@ def test_refused_connection(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_silence_ends_with_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_limit_ends_a_silent_request(capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -186,7 +182,7 @@ def test_silence_ends_with_the_time_limit(capsys: pytest.CaptureFixture[str]) ->
     assert err.startswith(f"error: the decisions service did not answer ({url}: no response within 0.1s)\n")
 
 
-def test_the_unexpected_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def explode(*_: object) -> None:
         raise RuntimeError("over\nthe edge")
 

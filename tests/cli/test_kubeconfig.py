@@ -1,4 +1,4 @@
-"""The namespace that a kubeconfig names, found as kubectl finds it."""
+"""The namespace of a kubeconfig, found as kubectl finds it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,12 @@ def files(tmp_path: Path) -> dict[str, str]:
         ("missing", "", "default"),
     ],
 )
-def test_the_first_file_that_says_something_wins(
-    files: dict[str, str], listed: str, context: str, expected: str
-) -> None:
+def test_first_file_with_a_value_wins(files: dict[str, str], listed: str, context: str, expected: str) -> None:
     environ = {"KUBECONFIG": os.pathsep.join(files[name] for name in listed.split())}
     assert kubeconfig.namespace(environ, context=context) == expected
 
 
-def test_home_is_where_it_is_looked_for_last(tmp_path: Path) -> None:
+def test_falls_back_to_home_directory(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(ONE)
     assert kubeconfig.namespace({"HOME": str(tmp_path)}) == "one"
@@ -68,7 +66,7 @@ def test_home_is_where_it_is_looked_for_last(tmp_path: Path) -> None:
         ("contexts: [{name: a, context: 7}]\ncurrent-context: a", "context a is not a mapping"),
     ],
 )
-def test_what_is_wrong_names_the_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_error_names_the_file(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(CliError) as e:
@@ -76,25 +74,25 @@ def test_what_is_wrong_names_the_file(tmp_path: Path, text: str, problem: str) -
     assert e.value.message == f"error: kubeconfig {path}: {problem}"
 
 
-def test_a_file_that_was_named_must_exist(files: dict[str, str]) -> None:
+def test_requires_explicit_file(files: dict[str, str]) -> None:
     with pytest.raises(CliError) as e:
         kubeconfig.namespace({}, files["missing"])
     assert e.value.message == f"error: kubeconfig {files['missing']}: no such file"
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_rejects_a_directory(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="Is a directory"):
         kubeconfig.namespace({"KUBECONFIG": str(tmp_path)})
 
 
-def test_a_context_that_is_not_there(files: dict[str, str]) -> None:
+def test_rejects_unknown_context(files: dict[str, str]) -> None:
     with pytest.raises(CliError) as e:
         kubeconfig.namespace({"KUBECONFIG": files["one"]}, context="x")
     assert e.value.message == 'error: context "x" does not exist'
 
 
 def written_by_kubectl(*contexts: dict[str, object], current: str = "kind-a") -> str:
-    """As kubectl writes it: keys in order of the alphabet."""
+    """Return a kubeconfig as kubectl writes it, with sorted keys."""
     config = {
         "apiVersion": "v1",
         "clusters": [{"cluster": {"server": "https://127.0.0.1:6443"}, "name": "kind-a"}],
@@ -121,7 +119,7 @@ MINIKUBE = {
 
 
 @pytest.mark.parametrize("contexts", [(A,), (A, EKS), (MINIKUBE, A)], ids=["kind", "eks", "minikube"])
-def test_what_tools_write_needs_no_yaml_parser(contexts: tuple[dict[str, object], ...]) -> None:
+def test_fast_parser_reads_what_tools_write(contexts: tuple[dict[str, object], ...]) -> None:
     found = kubeconfig_fast_parser.parse(written_by_kubectl(*contexts))
     assert found is not None
     assert {c["name"]: c["context"].get("namespace") for c in found["contexts"]} == {
@@ -131,7 +129,7 @@ def test_what_tools_write_needs_no_yaml_parser(contexts: tuple[dict[str, object]
 
 
 def namespaces(config: Any) -> object:
-    """What is asked of a kubeconfig."""
+    """Return what the plugin reads from a kubeconfig."""
     contexts = config.get("contexts") or []
     return str(config.get("current-context") or ""), [
         (str(c.get("name")), str((c.get("context") or {}).get("namespace") or "")) for c in contexts
@@ -145,7 +143,7 @@ LINES += ("  contexts:", "  context:", "    name: a", "    extensions:", "      
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(LINES), st.integers(0, 3)), max_size=4))
-def test_without_a_yaml_parser_nothing_else_is_read_than_with_one(changes: list[tuple[int, str, int]]) -> None:
+def test_fast_parser_agrees_with_yaml_parser(changes: list[tuple[int, str, int]]) -> None:
     lines = written_by_kubectl(MINIKUBE, A).splitlines()
     for at, line, kind in changes:
         at = min(at, len(lines))

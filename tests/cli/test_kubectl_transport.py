@@ -1,4 +1,4 @@
-"""Through the API server: what kubectl is told, what its failures mean; with a script as kubectl, and with kubectl."""
+"""The transport through the API server: kubectl's arguments and failures, with a script and with a real kubectl."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Fake = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Fake:
-    """A kubectl that prints `said` on stderr and exits 1; or runs `script`. Its arguments go to a file."""
+    """Return a fake kubectl that prints `said` on stderr and exits 1, or runs `script`; it logs its arguments."""
 
     def make(said: str = "", script: str = "exit 1") -> dict[str, str]:
         path = tmp_path / "fake-kubectl"
@@ -54,7 +54,7 @@ def failed(capsys: pytest.CaptureFixture[str], environ: dict[str, str], *more: s
     return capsys.readouterr().err
 
 
-def test_what_kubectl_is_told(fake: Fake) -> None:
+def test_kubectl_arguments(fake: Fake) -> None:
     environ = fake(script=f'echo \'{{"kind": "PodExplanation", "metadata": {{"name": "{POD}"}}}}\'')
     options = (
         "--as",
@@ -77,7 +77,7 @@ def test_what_kubectl_is_told(fake: Fake) -> None:
     assert said_by(environ) == ["get", "--raw", path, "--context=c1", *as_whom, "--kubeconfig=k1"]
 
 
-def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
+def test_reads_service_from_environment(fake: Fake) -> None:
     environ = fake() | {"HERODOTUS_SERVICE": "ops/decisions:80"}
     command("node", "worker-1", environ=environ)
     path = f"/api/v1/namespaces/ops/services/https:decisions:80/proxy{API}/nodehistories/worker-1?since=86400"
@@ -125,16 +125,16 @@ def test_the_service_may_come_from_the_environment(fake: Fake) -> None:
     ],
     ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
 )
-def test_what_kubectls_words_mean(fake: Fake, capsys: pytest.CaptureFixture[str], said: str, expected: str) -> None:
+def test_translates_kubectl_errors(fake: Fake, capsys: pytest.CaptureFixture[str], said: str, expected: str) -> None:
     assert failed(capsys, fake(said)) == expected
 
 
-def test_kubectl_that_hangs_ends_with_the_time_limit(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_limit_ends_hanging_kubectl(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     err = failed(capsys, fake(script="exec sleep 60"), "--request-timeout", "200ms")
     assert err.startswith("error: the decisions service did not answer (kubectl: no response within 0.2s)\n")
 
 
-def test_no_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_missing_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     assert failed(capsys, environ).startswith("error: kubectl is not on PATH\n")
     environ["KUBECTL_PATH"] = str(tmp_path / "gone")
@@ -146,7 +146,7 @@ KUBECTLS = sorted({str(p) for p in (Path(sys.executable).with_name("kubectl"), s
 
 @pytest.fixture(params=[k for k in KUBECTLS if os.access(k, os.X_OK)], ids=lambda k: Path(k).parent.parent.name)
 def real(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> dict[str, str]:
-    """A real kubectl with a kubeconfig that leads to the test's service."""
+    """Return the environment of a real kubectl with a kubeconfig for the test's service."""
     config = tmp_path / "config"
     config.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
@@ -171,7 +171,7 @@ def test_answer_through_a_real_kubectl(service: Service, as_kubectl_sees_it: dic
     assert "ranks 2 of 5, 21 points behind worker-7" in ran.out
 
 
-def test_a_real_kubectl_loses_no_hint(
+def test_real_kubectl_keeps_all_hints(
     service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f'no decision for pod "{POD}" in namespace "shop"'
@@ -199,7 +199,7 @@ EARLIER = "note: this is an earlier pod of that name; the pod that exists now ha
     ],
     ids=["recreated", "node", "same", "no-uid", "no-json", "gone", "json", "attempt"],
 )
-def test_a_pod_created_anew_is_told_from_the_recorded_one(
+def test_notes_that_the_pod_was_recreated(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -240,10 +240,10 @@ UNASSIGNED = "/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3D%2Cstat
     ],
     ids=["gated", "none", "no-json", "forbidden"],
 )
-def test_pods_that_wait_for_their_gates_are_pending_too(
+def test_lists_gated_pods_as_pending(
     service: Service, as_kubectl_sees_it: dict[str, str], live: Any, told: list[str]
 ) -> None:
-    """No scheduler has tried them, so no record knows them; who may not list pods is told of the others alone."""
+    """Without the right to list pods, only recorded pods are listed."""
     waiting = PendingPod("shop", "db-0", "u0", None, "p", "Unschedulable", 1, 0, "", "d")
     service.answer(f"{API}/namespaces/shop/pendingpods?labelSelector=a%3Db", build_pending_pods([waiting], now_us=0))
     if live is not None:
@@ -272,10 +272,10 @@ def zoned(node: str, zone: str) -> dict[str, Any]:
     ],
     ids=["all", "some", "none", "forbidden"],
 )
-def test_a_workloads_zones_are_those_of_the_nodes_that_exist(
+def test_workload_zones_come_from_present_nodes(
     service: Service, as_kubectl_sees_it: dict[str, str], nodes: Any, zones: Any
 ) -> None:
-    """Records hold no labels of nodes; who may not list nodes is told of nodes alone."""
+    """Records hold no node labels; without the right to list nodes there are no zones."""
     pods = [{"node": "n1", "pods": 2}, {"node": "n2", "pods": 2}, {"node": "n3", "pods": 1}]
     path = f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400"
     service.answer(path, {"kind": "WorkloadPlacement", "nodes": pods})
@@ -286,7 +286,7 @@ def test_a_workloads_zones_are_those_of_the_nodes_that_exist(
     assert (ran.code, json.loads(ran.out).get("zones")) == (0, zones)
 
 
-def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
+def test_slow_pod_lookup_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / "answer").write_text(json.dumps(placed()))
     environ = fake(script=f"case $3 in */pods/*) exec sleep 100;; esac; cat {tmp_path}/answer")
     began = time.monotonic()
@@ -294,7 +294,7 @@ def test_an_api_server_that_is_slow_about_the_pod_delays_no_answer(fake: Fake, t
     assert time.monotonic() - began < 60
 
 
-def test_a_context_that_a_real_kubectl_does_not_know(
+def test_real_kubectl_rejects_unknown_context(
     as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = 'error: context "nope" does not exist\n'
@@ -333,7 +333,7 @@ def undecided(service: Service) -> None:
     ],
     ids=["placed", "pending"],
 )
-def test_why_an_existing_pod_has_no_decision_is_looked_up(
+def test_explains_existing_pod_without_decision(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     capsys: pytest.CaptureFixture[str],
@@ -354,14 +354,14 @@ OWNED = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:contain
     [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled"}]})],
     ids=["no condition", "managed field"],
 )
-def test_a_pod_created_with_a_node_is_not_waited_for(
+def test_does_not_wait_for_pod_created_with_node(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     capsys: pytest.CaptureFixture[str],
     metadata: dict[str, Any],
     status: dict[str, Any],
 ) -> None:
-    """No scheduler decides it; the kubelet's condition PodScheduled does not say who chose the node."""
+    """No scheduler decides such a pod, and the kubelet's condition PodScheduled does not show who chose the node."""
     undecided(service)
     fresh = {"name": "web", "creationTimestamp": NOW.isoformat(), **metadata}
     service.answer(LIVE, {"kind": "Pod", "metadata": fresh, "spec": {"nodeName": "worker-1"}, "status": status})
@@ -372,7 +372,7 @@ def test_a_pod_created_with_a_node_is_not_waited_for(
     )
 
 
-def test_a_pod_that_waits_for_its_gates_is_an_answer(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+def test_answers_about_gated_pod(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
     undecided(service)
     held = GATED | {"kind": "Pod", "metadata": {**GATED["metadata"], "name": "web"}}
     service.answer(LIVE, held)
@@ -398,10 +398,8 @@ def unassigned(*uids: str, more: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("labels", ["", "a=b"])
-def test_pods_that_were_deleted_are_not_pending(
-    service: Service, as_kubectl_sees_it: dict[str, str], labels: str
-) -> None:
-    """The youngest may be younger than the list of pods, which is read at the same time."""
+def test_omits_deleted_pods_from_pending(service: Service, as_kubectl_sees_it: dict[str, str], labels: str) -> None:
+    """The newest pod may be newer than the list of pods, which is read at the same time."""
     now_us = int(NOW.timestamp()) * 1_000_000
     pods = [waits("here", "u1", 300), waits("gone", "u2", 300), waits("young", "u3", 2)]
     query = f"?labelSelector={labels.replace('=', '%3D')}" if labels else ""
@@ -426,7 +424,7 @@ def test_an_incomplete_list_of_pods_removes_none(service: Service, as_kubectl_se
     assert ran.out == "pod/a\n"
 
 
-def test_a_deleted_pod_is_said_to_be_gone(
+def test_notes_that_the_pod_was_deleted(
     service: Service, as_kubectl_sees_it: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
@@ -436,7 +434,7 @@ def test_a_deleted_pod_is_said_to_be_gone(
     assert ran.out.startswith("note: this pod no longer exists: it was deleted after this decision\n")
 
 
-def test_of_a_pod_that_does_not_exist_names_alike_are_told(
+def test_names_similar_pods_of_missing_pod(
     service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     undecided(service)
@@ -448,7 +446,7 @@ def test_of_a_pod_that_does_not_exist_names_alike_are_told(
     )
 
 
-def test_the_first_decision_of_a_pod_that_was_just_created_is_waited_for(
+def test_waits_for_first_decision_of_new_pod(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     capsys: pytest.CaptureFixture[str],
@@ -470,7 +468,7 @@ def test_the_first_decision_of_a_pod_that_was_just_created_is_waited_for(
     assert ran.out.startswith(POD)
 
 
-def test_it_is_not_waited_for_without_end(
+def test_wait_for_first_decision_has_a_limit(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     capsys: pytest.CaptureFixture[str],

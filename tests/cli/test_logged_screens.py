@@ -1,4 +1,4 @@
-"""Decisions that were read from another scheduler's log: what the log did not say is told as that, never as a value."""
+"""Decisions read from another scheduler's log: fields missing in the log are shown as unknown, never as a value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[Json, Json]]:
-    """The answers about the first decisions of a log, and those about one node of each."""
+    """Return the answers about the first decisions of a log, and those about one node of each."""
     table, found = NodeTable(), []
     with gzip.open(LOG, "rt", errors="replace") as file:
         for read in LogReader(now=lambda: NOW).all(line.rstrip("\n") for line in file):
@@ -47,13 +47,13 @@ def drawn(view: ViewOptions, blocks: Any) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_what_is_not_in_the_log_is_not_none(answers: list[tuple[Json, Json]], view: ViewOptions) -> None:
+def test_prints_no_none_for_fields_missing_in_log(answers: list[tuple[Json, Json]], view: ViewOptions) -> None:
     for answer, of_node in answers[::7]:
         assert "None" not in drawn(view, pod.build_screen(answer, view))
         assert "None" not in drawn(view, pod_on_node.build_screen(of_node, view))
 
 
-def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Json]]) -> None:
+def test_tie_states_that_log_has_no_seed(answers: list[tuple[Json, Json]]) -> None:
     answer = next(answer for answer, _ in answers if answer["tie"])
     (line,) = [
         line for line in drawn(VIEWS[0], pod.build_screen(answer, VIEWS[0])).splitlines() if line.startswith("TIE")
@@ -64,14 +64,14 @@ def test_a_tie_says_that_its_seed_is_not_in_the_log(answers: list[tuple[Json, Js
     )
 
 
-def test_raw_scores_that_are_not_in_the_log_are_left_out(answers: list[tuple[Json, Json]]) -> None:
+def test_omits_raw_scores_missing_in_log(answers: list[tuple[Json, Json]]) -> None:
     answer = next(answer for answer, _ in answers if answer["ranking"] and answer["ranking"][0]["total"])
     header = next(line for line in drawn(VIEWS[1], pod.build_screen(answer, VIEWS[1])).splitlines() if "PLUGIN" in line)
     assert header.split() == ["RANK", "NODE", "TOTAL", "PLUGIN", "NORM", "POINTS"]
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_a_decision_that_an_observer_saw_too_says_who_tells_what(view: ViewOptions) -> None:
+def test_merged_decision_names_its_sources(view: ViewOptions) -> None:
     points = {"worker-1": {"NodeResourcesFit": 60}, "worker-2": {"NodeResourcesFit": 50}}
     disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
     ours, theirs = observed.seen(points=points, chosen="worker-2", found=disagrees), dict(points)

@@ -1,4 +1,4 @@
-"""The node view, from records that the decisions service counted."""
+"""The node screen, from histories that the decisions service counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR_US = 3_600_000_000
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Forty pods of three workloads and one that fits nowhere, in the hour before the clock's time."""
+    """Store forty pods of three workloads and one that fits nowhere, within the last hour."""
     found = a_service(tmp_path_factory.mktemp("data"))
     table = a_table(NODES, used=USED)
     frames: list[Any] = [rows(table)]
@@ -46,7 +46,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found.store.close()
 
 
-def test_a_window_of_less_than_an_hour_is_not_0s(service: Service) -> None:
+def test_heading_of_window_below_an_hour(service: Service) -> None:
     found = answer(service, "worker-7")
     found["window"] = {"from": "2026-03-01T11:40:00Z", "to": "2026-03-01T12:00:00Z"}
     assert "last 20m, since 2026-03-01 11:40 UTC" in drawn(found, VIEWS["piped"])
@@ -65,20 +65,20 @@ def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
-def test_the_heading_has_the_hours_that_were_asked_for(service: Service) -> None:
-    """Of a window that begins with a whole hour, and is nearly one longer."""
+def test_heading_has_requested_hours(service: Service) -> None:
+    """The window starts at a full hour, so it is up to one hour longer."""
     window = {"from": "2026-02-28T12:00:00Z", "to": "2026-03-01T12:58:59Z"}
     text = drawn(answer(service, "worker-1") | {"window": window}, VIEWS["piped"])
     assert text.startswith("worker-1  last 24h, since 2026-02-28 12:00 UTC\n")
 
 
-def test_every_filters_rate_is_there_when_piped(service: Service) -> None:
+def test_piped_screen_has_every_filter(service: Service) -> None:
     text = drawn(answer(service, "worker-1"), VIEWS["piped"])
     for f in service.history("worker-1")["filters"]:
         assert any(line.split()[0] == f["plugin"] for line in text.splitlines() if line)
 
 
-def test_a_node_that_nothing_was_asked_of(service: Service) -> None:
+def test_node_that_was_never_considered(service: Service) -> None:
     empty = answer(service, "worker-1") | {
         "considered": 0, "evaluated": 0, "feasible": 0, "chosen": 0, "filters": [], "recent": [], "workloads": [],
         "scores": {"attempts": 0, "accumulated": 0, "average": None, "plugins": []},
@@ -95,7 +95,7 @@ def test_a_filter_that_never_ran_comes_last(service: Service) -> None:
     assert filters[-1].split() == ["AAA", "–", "0", "0", "–"]
 
 
-def test_nothing_is_minus_zero(service: Service) -> None:
+def test_prints_no_minus_zero(service: Service) -> None:
     document = answer(service, "worker-1")
     document["lost"] = {"count": 3, "meanBehind": -0.04, "costsMost": {"A": -0.04, "B": -1.5}}
     document["scores"]["accumulated"] = -0.0

@@ -1,4 +1,4 @@
-"""A screen that is longer than the terminal goes through the user's pager, and nothing else does."""
+"""Only screens longer than the terminal go through the user's pager."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.cli.service import Out
         ({"PAGER": "less '"}, []),
     ],
 )
-def test_whose_pager(environ: dict[str, str], expected: list[str]) -> None:
+def test_pager_command(environ: dict[str, str], expected: list[str]) -> None:
     assert pager.pager_command(environ) == expected
 
 
 @pytest.mark.parametrize(("lines", "height", "paged"), [(24, 24, True), (23, 24, False), (99, 0, False)])
-def test_only_what_a_terminal_does_not_hold_is_paged(tmp_path: Path, lines: int, height: int, paged: bool) -> None:
+def test_pages_only_text_longer_than_terminal(tmp_path: Path, lines: int, height: int, paged: bool) -> None:
     got = tmp_path / "got"
     command = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.stdin.read())' {got}"
     out, text = Out(True), "".join(f"line {i}\n" for i in range(lines))
@@ -35,7 +35,7 @@ def test_only_what_a_terminal_does_not_hold_is_paged(tmp_path: Path, lines: int,
     assert (out.getvalue(), got.read_text() if got.exists() else "") == (("", text) if paged else (text, ""))
 
 
-def test_a_pager_that_does_not_run_loses_nothing() -> None:
+def test_missing_pager_loses_no_text() -> None:
     out = Out(True)
     pager.write("a\nb\n", out, {"PAGER": "no-such-pager-here"}, 1)
     assert out.getvalue() == "a\nb\n"

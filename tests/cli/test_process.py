@@ -1,4 +1,4 @@
-"""The executable as a process: what it imports, how long it takes, how it ends."""
+"""The executable as a process: its imports, its time, its exit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUDGET_S = 1.0  # of processor time; measured 0.15 s on a quiet machine, and a l
 
 
 def imported(*arguments: str, environ: Mapping[str, str] = os.environ) -> set[str]:
-    """The top-level modules that a run imported."""
+    """Return the top-level modules that a run imported."""
     code = (
         "import sys, json, os\n"
         "from herodotus_cli.main import main\n"
@@ -44,7 +44,7 @@ def imported(*arguments: str, environ: Mapping[str, str] = os.environ) -> set[st
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("pod", "-h"), ("version", "--client")], ids=" ".join)
-def test_nothing_heavy_is_imported_to_help(arguments: tuple[str, ...]) -> None:
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert not imported(*arguments) & HEAVY
 
 
@@ -53,22 +53,22 @@ def test_nothing_heavy_is_imported_to_help(arguments: tuple[str, ...]) -> None:
     [((), set()), (("-o", "json"), set()), (("--color", "always"), {"rich", "dataclasses"})],
     ids=["piped", "json", "terminal"],
 )
-def test_an_answer_through_kubectl_imports_what_it_is_drawn_with(
+def test_answer_through_kubectl_imports_only_its_writer(
     tmp_path: Path, more: tuple[str, ...], needed: set[str]
 ) -> None:
     environ = {**os.environ, "KUBECTL_PATH": str(answering(tmp_path, placed())), "COLUMNS": "80"}
     assert imported("pod", "p", "-n", "shop", *more, environ=environ) & HEAVY == needed
 
 
-def test_kubectl_waits_for_no_import() -> None:
-    """What is loaded before the first question is sent is loaded by Python itself, or ours."""
+def test_prefetch_imports_nothing_new() -> None:
+    """Before the first request only modules that Python has loaded anyway and the plugin's own are imported."""
     code = "import sys; before = {*sys.modules}; import herodotus_cli.main; print(*{*sys.modules} - before)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {name for name in run.stdout.split() if not name.startswith("herodotus_cli")} <= {"__future__", "gc"}
 
 
 def answering(folder: Path, answer: object) -> Path:
-    """A kubectl that gives this answer to every question."""
+    """Return a fake kubectl that gives this answer to every request."""
     (folder / "answer.json").write_text(json.dumps(answer))
     kubectl = folder / "kubectl"
     kubectl.write_text(f"#!/bin/sh\nexec cat {folder}/answer.json\n")
@@ -76,14 +76,14 @@ def answering(folder: Path, answer: object) -> Path:
     return kubectl
 
 
-def test_start_to_finish_takes_little_work_on_a_terminal(service: Service) -> None:
+def test_processor_time_on_a_terminal(service: Service) -> None:
     service.answer(EXPLANATION, explained(large(fits=3000)))
     best = min(on_a_terminal("pod", "p", "-n", "shop", "--endpoint", service.url)[0] for _ in range(3))
     assert best < BUDGET_S
 
 
 def on_a_terminal(*arguments: str) -> tuple[float, bytes]:
-    """Seconds of processor time that a run takes, and what it writes to a terminal."""
+    """Return the processor time of a run in seconds, and its output on a terminal."""
     ours, theirs = pty.openpty()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen([*EXECUTABLE, *arguments], stdout=theirs) as process:
@@ -104,7 +104,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_a_terminal_gets_colour_and_a_pipe_does_not(service: Service) -> None:
+def test_colours_terminal_and_not_pipe(service: Service) -> None:
     service.answer(EXPLANATION, placed())
     asked = ("pod", "p", "-n", "shop", "--endpoint", service.url)
     assert b"\x1b[" in on_a_terminal(*asked)[1]
@@ -113,7 +113,7 @@ def test_a_terminal_gets_colour_and_a_pipe_does_not(service: Service) -> None:
     assert piped.stderr == b""
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(service: Service) -> None:
+def test_closed_pipe_is_no_error(service: Service) -> None:
     service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
     command = " ".join([*EXECUTABLE, "pod p --all -n shop --endpoint", service.url, "| head -n 1"])
     run = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
@@ -121,7 +121,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(service: Service) -> None:
     assert run.stdout.startswith("checkout-7d9f-x2k")
 
 
-def test_a_stream_whose_reader_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_closed_pipe_ends_watch_without_error(tmp_path: Path) -> None:
     """`watch | head -1`: what comes after is written to nobody."""
     one = {
         "metadata": {"name": "d", "resourceVersion": "7"},
@@ -145,7 +145,7 @@ def test_a_stream_whose_reader_has_seen_enough_is_no_error(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("arguments", ["version --client", "--help", "pod p --all -n shop --endpoint URL"])
-def test_a_full_disk_is_one_line(service: Service, arguments: str) -> None:
+def test_full_disk_is_one_line(service: Service, arguments: str) -> None:
     service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
     with open("/dev/full", "w") as full:
         asked = [*EXECUTABLE, *arguments.replace("URL", service.url).split()]
@@ -153,13 +153,13 @@ def test_a_full_disk_is_one_line(service: Service, arguments: str) -> None:
     assert (run.returncode, run.stderr) == (1, "error: cannot write: No space left on device\n")
 
 
-def test_a_closed_output_is_one_line() -> None:
+def test_closed_stdout_is_one_line() -> None:
     command = " ".join([*EXECUTABLE, "version --client >&-"])
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (1, "error: cannot write: standard output is closed\n")
 
 
-def test_interrupted_is_130_without_a_word(tmp_path: Path) -> None:
+def test_interrupt_exits_130_silently(tmp_path: Path) -> None:
     slow = tmp_path / "kubectl"
     slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 60\n")
     slow.chmod(0o755)
@@ -172,7 +172,7 @@ def test_interrupted_is_130_without_a_word(tmp_path: Path) -> None:
     assert (process.returncode, err.strip()) == (130, b"")
 
 
-def test_a_locale_without_our_signs_shows_others(service: Service) -> None:
+def test_ascii_locale_replaces_signs(service: Service) -> None:
     service.answer(f"{EXPLANATION}?node=worker-3", placed(node="worker-3"))
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
     asked = ("pod", "p", "-n", "shop", "--node", "worker-3", "--endpoint", service.url)
@@ -185,7 +185,7 @@ def test_the_executable_is_small() -> None:
 
 
 def asked_by(folder: Path, *arguments: str) -> list[str]:
-    """The questions that kubectl is started with, as often as it is started."""
+    """Return the request of each kubectl process that the command starts."""
     kubectl = answering(folder, placed())
     kubectl.write_text(kubectl.read_text().replace("exec", f'echo "$*" >> {folder}/asked\nexec'))
     environ = {**os.environ, "KUBECTL_PATH": str(kubectl), "KUBECONFIG": str(folder / "none"), "HOME": str(folder)}
@@ -204,8 +204,8 @@ def asked_by(folder: Path, *arguments: str) -> list[str]:
         ("pod p -n shop --as u", ""),
     ],
 )
-def test_what_is_asked_ahead_is_asked_once(tmp_path: Path, arguments: str, query: str) -> None:
-    """A guess that is right is the question itself; what is not guessed at is asked all the same."""
+def test_prefetched_request_is_sent_once(tmp_path: Path, arguments: str, query: str) -> None:
+    """A correct prefetch is the request itself; without a prefetch the request is sent later."""
     assert [asked.split()[2] for asked in asked_by(tmp_path, *arguments.split())] == [
         "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/proxy"
         f"{API}/namespaces/shop/podexplanations/p{query}",
@@ -213,7 +213,7 @@ def test_what_is_asked_ahead_is_asked_once(tmp_path: Path, arguments: str, query
     ]
 
 
-def test_a_question_that_nobody_comes_to_is_ended() -> None:
+def test_kills_prefetched_process_that_is_not_taken() -> None:
     prefetched = PrefetchedProcesses()
     prefetched.start(["sleep", "60"])
     taken = prefetched.take(["sleep", "60"])
@@ -228,8 +228,8 @@ def test_a_question_that_nobody_comes_to_is_ended() -> None:
 
 
 @pytest.mark.parametrize("possible", [True, False], ids=["spawned", "by-subprocess"])
-def test_what_a_process_writes_is_read_to_its_end(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than a pipe holds on both of its outputs, and how it ended; whichever way it was started."""
+def test_reads_output_larger_than_a_pipe(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both outputs exceed a pipe's capacity, for both ways of starting a process."""
     monkeypatch.setattr("herodotus_cli.transport.prefetched_processes.IS_SUPPORTED", possible)
     code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000); sys.exit(3)"
     process = start_process([sys.executable, "-c", code], inherits_stdin=False)
@@ -238,8 +238,8 @@ def test_what_a_process_writes_is_read_to_its_end(possible: bool, monkeypatch: p
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks the kernel, as Linux shows it")
-def test_what_is_spawned_may_die_of_a_pipe() -> None:
-    """Python ignores SIGPIPE; what kubectl starts must not inherit that."""
+def test_child_does_not_ignore_sigpipe() -> None:
+    """Python ignores SIGPIPE; the children of kubectl must not inherit that."""
     process = start_process(["grep", "SigIgn", "/proc/self/status"])
     _, out, _ = process.communicate(60)
     assert not int(out.split()[1], 16) & 1 << signal.SIGPIPE - 1

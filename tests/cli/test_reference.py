@@ -23,9 +23,7 @@ limit of width, and one record per line. A screen longer than the terminal goes 
 """
 
 
-def test_the_reference_is_what_the_commands_say(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reference_matches_help_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     parts = [HEAD]
     for name in ("", *COMMANDS):

@@ -1,4 +1,4 @@
-"""The ways behind the API server: an answer costs one request, and which way it takes is found out by itself."""
+"""The routes behind the API server: an answer costs one request, and the route is found automatically."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_PLAIN = f"/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain
 
 @dataclass
 class Cluster:
-    """A kubectl that says what it is told about each path: an error's words, or "" for the answer."""
+    """A fake kubectl with a prepared result for each path: an error message, or "" for the answer."""
 
     directory: Path
     context: str = "c1"
@@ -50,7 +50,7 @@ class Cluster:
         return {"KUBECTL_PATH": str(script), "HOME": str(d), "KUBECONFIG": str(d / "config")}
 
     def run(self, *more: str, code: int = 0) -> list[str]:
-        """The paths that one command asked for, one after the other."""
+        """Return the paths that one command requested, in order."""
         (self.directory / "asked").write_text("")
         ran = command("pod", "p", "-n", "shop", "-o", "name", *more, environ=self.environ())
         assert (ran.code, ran.out) == (code, "" if code else "pod/p\n")
@@ -60,13 +60,13 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    """Without a port for plain HTTP, as nearly all are."""
+    """Cover an installation without a plain HTTP port, the usual case."""
     found = Cluster(tmp_path)
     found.says(plain=NO_PORT)
     return found
 
 
-def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluster: Cluster) -> None:
+def test_service_proxy_takes_one_request_and_no_cache(cluster: Cluster) -> None:
     cluster.says(proxy="", look=UNKNOWN, group=UNKNOWN)
     assert [cluster.run(), cluster.run()] == [[BY_PROXY]] * 2
     assert not (cluster.directory / ".kube").exists()
@@ -75,12 +75,12 @@ def test_behind_the_service_proxy_one_request_is_made_and_nothing_is_kept(cluste
 @pytest.mark.parametrize(
     "refusal", [NO_PROXY, TLS_TO_PLAIN, UNKNOWN, WHO], ids=["no right", "no TLS", "not there", "asks for names"]
 )
-def test_an_api_service_is_found_once_and_then_asked_at_once(cluster: Cluster, refusal: str) -> None:
+def test_caches_route_through_api_service(cluster: Cluster, refusal: str) -> None:
     cluster.says(proxy=refusal, look="", group="")
     assert [cluster.run(), cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP], [BY_GROUP], [BY_GROUP]]
 
 
-def test_an_api_service_that_was_removed_is_forgotten(cluster: Cluster) -> None:
+def test_forgets_removed_api_service(cluster: Cluster) -> None:
     cluster.says(proxy=NO_PROXY, look="", group="")
     cluster.run()
     cluster.says(proxy="", look=UNKNOWN, group=UNKNOWN)
@@ -88,14 +88,14 @@ def test_an_api_service_that_was_removed_is_forgotten(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("refusal", [NO_PROXY, TLS_TO_PLAIN], ids=["no right", "no TLS"])
-def test_plain_http_is_spoken_where_a_port_is_named_so_and_then_at_once(cluster: Cluster, refusal: str) -> None:
+def test_caches_plain_http_route(cluster: Cluster, refusal: str) -> None:
     cluster.says(proxy=refusal, look=UNKNOWN, plain="")
     assert [cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_PLAIN], [BY_PLAIN]]
     cluster.says(proxy="", plain=NO_PORT)
     assert [cluster.run(), cluster.run()] == [[BY_PLAIN, LOOKED, BY_PROXY], [BY_PROXY]], "it has a certificate by now"
 
 
-def test_each_cluster_has_its_own_way(cluster: Cluster) -> None:
+def test_caches_one_route_per_cluster(cluster: Cluster) -> None:
     cluster.says(proxy=NO_PROXY, look="", group="")
     cluster.run()
     cluster.context = "c2"
@@ -104,7 +104,7 @@ def test_each_cluster_has_its_own_way(cluster: Cluster) -> None:
     assert (cluster.run(), cluster.run("--context", "c3")) == ([BY_GROUP], [BY_PROXY, LOOKED, BY_GROUP])
 
 
-def test_kubeconfigs_are_remembered_to_a_limit(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_number_of_cached_routes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herodotus_cli.transport.route_cache._MAX_FILES", 2)
     cluster.says(proxy=NO_PROXY, look="", group="")
     for context in ("c1", "c2", "c3", "c4"):
@@ -113,7 +113,7 @@ def test_kubeconfigs_are_remembered_to_a_limit(cluster: Cluster, monkeypatch: py
     assert len(list((cluster.directory / ".kube/cache/herodotus").iterdir())) == 2
 
 
-def test_without_a_place_to_remember_it_the_answer_comes_all_the_same(cluster: Cluster) -> None:
+def test_answers_without_a_writable_cache(cluster: Cluster) -> None:
     cluster.says(proxy=NO_PROXY, look="", group="")
     (cluster.directory / ".kube").write_text("no folder")
     assert [cluster.run(), cluster.run()] == [[BY_PROXY, LOOKED, BY_GROUP]] * 2
@@ -132,7 +132,7 @@ def test_without_a_place_to_remember_it_the_answer_comes_all_the_same(cluster: C
     ],
     ids=["no right to the proxy", "no TLS", "no right to the pod", "away", "cannot be found out", "login", "no"],
 )  # fmt: skip
-def test_a_failure_is_told_of_the_way_that_counts(
+def test_reports_failure_of_the_relevant_route(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], asked: list[str], printed: str
 ) -> None:
     cluster.says(**says)
@@ -141,7 +141,7 @@ def test_a_failure_is_told_of_the_way_that_counts(
     assert (cluster.directory / ".kube").exists() == (BY_GROUP in asked), "what leads nowhere is not remembered"
 
 
-def test_a_service_that_is_named_is_meant(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_custom_service_uses_only_the_proxy(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.says(proxy=NO_PROXY, look="", group="")
     named = "/api/v1/namespaces/ops/services/https:decisions:443/proxy"
     assert cluster.run("--service", "ops/https:decisions:443", code=1) == [f"{named}{PATH}"]

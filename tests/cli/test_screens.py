@@ -1,4 +1,4 @@
-"""The screens, word for word. HERODOTUS_REGENERATE=1 writes them anew; then read the difference."""
+"""The golden screens. HERODOTUS_REGENERATE=1 rewrites them; then read the difference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_screen_is_as_recorded(scene: str, view: str) -> None:
 
 
 @pytest.mark.parametrize("scene", scenes())
-def test_80_columns_hold_every_view(scene: str) -> None:
+def test_screens_fit_80_columns(scene: str) -> None:
     text = drawn(scenes()[scene](), VIEWS["80"])
     too_long = [line for line in text.splitlines() if len(line) > 80 and not line.startswith("Event: ")]
     assert not too_long
@@ -69,13 +69,13 @@ def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
 @pytest.mark.parametrize(
     "scene", ["pending", "pending-all", "preemption-failed", "prefilter-rejected", "5000-nodes-pending"]
 )
-def test_event_line_is_the_events_message_unbroken(scene: str, width: int | None) -> None:
+def test_event_line_is_not_wrapped(scene: str, width: int | None) -> None:
     found = scenes()[scene]()
     lines = drawn(found, ViewOptions(NOW, width=width)).splitlines()
     assert f"Event: {found.answer['message']}" in lines
 
 
-def test_that_no_node_was_rejected_is_said() -> None:
+def test_states_that_no_node_was_rejected() -> None:
     text = drawn(Scene(explained(a_placed(rejected={}, nodes=NODES))), VIEWS["80"])
     assert "All 12 nodes passed all 6 filters." in text.splitlines()
     assert "passed all" not in drawn(Scene(placed()), VIEWS["80"])
@@ -89,7 +89,7 @@ def test_that_no_node_was_rejected_is_said() -> None:
         (400, "overdue: no scheduler runs, or the pod was deleted"),
     ],
 )
-def test_the_next_try_counts_from_now(later_s: int, said: str) -> None:
+def test_next_try_counts_from_now(later_s: int, said: str) -> None:
     found = scenes()["woken"]()
     started = datetime.fromisoformat(found.answer["attempt"]["startedAt"].replace("Z", "+00:00"))
     found.answer["attempt"] |= {"ordinal": 3, "attempts": 3}
@@ -110,13 +110,13 @@ def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> No
 
 @pytest.mark.parametrize("fits", [0, 3000])
 @pytest.mark.parametrize("width", [None, 80])
-def test_5000_nodes_stay_on_a_screen(fits: int, width: int | None) -> None:
+def test_screen_of_5000_nodes_is_short(fits: int, width: int | None) -> None:
     assert len(drawn(Scene(explained(large(fits=fits))), ViewOptions(NOW, width=width)).splitlines()) < 40
 
 
 @pytest.mark.parametrize("width", range(60, 201, 7))
-def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
-    """The columns shown, `others`, and those that are equal add up to the total."""
+def test_score_columns_add_up_at_every_width(width: int) -> None:
+    """The shown columns, the `others` and the equal ones add up to the total."""
     answer = explained(many_plugins())
     text = drawn(Scene(answer), ViewOptions(NOW, width=width))
     row = next(line for line in text.splitlines() if "worker-7 ◀" in line)
@@ -129,13 +129,13 @@ def test_what_a_width_does_not_hold_is_summed_up(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", range(60, 201, 7))
-def test_a_width_holds_the_scores_of_one_node(width: int) -> None:
+def test_scores_of_one_node_fit_every_width(width: int) -> None:
     text = drawn(scenes()["node-many-plugins"](), ViewOptions(NOW, width=width))
     assert max(map(len, text.splitlines())) <= width
     assert "ip-10-0-12-34.eu-central-1.compute.internal" in text
 
 
-def test_an_attempt_that_has_no_place_keeps_its_number() -> None:
+def test_attempt_without_position_keeps_its_number() -> None:
     answer = placed()
     answer["attempt"] |= {"number": 7, "attempts": 11, "failedBefore": 10}
     assert "attempt 7 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
@@ -143,7 +143,7 @@ def test_an_attempt_that_has_no_place_keeps_its_number() -> None:
     assert "attempt 3 of 11 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
 
 
-def test_a_group_speaks_for_all_its_nodes_or_not_at_all() -> None:
+def test_other_filters_of_a_group_cover_all_its_nodes() -> None:
     answer = explained(large(fits=3000))
     group = answer["rejections"][0]
     for row in group["nodes"]:
@@ -155,7 +155,7 @@ def test_a_group_speaks_for_all_its_nodes_or_not_at_all() -> None:
     assert said in drawn(Scene(answer), VIEWS["piped"])
 
 
-def test_preemption_is_not_tried_for_a_pod_turned_away_before() -> None:
+def test_preemption_is_not_tried_after_prefilter_rejection() -> None:
     answer = scenes()["prefilter-rejected"]().answer
     answer["postFilters"] = [{"plugin": "DefaultPreemption", "code": "Unschedulable", "reasons": ["not found"]}]
     said = "not tried: the pod was rejected before any node was evaluated"
@@ -164,7 +164,7 @@ def test_preemption_is_not_tried_for_a_pod_turned_away_before() -> None:
     assert said not in drawn(Scene(answer), VIEWS["piped"])
 
 
-def test_a_plugin_that_gave_no_node_anything_is_left_out_for_people() -> None:
+def test_terminal_omits_plugins_without_points() -> None:
     answer = placed()
     for row in answer["ranking"]:
         row["scores"]["ImageLocality"] = {"raw": 0, "normalized": 0, "weighted": 0}
@@ -179,27 +179,27 @@ def test_a_plugin_that_gave_no_node_anything_is_left_out_for_people() -> None:
     }
 
 
-def test_no_headers_leaves_out_header_rows_only() -> None:
+def test_no_headers_omits_only_headers() -> None:
     scene = Scene(placed())
     with_, without = (drawn(scene, VIEWS["piped"]._replace(headers=h)).splitlines() for h in (True, False))
     assert len(with_) - len(without) == 2
     assert not any(line.startswith(("RANK", "REJECTED")) for line in without)
 
 
-def test_a_record_cannot_send_escape_sequences() -> None:
+def test_escapes_control_characters_of_records() -> None:
     answer = placed()
     answer["headline"] = "On \x1b[31mworker-7\x07\r\n: best"
     for view in VIEWS.values():
         assert not set(drawn(Scene(answer), view)) & {"\x1b", "\x07", "\r"}
 
 
-def test_brackets_are_text_and_not_markup() -> None:
+def test_brackets_are_not_markup() -> None:
     answer = placed()
     answer["marks"] = ["[red]not markup[/red] :warning:"]
     assert "[red]not markup[/red] :warning:" in drawn(Scene(answer), VIEWS["80"])
 
 
-def test_a_terminal_too_narrow_for_a_table_breaks_lines_and_cuts_none() -> None:
+def test_narrow_terminal_stacks_tables_and_cuts_nothing() -> None:
     found = Scene(placed())
     for row in found.answer["ranking"]:
         row["node"] = f"ip-10-0-12-34.eu-central-1.compute.internal.{row['node']}.example.test"

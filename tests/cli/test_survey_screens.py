@@ -1,4 +1,4 @@
-"""The screens about many pods, from records that the decisions service added up."""
+"""The screens about many pods, from records that the decisions service aggregated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCREENS = {
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Thirty pods of three Deployments; two that fit nowhere, one of which was not tried again when it was due."""
+    """Store thirty pods of three Deployments, and two pending pods, one of them overdue."""
     found = a_service(tmp_path_factory.mktemp("data"))
     table = a_table(NODES, used=USED)
     frames: list[Any] = [rows(table)]
@@ -119,14 +119,14 @@ def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
-def test_without_headers_pending_has_rows_alone(service: Service) -> None:
+def test_pending_without_headers_has_only_rows(service: Service) -> None:
     document = service.get(f"{API}/pendingpods")
     view = ViewOptions(NOW, headers=False)
     lines = plain_text.draw(pending.build_screen(document, view), view).splitlines()
     assert [line.split()[0] for line in lines] == [f"shop/{pod['pod']}" for pod in document["pods"]]
 
 
-def test_a_screen_is_not_flooded(service: Service) -> None:
+def test_terminal_screens_are_limited(service: Service) -> None:
     document = service.get(f"{API}/balances")
     document["nodes"] = document["nodes"] * 500
     document["moves"] = [{"namespace": "n", "pod": "p", "from": "a", "to": "b", "drawnAmong": None}] * 20

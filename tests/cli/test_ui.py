@@ -1,4 +1,4 @@
-"""The web pages with the user's own credentials: who is let in, what is passed on, that nothing is left behind."""
+"""The web pages with the user's own credentials: access, forwarded requests, and clean-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHIN = f"{API}/"
 
 
 class _Upstream(BaseHTTPRequestHandler):
-    """Says which path and headers it was asked with."""
+    """A server that returns the path and the headers of each request."""
 
     protocol_version = "HTTP/1.1"
     asked: list[tuple[str, str, dict[str, str]]]
@@ -51,7 +51,7 @@ def asked() -> list[tuple[str, str, dict[str, str]]]:
 
 @pytest.fixture
 def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterator[LoopbackProxy]:
-    """A forwarding server before a Unix socket where every question is noted."""
+    """Return a loopback proxy for a Unix socket whose server logs every request."""
     handler = type("Upstream", (_Upstream,), {"asked": asked})
     path = str(tmp_path / "kubectl")
     with (
@@ -84,7 +84,7 @@ def ask(
     return answer
 
 
-def test_what_the_user_asks_goes_on_without_the_token_and_with_few_headers(
+def test_forwards_requests_without_token_and_with_few_headers(
     door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]]
 ) -> None:
     answer = ask(
@@ -122,7 +122,7 @@ def test_what_the_user_asks_goes_on_without_the_token_and_with_few_headers(
         "root",
     ],
 )
-def test_nobody_else_and_nothing_else_is_let_in(
+def test_rejects_requests_without_token_or_with_other_host(
     door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], path: str, host: str
 ) -> None:
     assert ask(door, path.replace("TOKEN", door.token), host=host).status == 404
@@ -130,14 +130,14 @@ def test_nobody_else_and_nothing_else_is_let_in(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_is_changed_through_it(
+def test_rejects_methods_that_change(
     door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], method: str
 ) -> None:
     assert ask(door, f"/{door.token}{API}/decisions", method=method).status == 501
     assert asked == []
 
 
-def test_tokens_are_made_anew_and_kubectl_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_new_token_each_time_and_error_without_kubectl(tmp_path: Path) -> None:
     with LoopbackProxy(0, str(tmp_path / "none"), "", WITHIN) as one, LoopbackProxy(0, "", "", WITHIN) as other:
         assert one.token != other.token
         thread = threading.Thread(target=one.handle_request)
@@ -146,19 +146,17 @@ def test_tokens_are_made_anew_and_kubectl_that_is_gone_is_said(tmp_path: Path) -
         thread.join()
 
 
-def test_with_an_endpoint_its_own_pages_are_named() -> None:
+def test_endpoint_prints_its_own_pages() -> None:
     assert command("ui", "--endpoint", "http://10.1.2.3:8000/").out == f"http://10.1.2.3:8000{API}/pages/\n"
 
 
-def test_a_service_that_does_not_answer_is_said_before_anything_is_served(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreachable_service_fails_before_serving(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("ui", environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}).code == 1
     assert capsys.readouterr().err.startswith("error: kubectl is not on PATH\n")
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["", "below a deep TMPDIR"])
-def test_through_kubectl_until_it_is_ended(service: Service, tmp_path: Path, deep: bool) -> None:
+def test_serves_through_kubectl_until_terminated(service: Service, tmp_path: Path, deep: bool) -> None:
     service.answer(f"{API}/serviceversions", {"version": "0.1.0"})
     service.answer(f"{API}/decisions", {"kind": "DecisionList"})
     config, folder = tmp_path / "config", tmp_path / "temporary" / ("deep" * 30 if deep else "")

@@ -1,4 +1,4 @@
-"""Whatever a record holds, no character reaches a terminal that would move its cursor, forge a line or hide a text."""
+"""No character of a record that moves the cursor, forges a line or hides text reaches a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUNS = settings(deadline=None, max_examples=8, suppress_health_check=list(Health
 
 
 def infected(found: Any, text: str, key: str = "") -> Any:
-    """Return the document with `text` behind every string and plugin's key that is no word of the API and no time."""
+    """Return the document with `text` appended to every string and plugin key except enumerations and times."""
     if isinstance(found, Mapping):
         plugins = {name: name + text if name[:1].isupper() else name for name in found}
         return {plugins[name]: infected(value, text, name) for name, value in found.items()}
@@ -67,7 +67,7 @@ DOCUMENTS: dict[str, tuple[tuple[str, ...], Callable[[], Json]]] = {
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Json], None]:
-    """Makes every question of the process be answered with a document."""
+    """Return a function that sets the document with which every request is answered."""
 
     def answer(document: Json) -> None:
         class Transport:
@@ -111,7 +111,7 @@ def check(
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(text=HOSTILE)
 @RUNS
-def test_no_screen_and_no_document_has_them(
+def test_screens_and_documents_have_no_unsafe_characters(
     answered: Callable[[Json], None], capsys: pytest.CaptureFixture[str], name: str, text: str
 ) -> None:
     arguments, document = DOCUMENTS[name]
@@ -119,7 +119,9 @@ def test_no_screen_and_no_document_has_them(
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_no_line_is_forged(answered: Callable[[Json], None], capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_records_cannot_forge_lines(
+    answered: Callable[[Json], None], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     arguments, document = DOCUMENTS[name]
     check(arguments, document(), FORGED, answered, capsys)
 
@@ -127,7 +129,7 @@ def test_no_line_is_forged(answered: Callable[[Json], None], capsys: pytest.Capt
 @pytest.mark.parametrize("name", SCREENS)
 @given(text=HOSTILE)
 @RUNS
-def test_nor_has_a_survey(
+def test_surveys_have_no_unsafe_characters(
     survey_records: Records,  # noqa: F811
     answered: Callable[[Json], None],
     capsys: pytest.CaptureFixture[str],
@@ -142,7 +144,7 @@ def test_nor_has_a_survey(
 
 @given(text=HOSTILE)
 @RUNS
-def test_nor_has_a_node(
+def test_node_screen_has_no_unsafe_characters(
     node_records: Records,  # noqa: F811
     answered: Callable[[Json], None],
     capsys: pytest.CaptureFixture[str],
@@ -154,7 +156,7 @@ def test_nor_has_a_node(
 @pytest.mark.parametrize("output", ["", "wide", "json", "yaml", "name"])
 @given(text=HOSTILE)
 @RUNS
-def test_nor_has_a_decision_that_is_watched(
+def test_watch_has_no_unsafe_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str, text: str
 ) -> None:
     found = infected(decision(1, "Unschedulable", message="0/3 nodes are available: 3 Insufficient cpu."), text)
@@ -175,7 +177,7 @@ def test_nor_has_a_decision_that_is_watched(
 
 @given(text=HOSTILE)
 @RUNS
-def test_nor_has_an_error(service: Service, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_errors_have_no_unsafe_characters(service: Service, capsys: pytest.CaptureFixture[str], text: str) -> None:
     path = "/apis/herodotus.dev/v1alpha1/namespaces/shop/podexplanations/p"
     ask = ("pod", "p", "-n", "shop", "--endpoint", service.url)
     bodies: list[Any] = [status(404, "NotFound", f"no decision for pod {text}", similar=[text], otherNamespaces=[text])]
@@ -191,7 +193,7 @@ def test_nor_has_an_error(service: Service, capsys: pytest.CaptureFixture[str], 
         assert not unsafe_in(capsys.readouterr().err)
 
 
-def test_the_escapes_are_visible_and_json_stays_json() -> None:
+def test_escapes_are_visible_and_json_stays_valid() -> None:
     text = "a\u202eb\x1b[31m\n\t\r\u2028\U000e0041\u200b ü 漢 🎉"
     assert escape(text) == r"a\u202eb\u001b[31m\n\t\r\u2028\U000e0041\u200b ü 漢 🎉"
     assert escape_lines("a\n\tb\r\u2028") == "a\n\tb\\r\\u2028"
@@ -202,6 +204,6 @@ def test_the_escapes_are_visible_and_json_stays_json() -> None:
         assert not unsafe_in(written)
 
 
-def test_what_people_write_stays_as_it_is() -> None:
+def test_ordinary_text_is_not_escaped() -> None:
     for text in ("naïve", "漢字", "שלום", "العربية", "🎉", "a b", "–✓◀…"):
         assert escape(text) == text

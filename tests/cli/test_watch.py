@@ -1,4 +1,4 @@
-"""Decisions as they come: each is told once, nothing is missed, and it ends without a word."""
+"""Watching decisions: each is printed once, none is missed, and the end is silent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient
 
 
 def decision(number: int, state: str, **more: Any) -> dict[str, Any]:
-    """The decision of a pod of that number, which is also its place in the store."""
+    """Return the decision of the pod with this number, which is also its resource version."""
     return {
         "kind": "Decision",
         "metadata": {"name": f"d{number}", "resourceVersion": str(number)},
@@ -46,7 +46,7 @@ def served(service: Service, *events: tuple[str, dict[str, Any]]) -> None:
 
 @pytest.fixture(autouse=True)
 def ended_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C when the first stream is over."""
+    """Press Ctrl-C when the first stream has ended."""
 
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
@@ -59,7 +59,7 @@ def watched(service: Service, *more: str, width: int = 0) -> tuple[int, list[str
     return ran.code, ran.out.splitlines()
 
 
-def test_each_decision_is_told_once_oldest_first(service: Service) -> None:
+def test_prints_each_decision_once_oldest_first(service: Service) -> None:
     served(
         service,
         ("MODIFIED", decision(4, "Bound")),  # told again by the service: its result came just before the list
@@ -73,12 +73,12 @@ def test_each_decision_is_told_once_oldest_first(service: Service) -> None:
     assert (code, lines) == (130, ["pod/pod-5", "pod/pod-6", "pod/pod-7", "pod/pod-8", "pod/pod-9"])
 
 
-def test_those_that_bind_are_told_on_demand(service: Service) -> None:
+def test_binding_option_prints_decisions_in_binding(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Binding")), ("MODIFIED", decision(8, "Bound")))
     assert watched(service, "--last", "0", "--binding", "-o", "name")[1] == ["pod/pod-8", "pod/pod-8"]
 
 
-def test_a_line_holds_what_the_width_does(service: Service) -> None:
+def test_columns_depend_on_the_width(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Unschedulable", node=None, message=MESSAGE)))
     columns = {width: watched(service, "--last", "0", width=width)[1] for width in (0, 80, 120, 200)}
     assert [lines[0].split() for lines in columns.values()] == [
@@ -98,7 +98,7 @@ def test_o_wide_has_its_header(service: Service) -> None:
     assert watched(service, "--last", "0", "-o", "wide")[1][0].split()[0] == "TIME"
 
 
-def test_labels_select_what_is_told(service: Service) -> None:
+def test_selects_by_label(service: Service) -> None:
     query = "&labelSelector=app%3Dweb"
     listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": [decision(7, "Bound")]}
     service.answer(f"{LIST}{query}", listed)
@@ -107,26 +107,26 @@ def test_labels_select_what_is_told(service: Service) -> None:
     assert watched(service, "-l", "app=web", "-o", "name")[1] == ["pod/pod-7", "pod/pod-8"]
 
 
-def test_documents_are_one_a_line(service: Service) -> None:
+def test_prints_one_document_per_line(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Bound")))
     (line,) = watched(service, "--last", "0", "-o", "json")[1]
     assert json.loads(line) == decision(8, "Bound")
 
 
-def test_a_stream_that_began_too_far_back_is_said_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_pruned_decisions(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     served(service, ("ERROR", status(410, "Expired", "too old resource version")))
     assert watched(service, "--last", "0")[0] == 130
     assert capsys.readouterr().err.strip() == "note: decisions in between were pruned and are not shown"
 
 
-def test_a_watch_that_is_refused_is_an_error(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_watch_is_an_error(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     served(service)
     service.refuse(STREAM, 429, "TooManyRequests", "10 watches run")
     assert watched(service)[0] == 1
     assert capsys.readouterr().err.startswith("Error from server (TooManyRequests): 10 watches run")
 
 
-def test_an_answer_is_printed_anew_when_decisions_come(service: Service) -> None:
+def test_repeats_answer_on_new_decisions(service: Service) -> None:
     explanation = f"{API}/namespaces/shop/podexplanations/p"
     service.answer(explanation, placed())
     query = "&fieldSelector=spec.pod%3Dp"
@@ -138,13 +138,13 @@ def test_an_answer_is_printed_anew_when_decisions_come(service: Service) -> None
     assert (ran.code, ran.out.count("On worker-7: best of 5")) == (130, 1)
 
 
-def test_what_has_been_is_not_watched(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_watch_of_one_attempt(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("pod", "p", "-w", "--attempt", "2", "--endpoint", service.url).code == 2
     assert "leave out --attempt" in capsys.readouterr().err
 
 
 class Scripted:
-    """A transport whose lists and streams are given. A stream that ends in an error raises it."""
+    """A transport with prepared lists and streams. A stream that ends in an error raises it."""
 
     def __init__(self, lists: Sequence[Any], streams: Sequence[Sequence[Any]]) -> None:
         self._lists, self._streams = list(lists), list(streams)
@@ -175,7 +175,7 @@ BOOKMARK = ("BOOKMARK", {"kind": "Decision", "metadata": {"resourceVersion": "9"
 
 
 def names_of(transport: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The decisions that a watch yields until its script ends."""
+    """Return the names of the decisions that a watch yields until its script ends."""
     monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
     found: list[str] = []
     with pytest.raises(KeyboardInterrupt):
@@ -183,7 +183,7 @@ def names_of(transport: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_broken_stream_is_opened_again_from_the_last_version(
+def test_reopens_broken_stream_at_last_version(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     transport = Scripted(
@@ -197,22 +197,20 @@ def test_a_broken_stream_is_opened_again_from_the_last_version(
     assert capsys.readouterr().err == ""
 
 
-def test_a_result_that_came_between_two_streams_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prints_result_between_two_streams_once(monkeypatch: pytest.MonkeyPatch) -> None:
     settled = decision(8, "Bound")
     transport = Scripted([("7",), ("8", settled)], [[("ADDED", decision(8, "Binding")), EOF_ERROR], []])
     assert names_of(transport, monkeypatch) == ["d8"]
 
 
-def test_after_expiry_the_watch_goes_on_from_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continues_from_list_after_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = ServerError("Expired", "too old resource version")
     transport = Scripted([("7",), ("30", decision(30, "Bound"))], [[gone], []])
     assert names_of(transport, monkeypatch) == ["d30"]
     assert [path.partition("resourceVersion=")[2] for path in transport.paths] == ["7", "30", "30"]
 
 
-def test_an_outage_is_waited_out_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_waits_out_outage_with_one_warning(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     away = ConnectionFailedError("error: the decisions service did not answer (connection refused)")
     unavailable = ServerError("ServiceUnavailable", "no endpoints available")
     transport = Scripted([("7",), away, unavailable, away, ("9",)], [[BOOKMARK, EOF_ERROR], [], []])
@@ -228,9 +226,7 @@ def test_an_outage_is_waited_out_with_one_warning(
         pytest.param(CliError("error: the stream has another shape"), id="another service"),
     ],
 )
-def test_an_error_that_another_attempt_cannot_mend_ends_the_watch(
-    error: CliError, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_permanent_error_ends_the_watch(error: CliError, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
     transport = Scripted([("7",)], [[BOOKMARK, error]])
     with pytest.raises(type(error)):

@@ -1,4 +1,4 @@
-"""`whatif`: what is asked for each way of saying it, the screens word for word, and what cannot be asked."""
+"""`whatif`: the request of each form of arguments, the golden screens, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
 
 
 def asked(service: Service, *arguments: str, code: int = 0) -> Json:
-    """The document that a command line sends."""
+    """Return the document that a command line sends."""
     service.answer(REVIEWS, review([a_placed(pod="checkout")], asked=1), 201)
     ran = command("whatif", *arguments, "--endpoint", service.url)
     assert ran.code == code
@@ -104,7 +104,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_what_is_sent(service: Service, tmp_path: Path) -> None:
+def test_sends_placement_review(service: Service, tmp_path: Path) -> None:
     file = written(
         tmp_path, f"kind: Service\n---\nkind: Pod\nmetadata: {{name: web, creationTimestamp: {CREATED}}}\nspec: {{}}\n"
     )
@@ -122,7 +122,7 @@ def test_what_is_sent(service: Service, tmp_path: Path) -> None:
     }
 
 
-def test_the_file_s_namespace_counts_and_another_is_refused(
+def test_uses_namespace_of_the_file_and_rejects_another(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, json.dumps(POD | {"metadata": {"name": "web", "namespace": "shop"}}))
@@ -143,7 +143,7 @@ def test_other_forms(service: Service, tmp_path: Path) -> None:
 
 
 def kubectl(folder: Path, script: str) -> dict[str, str]:
-    """A kubectl that runs a script; arguments and standard input go to files."""
+    """Return a fake kubectl that runs a script; its arguments and standard input go to files."""
     path = folder / "kubectl"
     path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/arguments\n{script}\n')
     path.chmod(0o755)
@@ -160,9 +160,7 @@ def kubectl(folder: Path, script: str) -> dict[str, str]:
         (("job", "web"), "/apis/batch/v1/namespaces/shop/jobs/web"),
     ],
 )
-def test_what_exists_is_asked_of_the_api_server_and_sent_by_kubectl(
-    tmp_path: Path, words: tuple[str, ...], path: str
-) -> None:
+def test_reads_existing_object_and_sends_it_with_kubectl(tmp_path: Path, words: tuple[str, ...], path: str) -> None:
     (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
     (tmp_path / "object").write_text(json.dumps(POD))
     script = f"[ $1 = get ] && exec cat {tmp_path}/object\ncat > {tmp_path}/sent\ncat {tmp_path}/answer"
@@ -194,7 +192,7 @@ FORBIDDEN = (
         ),
     ],
 )
-def test_forbidden_is_worded_as_kubectl_does_with_what_is_needed(
+def test_forbidden_names_the_needed_role(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, said: str, hint: str
 ) -> None:
     other = (
@@ -208,7 +206,7 @@ def test_forbidden_is_worded_as_kubectl_does_with_what_is_needed(
     assert capsys.readouterr().err == f"{said}\n  {hint}\n"
 
 
-def test_while_others_ask_it_is_asked_again(
+def test_retries_while_other_reviews_run(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(whatif_command, "RETRY_INTERVAL_S", 0.0)
@@ -220,7 +218,7 @@ def test_while_others_ask_it_is_asked_again(
     assert capsys.readouterr().err == "Error from server (TooManyRequests): 8 reviews are under way; ask again\n"
 
 
-def test_a_scheduler_that_does_not_answer_is_looked_for_with_kubectl(
+def test_silent_scheduler_gives_kubectl_hint(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = 'scheduler "herodotus-scheduler" takes no reviews, for 10 s already'
@@ -232,7 +230,7 @@ def test_a_scheduler_that_does_not_answer_is_looked_for_with_kubectl(
     )
 
 
-def test_a_long_wait_is_not_silent(
+def test_long_wait_prints_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(whatif_command, "NOTE_DELAY_S", 0.01)
@@ -243,7 +241,7 @@ def test_a_long_wait_is_not_silent(
     assert capsys.readouterr().err == "note: waiting for the scheduler's answer\n"
 
 
-def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
+def test_unknown_scheduler_suggests_scheduler_option(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = 'no scheduler named "default-scheduler" answers reviews; these do: herodotus-scheduler'
@@ -266,7 +264,7 @@ def test_another_scheduler_s_pod_can_be_asked_about_all_the_same(
         ),
     ],
 )
-def test_a_file_that_does_not_say_what(
+def test_rejects_files_without_one_workload(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
 ) -> None:
     assert command("whatif", "-f", written(tmp_path, text), "--endpoint", "http://127.0.0.1:1").code == 1
@@ -292,7 +290,7 @@ def test_a_file_that_does_not_say_what(
         (("-f", "/nowhere.yaml"), 1, "error: /nowhere.yaml: No such file or directory"),
     ],
 )
-def test_what_cannot_be_asked(
+def test_rejects_wrong_arguments(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, says: str
 ) -> None:
     assert command("whatif", *arguments).code == code
@@ -305,7 +303,7 @@ CLUSTER = [
 ]
 
 
-def test_without_a_cluster_the_scheduler_is_run_on_files(tmp_path: Path) -> None:
+def test_cluster_files_run_the_scheduler_locally(tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"kind": "List", "items": CLUSTER}))
     container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
@@ -315,7 +313,7 @@ def test_without_a_cluster_the_scheduler_is_run_on_files(tmp_path: Path) -> None
     assert (ran.code, sorted(ran.out.split())) == (0, ["node/large", "node/large", "node/small"])
 
 
-def test_without_the_scheduler_it_says_where_that_comes_from(
+def test_missing_scheduler_names_its_package(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("herodotus_cli.local_evaluation.find_spec", lambda _name: None)
@@ -328,7 +326,7 @@ def test_without_the_scheduler_it_says_where_that_comes_from(
     )
 
 
-def test_what_the_scheduler_refuses_is_passed_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passes_on_errors_of_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, json.dumps(POD))
     assert (
         command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(Path(sys.executable).parent / "no")}).code
