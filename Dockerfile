@@ -15,6 +15,7 @@ RUN python -m venv /build \
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_record herodotus_record
+COPY herodotus_kube herodotus_kube
 COPY herodotus_serving herodotus_serving
 COPY scheduler scheduler
 COPY herodotus_endpoint herodotus_endpoint

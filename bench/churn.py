@@ -24,8 +24,8 @@ from bench import ending
 from bench.reliability.client import RetryingClient
 from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
 from bench.reliability.system import Election, SimulatedApi, System, children, memory_mib, wait_for_leader
+from herodotus_kube.credentials import Credentials
 from scheduler.engine.objects.types import Object, Struct
-from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiServer
 from scheduler.kube.watch import ListResult, Reflector, WatchEvent
 

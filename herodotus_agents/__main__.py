@@ -18,18 +18,28 @@ from herodotus_agents import commands
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.annotators import congestion
 from herodotus_agents.annotators.controller import RoundError
-from herodotus_agents.kube import KubeError
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.prometheus import PrometheusError
 from herodotus_agents.rewards import RewardsError
 from herodotus_agents.settings import Port, SettingsError, flag_type, parse_log_level
+from herodotus_kube.client import KubeError
+from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 from herodotus_serving import logs
 from herodotus_serving.sockets import ListenError
 from scheduler.engine.formulas.measurements import COST
 
-_FAILURES: Final = (KubeError, ListenError, PolicyError, PrometheusError, RoundError, SettingsError, RewardsError)
+_FAILURES: Final = (
+    KubeError,
+    KubeconfigError,
+    ListenError,
+    PolicyError,
+    PrometheusError,
+    RoundError,
+    SettingsError,
+    RewardsError,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,7 +31,6 @@ from herodotus_agents.annotators.controller import (
     run_round,
 )
 from herodotus_agents.app import create_app
-from herodotus_agents.kube import KubeClient, KubeError
 from herodotus_agents.monitor import Monitor
 from herodotus_agents.nodes import NodeCache
 from herodotus_agents.policy import PolicyError
@@ -39,6 +38,8 @@ from herodotus_agents.prometheus import Prometheus
 from herodotus_agents.registry import load_agents
 from herodotus_agents.rewards import Rewards
 from herodotus_agents.settings import SettingsError
+from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.credentials import find_credentials
 from herodotus_record.escaping import escape
 
 _log: Final = logging.getLogger(__name__)
@@ -164,27 +165,28 @@ def annotate_price(arguments: argparse.Namespace) -> None:
 
     Raises RoundError if a price given with --price could not be written.
     """
-    kube = _kube_client(arguments)
     given = dict(_parse_price(text) for text in arguments.price)
     done: RoundResult | None = None
-    if not arguments.list:
-        annotator = price.PriceAnnotator(given, arguments.seed, arguments.annotation)
-        done = run_round(kube, annotator, _annotation_rate(_annotator_settings(os.environ)), threading.Event())
-    for name, value in price.list_prices(list_nodes(kube), arguments.annotation):
-        print(name, escape(value))
+    with _kube_client(arguments) as kube:
+        if not arguments.list:
+            annotator = price.PriceAnnotator(given, arguments.seed, arguments.annotation)
+            done = run_round(kube, annotator, _annotation_rate(_annotator_settings(os.environ)), threading.Event())
+        for name, value in price.list_prices(list_nodes(kube), arguments.annotation):
+            print(name, escape(value))
     if done and (done.problem or (given and done.failed)):  # A node named with --price must exist.
         raise RoundError(done.problem or f"{done.failed} of {len(given)} nodes could not be annotated")
 
 
 def _annotate(arguments: argparse.Namespace, annotator: Annotator, options: AnnotatorSettings) -> None:
-    kube, rate = _kube_client(arguments), _annotation_rate(options)
-    if arguments.once:
+    rate = _annotation_rate(options)
+    with _kube_client(arguments) as kube:
+        if not arguments.once:
+            run(kube, annotator, rate, _stop_event())
+            return
         done = run_round(kube, annotator, rate, threading.Event())
-        print(f"annotated {done.written} of {done.nodes} nodes with {annotator.group}")
-        if done.problem:
-            raise RoundError(done.problem)
-    else:
-        run(kube, annotator, rate, _stop_event())
+    print(f"annotated {done.written} of {done.nodes} nodes with {annotator.group}")
+    if done.problem:
+        raise RoundError(done.problem)
 
 
 def _annotator_settings(environment: Mapping[str, str]) -> AnnotatorSettings:
@@ -217,7 +219,8 @@ def _kube_client(arguments: argparse.Namespace) -> KubeClient:
     named = bool(arguments.server or arguments.kubeconfig)
     inside = where == IN_CLUSTER or (not where and "KUBERNETES_SERVICE_HOST" in os.environ)
     in_cluster = arguments.in_cluster or (inside and not named)
-    return KubeClient.from_options(server=arguments.server, kubeconfig=arguments.kubeconfig, in_cluster=in_cluster)
+    where_from = find_credentials(kubeconfig=arguments.kubeconfig, master=arguments.server, in_cluster=in_cluster)
+    return KubeClient(where_from, "herodotus-agents")
 
 
 def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:

@@ -20,9 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_agents import outcomes
-from herodotus_agents.kube import KubeClient, KubeError
 from herodotus_agents.objects import PodView
 from herodotus_agents.rewards import Rewards, RewardsError
+from herodotus_kube.client import KubeClient, KubeError
 from scheduler.engine.formulas import measurements
 
 _log: Final = logging.getLogger(__name__)

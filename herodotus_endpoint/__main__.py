@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 
 from herodotus_endpoint import certificate, deployment_modes, maintenance, options
-from herodotus_endpoint.access.api_client import ApiServerCredentialsError
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.server import serve
 from herodotus_endpoint.store import StoreError, prepare_database
 from herodotus_endpoint.tls import ServingTlsError
+from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_serving import logs
 from herodotus_serving.sockets import ListenError
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, where, delegation)
-    except (StoreError, ListenError, ServingTlsError, ApiServerCredentialsError) as e:
+    except (StoreError, ListenError, ServingTlsError, KubeconfigError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

@@ -22,7 +22,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerCredentialsError, ApiServerUnavailableError
+from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.credentials import KubeconfigError, find_credentials
 from herodotus_record.escaping import escape
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
@@ -38,19 +39,19 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; the exit code."""
     arguments = build_parser().parse_args(argv)
     try:
-        api = ApiServerClient(arguments.kubeconfig or "")
+        api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
         try:
             pair = ensure_certificate(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
         finally:
             api.close()
         write_certificate(arguments.directory, pair)
-    except (ApiServerCredentialsError, ApiServerUnavailableError, OSError) as e:
+    except (KubeconfigError, KubeError, OSError) as e:
         print(f"error: no certificate: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 
 
-def ensure_certificate(api: ApiServerClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
+def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
     """The certificate and its key in the Secret, made where there are none. NoAnswerError where that cannot be."""
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
     found = api.get(path)

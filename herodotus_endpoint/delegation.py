@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerCredentialsError, ApiServerUnavailableError
 from herodotus_endpoint.access.authorization import ReviewCache
 from herodotus_endpoint.access.front_proxy import FrontProxy, FrontProxyWatcher, read_front_proxy
 from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.senders import SenderAuthenticator
+from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.credentials import KubeconfigError, find_credentials
 
 if TYPE_CHECKING:
     from herodotus_endpoint.settings import ServiceSettings
 
+USER_AGENT = "herodotus-endpoint"
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in every record
 
 
@@ -53,19 +55,17 @@ def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
     """
     if not delegation.needs_api_server:
         return delegation
-    api = ApiServerClient(delegation.kubeconfig)
+    api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
     try:
         own = str(api.get(KUBE_SYSTEM)["metadata"]["uid"])
         senders = {name: cluster or own for name, cluster in delegation.senders.items()}
         front_proxy = read_front_proxy(api) if delegation.aggregated_api else FrontProxy()
-    except (ApiServerUnavailableError, KeyError, TypeError) as e:
-        raise ApiServerCredentialsError(f"the API server does not say what is needed to serve: {e}") from e
+    except (KubeError, KeyError, TypeError) as e:
+        raise KubeconfigError(f"the API server does not say what is needed to serve: {e}") from e
     finally:
         api.close()
     if delegation.aggregated_api and not front_proxy.authority:
-        raise ApiServerCredentialsError(
-            "the API server has no front proxy: its --requestheader-client-ca-file is not set"
-        )
+        raise KubeconfigError("the API server has no front proxy: its --requestheader-client-ca-file is not set")
     return replace(delegation, senders=senders, front_proxy=front_proxy, cluster=own)
 
 
@@ -75,7 +75,7 @@ def open_delegation(
     """The settings with who may read and send, and the authorities that TLS believes beside the senders'."""
     rights = None
     if delegation.needs_api_server:
-        api = ApiServerClient(delegation.kubeconfig)
+        api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
         rights = ReviewCache(api)
     settings = replace(settings, cluster=delegation.cluster)
     authorities: Callable[[], Sequence[str]] = tuple

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import KubeClient
 from herodotus_agents.objects import NodeView, PodView
+from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas.measurements import ALLOCATED, FREE, REQUESTED
 
 _log: Final = logging.getLogger(__name__)

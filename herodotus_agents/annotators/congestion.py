@@ -12,9 +12,9 @@ import numpy as np
 
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.annotators.usage import RATE_S
-from herodotus_agents.kube import KubeClient
 from herodotus_agents.objects import NodeView
 from herodotus_agents.prometheus import Prometheus
+from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas.measurements import CONGESTION
 
 _log: Final = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.kube import KubeClient
 from herodotus_agents.objects import NodeView
+from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas.measurements import COST
 
 PRICES: Final = ("0.05", "0.10", "0.20", "0.40", "0.80", "1.60")

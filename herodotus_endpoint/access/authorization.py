@@ -3,7 +3,7 @@
 Owns: TokenReview, SubjectAccessReview and their caches. Does not own: where a token comes from (`identity`), which
 right a route requires (`guard`).
 
-Invariant: access fails closed. If a review fails, ApiServerUnavailableError is raised.
+Invariant: access fails closed. If a review fails, KubeError is raised.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from herodotus_endpoint.access.api_client import ApiServerClient, Json
 from herodotus_endpoint.access.user_info import PRIVILEGED, UserInfo, parse_user_info
+from herodotus_kube.client import Json, KubeClient
 from herodotus_record.model import API_GROUP, API_VERSION
 from herodotus_serving.ttl_cache import TTLCache
 
@@ -67,7 +67,7 @@ Right = ResourceRight | UrlRight
 class ReviewCache:
     """Cached results of reviews by one API server. Thread-safe."""
 
-    def __init__(self, api: ApiServerClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._users: TTLCache[UserInfo | None] = TTLCache(clock)
         self._allowed: TTLCache[bool] = TTLCache(clock)

@@ -24,8 +24,8 @@ from urllib.parse import unquote
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerUnavailableError
 from herodotus_endpoint.access.user_info import UserInfo
+from herodotus_kube.client import KubeClient, KubeError
 
 PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REFRESH_S: Final = 60.0  # the settings change once in years
@@ -70,7 +70,7 @@ class FrontProxy:
 class FrontProxyWatcher:
     """The published settings, refreshed in a background thread."""
 
-    def __init__(self, api: ApiServerClient, known: FrontProxy) -> None:
+    def __init__(self, api: KubeClient, known: FrontProxy) -> None:
         """`known` holds the settings read at the start."""
         self._api = api
         self._stop = threading.Event()
@@ -90,19 +90,19 @@ class FrontProxyWatcher:
             try:
                 self.known = read_front_proxy(self._api)
                 said = ""
-            except ApiServerUnavailableError as e:
+            except KubeError as e:
                 if str(e) != said:
                     said = str(e)
                     _log.warning("cannot read how the front proxy is known, trying again: %s", e)
 
 
-def read_front_proxy(api: ApiServerClient) -> FrontProxy:
-    """Return the current settings. Raises ApiServerUnavailableError if they cannot be read."""
+def read_front_proxy(api: KubeClient) -> FrontProxy:
+    """Return the current settings. Raises KubeError if they cannot be read."""
     return parse_front_proxy(api.get(PATH).get("data") or {})
 
 
 def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
-    """Parse the data of the ConfigMap. Raises ApiServerUnavailableError if it is not valid."""
+    """Parse the data of the ConfigMap. Raises KubeError if it is not valid."""
     default = FrontProxy()
     try:
         authority = str(data.get("requestheader-client-ca-file", ""))
@@ -118,7 +118,7 @@ def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
             _parse_names(data, "requestheader-extra-headers-prefix", default.extra_prefixes),
         )
     except (ValueError, TypeError, OSError) as e:
-        raise ApiServerUnavailableError(f"extension-apiserver-authentication is not as it should be: {e}") from e
+        raise KubeError(f"extension-apiserver-authentication is not as it should be: {e}") from e
 
 
 @lru_cache(

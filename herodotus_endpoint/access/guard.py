@@ -23,12 +23,12 @@ from flask import Flask, Response, g, request
 
 from herodotus_endpoint import parameters
 from herodotus_endpoint.access import audit_log
-from herodotus_endpoint.access.api_client import ApiServerUnavailableError
 from herodotus_endpoint.access.authorization import ResourceRight, ReviewCache, Right, UrlRight
 from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
+from herodotus_kube.client import KubeError
 from herodotus_record.model import API_GROUP
 
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
@@ -181,7 +181,7 @@ def _only_cluster(known: Sequence[str]) -> str:
 def _authenticate(access: AccessControl) -> UserInfo:
     try:
         user = access.identity.authenticate(request.environ)
-    except ApiServerUnavailableError as e:
+    except KubeError as e:
         raise retry_later(503, f"who may read this cannot be found out: {e}") from e
     if user is None:
         raise StatusError(401, "Unauthorized")
@@ -192,7 +192,7 @@ def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
     try:
         if access.rights.is_allowed(user, right):
             return
-    except ApiServerUnavailableError as e:
+    except KubeError as e:
         raise retry_later(503, f"who may read this cannot be found out: {e}") from e
     what = f"{right.resource}.{API_GROUP}" if isinstance(right, ResourceRight) else right.path
     if isinstance(right, ResourceRight) and right.name:
@@ -213,7 +213,7 @@ def _find_visible_namespaces(
         asked = sorted(namespaces - {own})[:MAX_NAMESPACES_CHECKED]
         seen = frozenset(n for n in asked if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
         return VisibleNamespaces(seen | ({own} if own else frozenset()))
-    except ApiServerUnavailableError as e:
+    except KubeError as e:
         raise retry_later(503, f"what may be shown cannot be found out: {e}") from e
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from herodotus_endpoint.access.api_client import ApiServerUnavailableError
 from herodotus_endpoint.access.authorization import ReviewCache
 from herodotus_endpoint.access.front_proxy import verified_common_name
 from herodotus_endpoint.access.identity import Environ, bearer_token, client_certificate
 from herodotus_endpoint.errors import StatusError, retry_later
+from herodotus_kube.client import KubeError
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,6 @@ class SenderAuthenticator:
             return ""
         try:
             user = self.rights.authenticate_token(token, self.audience)
-        except ApiServerUnavailableError as e:
+        except KubeError as e:
             raise retry_later(503, f"whose token this is cannot be found out: {e}") from e
         return user.name if user else ""

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import yaml
 
+from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 from scheduler import klog
@@ -32,7 +33,6 @@ from scheduler.config.convert import convert_file
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
 from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
-from scheduler.kube.credentials import KubeconfigError
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
 from scheduler.offline.evaluate.files import evaluate_files

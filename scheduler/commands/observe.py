@@ -13,6 +13,7 @@ import uuid
 from contextlib import ExitStack
 from typing import Final
 
+from herodotus_kube.credentials import find_credentials
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
@@ -23,7 +24,6 @@ from scheduler.config.defaulted import fill_defaults
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.extenders.manifests import KeptManifests
-from scheduler.kube import credentials
 from scheduler.kube.http import ApiServer
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
@@ -62,7 +62,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
     """Observe until SIGTERM or SIGINT. Raise StartupError if the process cannot start."""
     stop = process.stop_on_signals()
-    found = credentials.find(
+    found = find_credentials(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
         context=arguments.context,
         master=arguments.master,

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
+from herodotus_kube.credentials import find_credentials
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
 from scheduler import klog
@@ -34,7 +35,7 @@ from scheduler.engine.whatif.placement import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
-from scheduler.kube import credentials, discovery
+from scheduler.kube import discovery
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import TIMEOUT_S, ApiServer
 from scheduler.kube.lease import LeaderElector, LeaseSettings
@@ -99,7 +100,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
     Raise StartupError if the process cannot start.
     """
     stop = process.stop_on_signals()
-    found = credentials.find(
+    found = find_credentials(
         kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
         context=settings.context,
         master=settings.master,

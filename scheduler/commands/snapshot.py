@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_kube.credentials import find_credentials
 from herodotus_record.escaping import escape
 from herodotus_record.node_results import pluralize
 from scheduler.commands import process
@@ -25,7 +26,7 @@ from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import LoadedCluster, load_cluster
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.kube import credentials, discovery
+from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.files import document_in, items_in
@@ -72,7 +73,7 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
 
 def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
     """Run `snapshot`. Raise StartupError if the cluster cannot be read or the file not be written."""
-    found = credentials.find(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
+    found = find_credentials(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
     api = ApiServer(found)
     try:
         kept = _annotations(config, arguments.registry)

@@ -19,8 +19,8 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 import msgspec
 
+from herodotus_kube.credentials import Credentials
 from scheduler.kube.connection_pool import ConnectionPool, NotSentError
-from scheduler.kube.credentials import Credentials
 from scheduler.kube.responses import ApiResponse
 
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 
-from herodotus_agents.kube import KubeClient
 from herodotus_agents.prometheus import Prometheus
+from herodotus_kube.client import KubeClient
+from herodotus_kube.credentials import find_credentials
 from herodotus_sim import SimulatedCluster
 
 Json = dict[str, Any]
@@ -35,8 +36,8 @@ def pod(name: str, node_name: str = "", phase: str = "", labels: dict[str, str] 
 
 @contextmanager
 def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, KubeClient]]:
-    with SimulatedCluster(objects=list(objects)) as sim:
-        yield sim, KubeClient.from_options(server=sim.url)
+    with SimulatedCluster(objects=list(objects)) as sim, KubeClient(find_credentials(master=sim.url)) as kube:
+        yield sim, kube
 
 
 def annotations(sim: SimulatedCluster, name: str) -> dict[str, str]:

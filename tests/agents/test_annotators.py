@@ -15,7 +15,7 @@ from herodotus_agents.annotators.controller import AnnotationRate, Annotator, ru
 from herodotus_agents.annotators.price import PRICES, PriceAnnotator
 from herodotus_agents.annotators.usage import UsageAnnotator
 from herodotus_agents.commands import AnnotatorSettings
-from herodotus_agents.kube import KubeClient, KubeError
+from herodotus_kube.client import KubeClient, KubeError
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import NOW_S
 from tests.agents.cluster import annotations, matrix, node, pod, prometheus, simulated, vector
@@ -264,7 +264,7 @@ def test_rejects_impossible_numbers_at_start(
         (["annotate", "price", "--price", "n1"], "--price n1: expected NODE=PRICE"),
         (["annotate", "price", "--price", "n1=inf"], "--price n1=inf: expected NODE=PRICE"),
         (["annotate", "price", "--server", "http://127.0.0.1:9"], "GET /api/v1/nodes: "),
-        (["annotate", "price", "--kubeconfig", "/nowhere"], "no usable credentials: "),
+        (["annotate", "price", "--kubeconfig", "/nowhere"], "kubeconfig /nowhere: "),
         (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "Prometheus does not answer at http"),
     ],
     ids=["price", "infinite price", "no server", "no kubeconfig", "no Prometheus"],

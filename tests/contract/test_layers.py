@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DISTRIBUTED = (
     "herodotus_record",
+    "herodotus_kube",
     "herodotus_serving",
     "scheduler",
     "herodotus_endpoint",
@@ -39,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_record.codec": ("herodotus_record",),
     "herodotus_record.escaping": (),
     "herodotus_serving": ("herodotus_record.escaping",),
+    "herodotus_kube": (),
     # the engine: no thread, client or clock
     "scheduler.klog": ("herodotus_record.escaping",),
     "scheduler.engine.objects": (),
@@ -53,7 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # what live and offline programs both need
     "scheduler.config": (*FRAMEWORK, "scheduler.engine.plugins.*"),
     "scheduler.prometheus": ("scheduler.engine.framework", "scheduler.klog"),
-    "scheduler.kube": ("scheduler.engine.objects", "scheduler.klog"),
+    "scheduler.kube": ("herodotus_kube", "scheduler.engine.objects", "scheduler.klog"),
     "scheduler.extenders": (*RECORD, *FRAMEWORK, "scheduler.config", "scheduler.extenders.wire"),
     "scheduler.extenders.wire": (),
     "scheduler.serving": ("herodotus_serving", "scheduler.kube", "scheduler.klog"),
@@ -91,7 +93,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.offline.snapshots": (*RECORD, *ENGINE, "scheduler.engine.whatif", "scheduler.kube"),
     "scheduler.offline.observe": (*RECORD, *ENGINE, *STATE, "scheduler.config", "scheduler.recorder", "scheduler.klog"),
     "scheduler.offline.read_log": (*RECORD, "scheduler.recorder", "scheduler.klog"),
-    "scheduler.commands": ("herodotus_record.*", "herodotus_serving", "scheduler.*"),
+    "scheduler.commands": ("herodotus_record.*", "herodotus_kube", "herodotus_serving", "scheduler.*"),
     "scheduler": ("scheduler.commands",),
     # the decisions service
     "herodotus_endpoint.store.*": RECORD,
@@ -99,7 +101,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_endpoint.parameters": ("herodotus_endpoint.errors",),
     "herodotus_endpoint.metrics": ("herodotus_endpoint.store.*",),
     "herodotus_endpoint.reader_limits": ("herodotus_endpoint.errors", "herodotus_serving"),
-    "herodotus_endpoint.access": (*RECORD, *SERVICE_BASE, "herodotus_serving"),
+    "herodotus_endpoint.access": (*RECORD, *SERVICE_BASE, "herodotus_kube", "herodotus_serving"),
     "herodotus_endpoint.settings": ("herodotus_endpoint.access", "herodotus_endpoint.store.*"),
     "herodotus_endpoint.api": (*RECORD, *SERVICE_BASE, "herodotus_endpoint.access", "herodotus_serving"),
     "herodotus_endpoint.kubeapi": (
@@ -117,7 +119,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "herodotus_endpoint.options",
     ),
     "herodotus_endpoint.options": ("herodotus_record", "herodotus_serving", "herodotus_endpoint.*"),
-    "herodotus_endpoint": (*RECORD, "herodotus_serving", "herodotus_endpoint.*"),
+    "herodotus_endpoint": (*RECORD, "herodotus_kube", "herodotus_serving", "herodotus_endpoint.*"),
     # the plugin works without the servers' packages
     "herodotus_cli": (*RECORD, "herodotus_cli.*"),
     "herodotus_cli.render": RECORD,
@@ -125,6 +127,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_cli.commands": (*RECORD, "herodotus_cli", "herodotus_cli.render", "herodotus_cli.transport"),
     "herodotus_agents.*": (
         *RECORD,
+        "herodotus_kube",
         "herodotus_serving",
         "scheduler.engine.formulas",
         "scheduler.engine.objects",
@@ -143,10 +146,10 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "scheduler.extenders.transport",
         "scheduler.prometheus",
         "herodotus_cli.transport.http",
-        "herodotus_endpoint.access.api_client",
+        "herodotus_kube.client",
         "herodotus_agents.prometheus",
     ),
-    "kubernetes": ("scheduler.kube.credentials", "herodotus_endpoint.access.api_client", "herodotus_agents.kube"),
+    "kubernetes": ("herodotus_kube.credentials",),
     "sqlalchemy": ("herodotus_endpoint.store",),
     "sqlite3": ("herodotus_endpoint.store",),
     "alembic": ("herodotus_endpoint.store",),
@@ -165,7 +168,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "click": ("herodotus_cli",),
     "rich": ("herodotus_cli.render",),
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
-    "msgspec": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
+    "msgspec": ("herodotus_record.codec", "herodotus_kube", "scheduler", "herodotus_endpoint", "herodotus_agents"),
     "numpy": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scheduler.kube import credentials
+from herodotus_kube.credentials import find_credentials
 from scheduler.kube.http import ApiServer
 from scheduler.live import kubelet_rejections as refusals
 from tests.e2e.cluster import SCHEDULER, Cluster, node, pod
@@ -13,7 +13,7 @@ from tests.processes import eventually
 
 def test_a_kubelet_rejection_counts_for_the_profile_that_bound_the_pod(cluster: Cluster, namespace: str) -> None:
     counted: Counter[tuple[str, str]] = Counter()
-    api = ApiServer(credentials.find(kubeconfig=str(cluster.kubeconfig), context=None, master=None))
+    api = ApiServer(find_credentials(kubeconfig=str(cluster.kubeconfig), context=None, master=None))
     made = refusals.reflectors(api, [SCHEDULER], lambda *labels: counted.update([labels]))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     cluster.create("/api/v1/nodes", node("n"))

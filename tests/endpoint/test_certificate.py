@@ -14,13 +14,15 @@ import httpx
 import pytest
 
 from herodotus_endpoint import __main__ as program
-from herodotus_endpoint.access.api_client import ApiServerClient, ApiServerUnavailableError
 from herodotus_endpoint.certificate import RENEW_BEFORE, VALID_FOR, ensure_certificate, write_certificate
+from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.credentials import Credentials
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 NAME = ("herodotus", "herodotus-endpoint-own")
 PATH = "/api/v1/namespaces/herodotus/secrets/herodotus-endpoint-own"
 HOST = "herodotus-endpoint.herodotus.svc"
+SERVER = Credentials("https://kubernetes.default.svc", None, dict)
 NOW = datetime.now(timezone.utc)
 
 
@@ -46,7 +48,7 @@ class Secret:
         return httpx.Response(200, json={"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **data})
 
     def kept(self, now: datetime = NOW) -> dict[str, bytes]:
-        return ensure_certificate(ApiServerClient(transport=httpx.MockTransport(self)), NAME, HOST, now)
+        return ensure_certificate(KubeClient(SERVER, transport=httpx.MockTransport(self)), NAME, HOST, now)
 
 
 def encoded(pair: dict[str, bytes]) -> dict[str, str]:
@@ -93,7 +95,7 @@ def test_one_that_the_user_has_put_there_is_taken() -> None:
 
 def test_of_two_that_make_one_at_the_same_time_one_fails_and_then_finds_it() -> None:
     secret = Secret(version=2, read=1)
-    with pytest.raises(ApiServerUnavailableError, match="409: it was changed"):
+    with pytest.raises(KubeError, match="409: it was changed"):
         secret.kept()
     secret.read = None
     assert secret.kept() == secret.kept()

@@ -25,6 +25,7 @@ ROOMS = {
     "herodotus-servers": {
         "herodotus_agents",
         "herodotus_endpoint",
+        "herodotus_kube",
         "herodotus_serving",
         "herodotus_sim",
         "scheduler",

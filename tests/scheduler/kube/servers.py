@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler.kube.credentials import Credentials
+from herodotus_kube.credentials import Credentials
 from scheduler.kube.http import ApiServer
 
 Json = dict[str, Any]

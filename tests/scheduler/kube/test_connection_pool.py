@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube.credentials import Credentials
 from scheduler.kube import connection_pool
-from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.kube.responses import ResponseParser
 from tests.processes import eventually

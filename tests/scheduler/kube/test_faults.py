@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube.credentials import Credentials
 from herodotus_sim import SimulatedCluster
 from herodotus_sim.fault_plan import FaultPlan, FaultRule
 from scheduler.engine.objects.types import Pod
 from scheduler.kube import watch, writes
-from scheduler.kube.credentials import Credentials
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiServer
 from scheduler.kube.watch import ListResult, Reflector, WatchEvent

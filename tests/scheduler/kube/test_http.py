@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 
-from scheduler.kube import credentials, discovery
-from scheduler.kube.credentials import KubeconfigError
+from scheduler.kube import discovery
 from scheduler.kube.http import MERGE_PATCH, ApiError
-from tests.scheduler.commands.test_main import kubeconfig
 from tests.scheduler.kube.servers import Script, api_of, status
 
 
@@ -117,39 +114,3 @@ def test_the_cluster_is_its_kube_systems_uid() -> None:
     server = Script(httpx.Response(200, json={"metadata": {"uid": "u"}}))
     assert discovery.fetch_cluster_id(api_of(server)) == "u"
     assert server.requests[0].url.path == "/api/v1/namespaces/kube-system"
-
-
-class TestCredentials:
-    def test_a_kubeconfig(self, tmp_path: Path) -> None:
-        found = credentials.find(kubeconfig=kubeconfig(tmp_path), context="x", master=None)
-        assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:9", None, {})
-
-    def test_master_wins_over_the_servers_name(self, tmp_path: Path) -> None:
-        found = credentials.find(kubeconfig=kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
-        assert found.url == "http://10.0.0.1:1"
-
-    def test_master_alone_needs_nothing_else(self) -> None:
-        found = credentials.find(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
-        assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:8001", None, {})
-
-    @pytest.mark.parametrize("server", ["https://exa mple:x", "127.0.0.1:1", "ftp://a", "http://"])
-    def test_a_server_that_is_no_url_is_refused_in_one_line(self, tmp_path: Path, server: str) -> None:
-        path = Path(kubeconfig(tmp_path))
-        path.write_text(path.read_text().replace("http://127.0.0.1:9", server))
-        with pytest.raises(KubeconfigError, match="is not a URL such as"):
-            credentials.find(kubeconfig=str(path), context=None, master=None)
-
-    def test_bytes_are_no_kubeconfig(self, tmp_path: Path) -> None:
-        path = tmp_path / "kubeconfig"
-        path.write_bytes(bytes(range(256)))
-        with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
-            credentials.find(kubeconfig=str(path), context=None, master=None)
-
-    @pytest.mark.parametrize("text", ["", "[", "- a", "clusters: 3", "current-context: x"], ids=repr)
-    def test_a_file_that_is_none_is_refused_in_one_line(self, tmp_path: Path, text: str) -> None:
-        path = tmp_path / "kubeconfig"
-        path.write_text(text)
-        with pytest.raises(KubeconfigError) as raised:
-            credentials.find(kubeconfig=str(path), context=None, master=None)
-        assert str(raised.value).startswith((f"kubeconfig {path}: ", f"{path} is not a kubeconfig: "))
-        assert "\n" not in str(raised.value)

@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
+from herodotus_kube.credentials import Credentials
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.whatif.placement import Origin
-from scheduler.kube.credentials import Credentials
 from scheduler.kube.http import ApiServer
 from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.live.reviews.review_client import ReviewClient

@@ -35,10 +35,12 @@ class Credentials:
     headers: Callable[[], dict[str, str]]
 
 
-def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> Credentials:
+def find_credentials(
+    *, kubeconfig: str | None = None, context: str | None = None, master: str | None = None, in_cluster: bool = False
+) -> Credentials:
     """Return the credentials of the flags, `KUBECONFIG`, the surrounding cluster or ~/.kube/config, in this order.
 
-    Raise KubeconfigError if none is usable.
+    `in_cluster` asks for the surrounding cluster's service account alone. Raise KubeconfigError if none is usable.
     """
     if master and not kubeconfig and not context:
         if not _is_url(master):
@@ -51,8 +53,8 @@ def find(*, kubeconfig: str | None, context: str | None, master: str | None) -> 
 
     config = Configuration()
     try:
-        in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
-        if kubeconfig or context or os.environ.get("KUBECONFIG") or not in_cluster:
+        named = kubeconfig or context or os.environ.get("KUBECONFIG")
+        if not in_cluster and (named or "KUBERNETES_SERVICE_HOST" not in os.environ):
             load_kube_config(config_file=kubeconfig or None, context=context, client_configuration=config)  # type: ignore[no-untyped-call]
         else:
             load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]

@@ -1,0 +1,53 @@
+"""Credentials: kubeconfig, `--master`, and the surrounding cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from herodotus_kube.credentials import KubeconfigError, find_credentials
+from tests.scheduler.commands.test_main import kubeconfig
+
+
+def test_reads_a_kubeconfig(tmp_path: Path) -> None:
+    found = find_credentials(kubeconfig=kubeconfig(tmp_path), context="x", master=None)
+    assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:9", None, {})
+
+
+def test_master_overrides_the_server_of_the_kubeconfig(tmp_path: Path) -> None:
+    found = find_credentials(kubeconfig=kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
+    assert found.url == "http://10.0.0.1:1"
+
+
+def test_master_alone_needs_no_kubeconfig() -> None:
+    found = find_credentials(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
+    assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:8001", None, {})
+
+
+@pytest.mark.parametrize("server", ["https://exa mple:x", "127.0.0.1:1", "ftp://a", "http://"])
+def test_rejects_a_server_that_is_no_url(tmp_path: Path, server: str) -> None:
+    path = Path(kubeconfig(tmp_path))
+    path.write_text(path.read_text().replace("http://127.0.0.1:9", server))
+    with pytest.raises(KubeconfigError, match="is not a URL such as"):
+        find_credentials(kubeconfig=str(path), context=None, master=None)
+
+
+def test_rejects_binary_data(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
+        find_credentials(kubeconfig=str(path), context=None, master=None)
+
+
+@pytest.mark.parametrize("text", ["", "[", "- a", "clusters: 3", "current-context: x"], ids=repr)
+def test_rejects_a_malformed_kubeconfig_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(KubeconfigError) as raised:
+        find_credentials(kubeconfig=str(path), context=None, master=None)
+    assert str(raised.value).startswith((f"kubeconfig {path}: ", f"{path} is not a kubeconfig: "))
+    assert "\n" not in str(raised.value)
+
+
+def test_in_cluster_ignores_a_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="Service host"):
+        find_credentials(kubeconfig=kubeconfig(tmp_path), in_cluster=True)
