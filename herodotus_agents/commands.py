@@ -147,7 +147,8 @@ def annotate_allocation(arguments: argparse.Namespace) -> None:
     annotator = allocation.AllocationAnnotator(options.gpu_resource)
     _annotate(arguments, annotator, options)
     if arguments.once:
-        print("\n".join(annotator.format_table(list_nodes(_kube_client(arguments)))))
+        with _kube_client(arguments) as kube:
+            print("\n".join(annotator.format_table(list_nodes(kube))))
 
 
 def annotate_congestion(arguments: argparse.Namespace) -> None:

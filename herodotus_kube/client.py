@@ -61,7 +61,10 @@ class _Object(msgspec.Struct):
 
 
 class KubeClient:
-    """A client for one API server. Thread-safe; a context manager that closes its connections. Requests raise KubeError."""
+    """A client for one API server. Thread-safe.
+
+    As a context manager it closes its connections at the end. Every request raises KubeError if it fails.
+    """
 
     def __init__(
         self, credentials: Credentials, user_agent: str = "herodotus", transport: httpx.BaseTransport | None = None

@@ -24,7 +24,8 @@ FOLDERS = {
 }
 OF_A_REQUEST = {"HTTP_AUTHORIZATION", "REMOTE_ADDR", "PATH_INFO", "REQUEST_METHOD"}  # WSGI's, not of the process
 READ = re.compile(r'(?:environ(?:\.get\(|\[)|_parse_variable\(environ, )"([A-Z_]+)"|"([A-Z_]+)" in os\.environ')
-ELSEWHERE = {"kubectl herodotus": {*pager._VARIABLES}}
+CREDENTIALS = {"KUBECONFIG", "KUBERNETES_SERVICE_HOST"}  # herodotus_kube reads them
+ELSEWHERE = {"kubectl herodotus": {*pager._VARIABLES}, "scheduler": CREDENTIALS, "decisions service": CREDENTIALS}
 
 
 @pytest.mark.parametrize(
