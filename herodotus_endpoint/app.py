@@ -1,9 +1,9 @@
-"""The Flask application: every route put together over one store.
+"""The Flask application: all routes over one store.
 
-Owns: which routes there are, what holds for all of them. Does not own: the server (`server`), what a route does.
+Owns: the list of routes, and what holds for all of them. Does not own: the server (`server`), the routes' views.
 
-Invariant: every answer carries `pages.HEADERS`, and every one but a page's files `Cache-Control: no-store`; only GET
-and HEAD, and POST on ingest and of reviews.
+Invariant: every response carries `pages.HEADERS`, and all but the pages' static files `Cache-Control: no-store`. Only
+GET and HEAD are allowed, and POST on ingest and reviews.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def create_app(
     readiness: Readiness | None = None,
     threads: Mapping[str, int] | None = None,
 ) -> Flask:
-    """Return the WSGI application. `threads`: the size of each pool in which a reader has a share only."""
+    """Return the WSGI application. `threads` is the size of the pools of which one reader may use a share."""
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
     reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster)
     app = Flask("herodotus_endpoint", static_folder=None)
@@ -78,7 +78,7 @@ def create_app(
 def _service_routes(
     app: Flask, store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
 ) -> None:
-    """Probes, metrics, version, index."""
+    """Add the routes of probes, metrics, version and index."""
 
     @app.get("/livez")
     def livez() -> Response:
@@ -120,7 +120,7 @@ def _service_routes(
 
 
 def _measure(app: Flask, metrics: EndpointMetrics) -> None:
-    """Headers and latency of every answer."""
+    """Add the common headers to every response and observe its latency."""
 
     @app.before_request
     def begin() -> None:

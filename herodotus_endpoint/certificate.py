@@ -1,14 +1,14 @@
-"""`certificate`: a certificate of the service's own, made once and kept in a Secret. Exit codes as the service's.
+"""The `certificate` command: create the service's certificate once and keep it in a Secret.
 
-It runs before the service and beside it: what it leaves in a directory is what the service is started with. The Secret
-is there already, empty; so its maker needs the right to that one object alone, and whoever is to believe the service
-mounts `ca.crt` of it. No manifest, no values and no release's history holds the key.
+It runs in an init container and writes the certificate into a directory from which the service reads it. The empty
+Secret exists already, so the command's role is limited to that one object, and clients mount its `ca.crt`. No manifest,
+no values file and no Helm release contains the key.
 
-Owns: when one is made, the Secret, the files. Does not own: what a certificate says (`herodotus_serving.self_signed`),
-serving it (`tls`).
+Owns: when a certificate is created, the Secret, the files. Does not own: the contents of a certificate
+(`herodotus_serving.self_signed`), serving it (`tls`).
 
-Invariant: what the Secret holds is taken as it is, unless it ends within RENEW_BEFORE. Of two that make one at the same
-time the API server takes one; the other fails, and finds it when it is started again.
+Invariant: a certificate in the Secret is kept until RENEW_BEFORE its end. If two processes create one at the same time,
+the API server accepts one; the other fails and reads the accepted one after its restart.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Data = dict[str, bytes]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return its exit code."""
     arguments = build_parser().parse_args(argv)
     try:
         api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
-    """The certificate and its key in the Secret, made where there are none. NoAnswerError where that cannot be."""
+    """Return the certificate and key of the Secret; create them if it has none. Raises KubeError."""
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
     found = api.get(path)
     pair = _decode_secret(found)
@@ -65,7 +65,7 @@ def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now:
 
 
 def write_certificate(directory: Path, pair: Data) -> None:
-    """What the service is started with. OSError where that cannot be written."""
+    """Write the certificate, its key and its authority into a directory. Raises OSError."""
     (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
     key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(key, "wb") as file:
@@ -96,7 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _decode_secret(secret: dict[str, Any]) -> Data:
-    """What a Secret holds; what is no base64 is as good as absent."""
+    """Return the decoded data of a Secret; values that are not base64 are left out."""
     try:
         return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
     except (ValueError, TypeError, AttributeError):

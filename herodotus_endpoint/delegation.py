@@ -1,8 +1,8 @@
-"""What a worker delegates to the API server, put together from what the flags say.
+"""Delegated authentication and authorization: the clients and caches of a worker, built from flags.
 
-Owns: the wiring of this room. Does not own: its parts, flags.
+Owns: building them and connecting them. Does not own: the parts (`access`), flags (`options`).
 
-Invariant: nothing here survives a fork: connections and threads belong to the worker that made them.
+Invariant: a worker creates them after the fork, because connections and threads do not survive one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in e
 
 @dataclass(frozen=True)
 class DelegationOptions:
-    """`senders`: who may send records, and of which cluster ("": the API server's own).
+    """Options of delegated authentication and authorization.
 
-    `certified`: senders show certificates, not tokens. `audience`: what tokens must be meant for. `front_proxy`: as it
-    was known at the start. `cluster`: of the API server, "" before `resolve_delegation`.
+    `senders` maps each sender of records to its cluster; "" is the API server's own cluster. `certified`: senders
+    authenticate with certificates instead of tokens. `audience`: the required audience of tokens. `front_proxy`: its
+    settings at the start. `cluster`: the API server's cluster, "" before `resolve_delegation`.
     """
 
     kubeconfig: str = ""
@@ -44,14 +45,15 @@ class DelegationOptions:
 
     @property
     def needs_api_server(self) -> bool:
-        """Whether an API server is needed at all."""
+        """Whether any of the options needs an API server."""
         return self.aggregated_api or "" in self.senders.values() or bool(self.senders and not self.certified)
 
 
 def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
-    """With what the API server says of itself. CredentialsError when it does not say it.
+    """Return the options completed with the cluster and the front proxy that the API server reports.
 
-    Known before the first connection: one that was accepted without asking for a certificate would stay so.
+    This happens before the first connection is accepted, because a connection accepted without requesting a client
+    certificate never has one. Raises KubeconfigError if the API server does not answer.
     """
     if not delegation.needs_api_server:
         return delegation
@@ -72,7 +74,7 @@ def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
 def open_delegation(
     settings: ServiceSettings, delegation: DelegationOptions, client_authority: Callable[[], str]
 ) -> tuple[Any, Callable[[], Sequence[str]]]:
-    """The settings with who may read and send, and the authorities that TLS believes beside the senders'."""
+    """Return the settings with access control added, and a function for the authorities that TLS trusts in addition."""
     rights = None
     if delegation.needs_api_server:
         api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)

@@ -1,14 +1,14 @@
-"""The two shapes of installation, and why any other is refused.
+"""The two supported deployment modes, and the check that refuses every other combination of flags.
 
-Owns: which flags go together. Does not own: flags (`options`), databases (`store`). Pure.
+Owns: valid combinations of flags. Does not own: flags (`options`), databases (`store`). Pure.
 
-    SQLite       one process on one volume; readers come through the API server's service proxy, which names nobody, so
-                 that the right to that proxy is the right to everything
+    SQLite       one process on one volume; readers come through the API server's service proxy, which does not name
+                 them, so that the right to use the proxy is the right to read everything
     PostgreSQL   any number of replicas behind an APIService; the API server names each reader, and RBAC decides
 
-On loopback, where a developer works, PostgreSQL may do without an API server.
+For development PostgreSQL works on loopback without an API server.
 
-Invariant: records and tokens do not cross a network unencrypted, unless --insecure says so.
+Invariant: records and tokens do not cross a network unencrypted unless --insecure is set.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ipaddress import ip_address
 
 
 class DeploymentModeError(Exception):
-    """Flags that do not go together. One line that says why."""
+    """A combination of flags that is not supported; the message is one line."""
 
 
 @dataclass(frozen=True)
 class DeploymentMode:
-    """What of the flags makes the shape. `hosts` and `ingest_hosts`: where it listens."""
+    """The flags that determine the mode. `hosts` and `ingest_hosts` are the addresses to listen on."""
 
     sqlite: bool
     aggregated_api: bool
@@ -38,7 +38,7 @@ class DeploymentMode:
 
 
 def check_mode(shape: DeploymentMode) -> None:
-    """ShapeError for what is neither of the two."""
+    """Raise DeploymentModeError if the flags match neither mode."""
     for wrong, why in _rules(shape):
         if wrong:
             raise DeploymentModeError(why)
@@ -73,7 +73,7 @@ def _rules(s: DeploymentMode) -> list[tuple[bool, str]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is the machine's own; a name is looked at as it stands."""
+    """Return whether an address is a loopback address; a name is compared without resolving it."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

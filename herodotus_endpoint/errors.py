@@ -1,8 +1,8 @@
-"""The one error envelope: a Kubernetes `Status`, for every route and every way to fail.
+"""The error response of every route and every failure: a Kubernetes `Status`.
 
-Owns: the envelope, how exceptions become it. Does not own: what is an error.
+Owns: the response, and how exceptions become one. Does not own: which conditions are errors.
 
-Invariant: no answer with a code of 400 or above has another body, and none shows a traceback.
+Invariant: every response with a code of 400 or above has this body, and none shows a traceback.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StatusError(Exception):
-    """An answer that is an error: code, message, and what helps with it."""
+    """An error response: code, message, reason and details."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class StatusError(Exception):
 
 
 def retry_later(code: int, message: str) -> StatusError:
-    """The service cannot do it now and says when to come again."""
+    """Return an error with a Retry-After header, for a failure that is likely to pass."""
     return StatusError(
         code,
         message,
@@ -77,12 +77,12 @@ def json_response(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Response:
-    """Compact JSON in the document's own order."""
+    """Return a response with compact JSON that keeps the document's key order."""
     return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
 
 
 def install_error_handlers(app: Flask) -> None:
-    """Make every failure of the app an envelope."""
+    """Make the app answer every failure with a Status."""
     app.register_error_handler(StatusError, _envelope)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(PrunedError, _pruned)
@@ -92,7 +92,7 @@ def install_error_handlers(app: Flask) -> None:
 
 
 def status_body(code: int, message: str) -> bytes:
-    """Return the envelope of a request that the server refuses before the app sees it."""
+    """Return the Status, as bytes, of a request that the server refuses before the app sees it."""
     details = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else None
     return msgspec.json.encode(_status(StatusError(code, message, details=details)))
 
@@ -115,7 +115,7 @@ def _envelope(error: StatusError) -> Response:
 
 
 def _http(error: HTTPException) -> Response:
-    """What Flask refuses by itself: unknown routes, methods, bodies that break off."""
+    """Return the Status of an error that Flask raises: an unknown route or method, an incomplete body."""
     code = error.code or 500
     allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
     message = "the server could not find the requested resource" if code == 404 else error.description or error.name

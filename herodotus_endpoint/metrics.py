@@ -1,11 +1,11 @@
 """The metrics of the service: ingest, rejections, stored records, response times.
 
-Owns: names and meaning of the metrics. Does not own: the numbers' sources.
+Owns: names and meaning of the metrics. Does not own: where the numbers come from.
 
-With several workers each writes its numbers to files that all of them read (prometheus_client's multiprocess mode,
-where the environment says so before this is imported), and any of them answers for all.
+With several workers each worker writes its numbers to files that all of them read, and any of them answers for all
+(prometheus_client's multiprocess mode; the environment must select it before this module is imported).
 
-Invariant: no label's values grow with the cluster: routes, codes and kinds only.
+Invariant: the number of label values does not grow with the cluster: labels are routes, codes and kinds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class EndpointMetrics:
-    """One application's metrics, in a registry of their own."""
+    """The metrics of one application, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -75,7 +75,7 @@ class EndpointMetrics:
         )
 
     def count(self, receipt: IngestReceipt, size: int) -> None:
-        """A batch was stored."""
+        """Count a stored batch."""
         self.batches.inc()
         self.bytes.inc(size)
         self.duplicates.inc(receipt.duplicates)
@@ -83,12 +83,12 @@ class EndpointMetrics:
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
     def left(self, pruned: PruneResult) -> None:
-        """Retention took something out."""
+        """Count what retention removed."""
         self.summarised.inc(pruned.summarised)
         self.pruned.inc(pruned.deleted)
 
     def observe(self, sizes: StoreSizes, file_bytes: int | None) -> None:
-        """What is stored now."""
+        """Set the gauges of the store's present size."""
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)
         for name, tier in sizes.tiers.items():
@@ -101,7 +101,7 @@ class EndpointMetrics:
             self.database_bytes.labels("files").set(file_bytes)
 
     def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """Return the metrics in Prometheus's text format."""
         if SHARED not in os.environ:
             return generate_latest(self.registry)
         of_all_workers = CollectorRegistry()
@@ -110,5 +110,5 @@ class EndpointMetrics:
 
 
 def _known(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
-    """A number of the store, which is the same for every worker: the last one that looked is right."""
+    """Create a gauge of the store, of which every worker reports the same value; the newest one counts."""
     return Gauge(name, text, labels, registry=registry, multiprocess_mode="mostrecent")

@@ -1,6 +1,6 @@
-"""The OpenAPI 3.0 document of the whole HTTP surface, and the part of it that is the API group's.
+"""The OpenAPI 3.0 document of all routes, and the part that describes the API group.
 
-Owns: paths, parameters, answers. Does not own: schemas (`schemas`), routes; a test holds both against the app's. Pure.
+Owns: paths, parameters, responses. Does not own: schemas (`schemas`), routes; a test compares both with the app. Pure.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialE
 
 @dataclass(frozen=True)
 class OpenApiOperation:
-    """A route. `answers`: the kind of its document, "" for any JSON, TEXT for text. `of`: the resource it is about."""
+    """A route. `answers` is the kind of its document, "" for other JSON, TEXT for text; `of` is its resource."""
 
     id: str
     summary: str
@@ -221,14 +221,14 @@ def build_document() -> Json:
 
 
 def build_group_document() -> Json:
-    """The API group's part, as the API server merges it into its own."""
+    """Return the part of the API group, which the API server merges into its own document."""
     operations = {path: operation for path, operation in OPERATIONS.items() if operation.resource}
     paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
     return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()} | _pages())
 
 
 def _review() -> Json:
-    """Creation alone, which stores nothing."""
+    """Return the path of reviews, which can only be created and are not stored."""
     found = _operation(_CREATE, _REVIEW)
     found["requestBody"] = {
         "required": True,
@@ -239,7 +239,7 @@ def _review() -> Json:
 
 
 def _pages() -> Json:
-    """The web pages' files: the same for everybody."""
+    """Return the paths of the web pages' static files."""
     named: Json = {"name": "name", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
     kept: Json = {"304": {"description": "The one that the browser has."}}
     html, any_ = ({kind: {"schema": {"type": "string"}} for kind in kinds} for kinds in (PAGE_TYPES[:1], PAGE_TYPES))
@@ -252,7 +252,7 @@ def _pages() -> Json:
 
 
 def _sender_paths() -> Json:
-    """Where schedulers take reviews and answer them, and ask for decisions that are still open."""
+    """Return the paths on which schedulers take and answer reviews, and list decisions without an outcome."""
     failures = {str(code): _failure() for code in _SENDERS_FAIL}
     named: Json = {"name": "scheduler", "in": "query", "required": True, "schema": _NAME | {"minLength": 1}}
     cluster: Json = {"name": "cluster", "in": "query", "schema": _NAME}

@@ -1,6 +1,6 @@
-"""The flags of `python -m herodotus_endpoint`, and values made of them.
+"""The flags of `python -m herodotus_endpoint`, and the settings built from them.
 
-Owns: the command line's grammar. Does not own: which flags go together (`shapes`), anything that runs.
+Owns: the command line's grammar. Does not own: valid combinations of flags (`deployment_modes`), anything that runs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
-    """What the application is told."""
+    """Return the application's settings."""
     return ServiceSettings(
         insecure=arguments.insecure,
         limits=RetentionLimits(
@@ -70,7 +70,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
 
 
 def build_listening(arguments: argparse.Namespace) -> ListenOptions:
-    """What the server is told. argparse.ArgumentTypeError when one file of a pair is missing."""
+    """Return the server's addresses, threads and TLS files. Raises ArgumentTypeError if half of a TLS pair is missing."""
     pair = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(pair) and not all(pair):
         raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")
@@ -85,7 +85,7 @@ def build_listening(arguments: argparse.Namespace) -> ListenOptions:
 
 
 def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
-    """What is left to the API server."""
+    """Return the options of delegated authentication and authorization."""
     senders = dict(arguments.ingest_sender or ())
     return DelegationOptions(
         arguments.kubeconfig or "",
@@ -97,7 +97,7 @@ def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
 
 
 def build_mode(arguments: argparse.Namespace, where: ListenOptions, url: str) -> DeploymentMode:
-    """What of the flags makes the shape of the installation."""
+    """Return the flags that together determine the deployment mode."""
     return DeploymentMode(
         sqlite=url.startswith("sqlite"),
         aggregated_api=arguments.aggregated_api,
@@ -112,7 +112,7 @@ def build_mode(arguments: argparse.Namespace, where: ListenOptions, url: str) ->
 
 
 def database_url(arguments: argparse.Namespace) -> str:
-    """A flag before the environment before the default."""
+    """Return the database URL of the flags, else of the environment, else the default."""
     if arguments.data:
         return sqlite_url(arguments.data / FILE)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -121,7 +121,7 @@ def database_url(arguments: argparse.Namespace) -> str:
 
 
 def parse_time(value: str) -> int:
-    """Microseconds since the epoch: RFC 3339, or so long ago. argparse.ArgumentTypeError when it is neither."""
+    """Return a time in microseconds since the epoch from RFC 3339 or an age such as 2h. Raises ArgumentTypeError."""
     if re.fullmatch(r"[0-9]+[smhd]", value):
         return int((time.time() - _parse_duration(value)) * 1e6)
     try:
@@ -228,7 +228,7 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def add_database_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say where the database is."""
+    """Add the flags that select the database."""
     store = parser.add_argument_group("store").add_mutually_exclusive_group()
     store.add_argument(
         "--data",
@@ -347,7 +347,7 @@ def _parse_size(value: str) -> int:
 
 
 class _IntegerInRange:
-    """A whole number within bounds."""
+    """An argparse type: an integer within bounds."""
 
     def __init__(self, least: int, most: int) -> None:
         self._least, self._most = least, most

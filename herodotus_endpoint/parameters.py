@@ -1,8 +1,8 @@
-"""Query parameters as values: what is known, how long a name may be, what a number or a time looks like.
+"""Query parameters of routes: known names, lengths, and the forms of numbers and times.
 
-Owns: reading and refusing. Does not own: what a parameter does.
+Owns: parsing and refusing them. Does not own: the effect of a parameter.
 
-Invariant: a parameter that a route does not know is refused by name, so that a misspelt one is never ignored.
+Invariant: a route refuses an unknown parameter by name, so that a misspelt one is never ignored.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": False
 
 
 def known(*names: str) -> None:
-    """400 naming the first parameter of the request that is not one of `names`, or that is given twice.
+    """Raise StatusError 400 for a parameter of the request that is not one of `names`, or that is given twice.
 
-    `timeout` is always known and means nothing: kubectl adds it to whatever it sends through the API server.
+    `timeout` is always accepted and ignored: kubectl adds it to every request through the API server.
     """
     for name in request.args:
         if name not in (*names, "timeout"):
@@ -34,7 +34,7 @@ def known(*names: str) -> None:
 
 
 def name(value: str, what: str) -> str:
-    """A name from the path or the query. 400 when no Kubernetes object can have it."""
+    """Return a name from the path or the query. Raises StatusError 400 if no Kubernetes object can have it."""
     if len(value) > MAX_NAME:
         raise StatusError(400, f"{what} is longer than {MAX_NAME} characters")
     if "\0" in value:  # PostgreSQL has no such text
@@ -43,12 +43,12 @@ def name(value: str, what: str) -> str:
 
 
 def text(parameter: str) -> str:
-    """A name parameter; "" when it is absent."""
+    """Return a name parameter, or "" if it is absent."""
     return name(request.args.get(parameter, ""), parameter)
 
 
 def boolean(parameter: str) -> bool:
-    """`true`, `false`, or the bare parameter, which is true."""
+    """Return a boolean parameter: `true`, `false`, or without a value, which means true."""
     value = request.args.get(parameter, "false")
     if value not in BOOLEANS:
         raise StatusError(400, f"{parameter} must be true or false, not {value[:MAX_NAME]!r}")
@@ -56,7 +56,7 @@ def boolean(parameter: str) -> bool:
 
 
 def integer(parameter: str, *, least: int = 0, most: int = MAX_INTEGER) -> int | None:
-    """A whole number within bounds; None when it is absent."""
+    """Return an integer parameter, or None if it is absent. Raises StatusError 400 if it is out of bounds."""
     value = request.args.get(parameter)
     if value is None:
         return None
@@ -66,12 +66,12 @@ def integer(parameter: str, *, least: int = 0, most: int = MAX_INTEGER) -> int |
 
 
 def limit(default: int, most: int) -> int:
-    """How many items a page may have. As for any list of the API server, fewer may come than were asked for."""
+    """Return the maximum number of items of a page. As with the API server's lists, a page may have fewer."""
     return min(integer("limit") or default, most)
 
 
 def since(parameter: str, clock: Callable[[], float]) -> int | None:
-    """A time in microseconds since the epoch, given as seconds before now or as RFC 3339; None when it is absent."""
+    """Return a time in microseconds since the epoch, or None. It is given as seconds before now or in RFC 3339 form."""
     value = request.args.get(parameter)
     if value is None:
         return None

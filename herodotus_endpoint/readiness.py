@@ -1,9 +1,9 @@
-"""Whether the service is ready, checked in a thread of its own.
+"""The readiness checks of the service, which run in a background thread.
 
-Owns: when the checks run, how old their result may be. Does not own: what they do (`store`), the response (`app`).
+Owns: when the checks run, and the maximum age of a result. Does not own: the checks (`store`), the response (`app`).
 
-Invariant: asking never waits for the database, so that no client and no lock delays a probe. The result names the
-checks that fail and nothing else, because anybody may read it; the log has the cause.
+Invariant: a probe never waits for the database, so no client and no lock delays it. The response names only the failing
+checks, because everybody may read it; the log has the cause.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Readiness:
     """The last result of each check. Thread-safe."""
 
     def __init__(self, checks: Mapping[str, Callable[[], None]], clock: Callable[[], float] = time.monotonic) -> None:
-        """`checks` raise StoreUnavailableError. Until `start`, every question runs them."""
+        """Set the checks, which raise StoreUnavailableError. Before `start`, `failed` runs them itself."""
         self._checks, self._clock = checks, clock
         self._failed: Sequence[str] = ()
         self._checked_at = float("-inf")
@@ -46,7 +46,7 @@ class Readiness:
         )
 
     def start(self) -> None:
-        """Check every EVERY_S from now on, in a daemon thread. The first result is there on return."""
+        """Run the checks once, then every EVERY_S seconds in a daemon thread."""
         self._check()
         self._runs = True
         threading.Thread(target=self._run, name="readiness", daemon=True).start()

@@ -31,7 +31,7 @@ PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a 
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """The addresses to listen on, and how many threads and processes answer. `tls`: None serves plain HTTP."""
+    """The addresses to listen on, and the number of threads and processes. `tls` None serves plain HTTP."""
 
     queries: Sequence[Address]
     ingest: Sequence[Address] = ()
@@ -45,7 +45,7 @@ class ListenOptions:
 def serve(
     settings: ServiceSettings, database_url: str, listen_on: ListenOptions, delegation: DelegationOptions | None = None
 ) -> None:
-    """Run the decisions service until SIGTERM. Raises ListenError, or TlsError if the certificate is unusable."""
+    """Run the decisions service until SIGTERM. Raises ListenError or, for an unusable certificate, ServingTlsError."""
     if listen_on.tls:
         ServingTls(listen_on.tls)  # fails now instead of at the first connection
     sockets = {name: [listen(a) for a in getattr(listen_on, name)] for name in ("queries", "ingest", "probes")}

@@ -1,4 +1,4 @@
-"""What the service was started with. Owns: the values. Does not own: flags (`__main__`) or what they do."""
+"""The settings with which the service was started. Owns: the values. Does not own: flags (`options`), their effect."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """`ingest_listeners`: the addresses (as the server knows them) that alone serve ingest; empty: all do.
+    """The settings of one application.
 
-    `access`: None where whoever reaches a listener may read. `senders`: None where loopback alone may send.
-    `cluster`: of the API server, by the UID of its namespace kube-system; "" where the service has no API server.
+    `ingest_listeners`: the addresses that serve ingest; empty means all. `access`: None lets everybody who reaches a
+    listener read. `senders`: None accepts records from loopback only. `cluster`: the UID of the API server's namespace
+    kube-system; "" without an API server.
     """
 
     insecure: bool = False

@@ -1,7 +1,7 @@
-"""The service's certificate and the authorities that it believes: files, looked at again while it serves.
+"""The service's TLS files: its certificate, its key and client authorities, reloaded while the service runs.
 
-Owns: those files, and that others may add authorities. Does not own: when the context is made anew
-(`herodotus_serving.tls_contexts`), what a client's certificate means (`access`).
+Owns: reading the files, and authorities that others add. Does not own: when a context is rebuilt
+(`herodotus_serving.tls_contexts`), the identity of a client certificate (`access`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ServingTlsError(Exception):
-    """The certificate cannot be used. One line that says why."""
+    """The certificate cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files. `client_ca`: of those who sign senders' certificates."""
+    """Paths of PEM files; `client_ca` has the authorities of senders' certificates."""
 
     certificate: Path
     key: Path
@@ -33,7 +33,7 @@ class TlsFiles:
 
 
 class ServingTls:
-    """Contexts for one pair of files. Thread-safe."""
+    """TLS contexts of a certificate and its key. Thread-safe."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ServingTls:
         authorities: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`authorities`: PEMs that are believed beside `client_ca`. TlsError when the files cannot be used."""
+        """Read the files; `authorities` returns PEMs trusted beside `client_ca`. Raises ServingTlsError if unusable."""
         self._files, self._authorities = files, authorities
         try:
             self._renewed = TLSContextReloader(self._look, self._made, _log_reload, clock)
@@ -51,18 +51,18 @@ class ServingTls:
             ) from e
 
     def context(self) -> ssl.SSLContext:
-        """For a connection accepted now."""
+        """Return the context of a new connection."""
         return self._renewed.context()
 
     def client_authority(self) -> str:
-        """The PEM in `client_ca`; "" where there is none, or none now."""
+        """Return the PEM in `client_ca`, or "" if there is none at present."""
         try:
             return self._files.client_ca.read_text() if self._files.client_ca else ""
         except OSError:
             return ""
 
     def _look(self) -> tuple[bytes, bytes, str]:
-        """What the context is made of: by content, since a mounted Secret is a link that moves."""
+        """Read the files' contents, which are compared because a mounted Secret is a symbolic link that changes."""
         pems = [*self._authorities(), self._files.client_ca.read_text() if self._files.client_ca else ""]
         return self._files.certificate.read_bytes(), self._files.key.read_bytes(), "\n".join(filter(None, pems))
 

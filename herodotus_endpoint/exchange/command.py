@@ -1,9 +1,9 @@
-"""`export` and `import`: decisions out of a database into a file, and back into any database.
+"""The commands `export` and `import`: decisions of a database to a file, and back into any database.
 
-Owns: their command line, progress, how many lines are stored at once. Does not own: the forms (`lines`, `parquet`),
-files (`files`), the database (`store`).
+Owns: their command line, progress, and the number of lines stored at once. Does not own: formats (`json_lines`,
+`parquet`), files (`atomic_files`), the database (`store`).
 
-Invariant: an import can be broken off anywhere and begun again: what is stored already is passed over.
+Invariant: an interrupted import can be repeated; decisions that are stored already are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRESS_S: Final = 0.5
 
 
 def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
-    """Their grammar, added to a parser's commands."""
+    """Add both commands to a parser."""
     out = commands.add_parser(
         "export", help="write decisions to a file", description="Nothing is masked: every namespace, every name."
     )
@@ -67,12 +67,12 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
 
 
 def _output(text: str) -> Path | None:
-    """Where to; None: standard output, as for `import` a `-` is standard input."""
+    """Return the path to write to, or None for standard output (`-`)."""
     return None if text == "-" else Path(text)
 
 
 def run(url: str, arguments: argparse.Namespace) -> None:
-    """Run what was asked for. FileRefusedError, StoreError and StoreUnavailableError say why not."""
+    """Run the command. Raises FileRefusedError, StoreError or StoreUnavailableError."""
     found = database_from_url(url)
     if arguments.command == "export" and isinstance(found, Sqlite):
         found.require()
@@ -133,7 +133,7 @@ def _import(store: Store, file: Path) -> None:
 
 
 def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
-    """Lines that are stored together. LineError after those before the line."""
+    """Yield batches of lines to store together. Raises LineError after the batches before the invalid line."""
     batch, size = list[ImportLine](), 0
     try:
         for line in lines:
@@ -149,9 +149,9 @@ def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
 
 
 def _stored(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, int]]:
-    """Store lines: how many, and how many new decisions they brought. Line by line where one cannot be stored.
+    """Store a batch; return the number of lines and of new decisions.
 
-    LineError with its number.
+    If the batch is refused, the lines are stored one by one. Raises LineError with the number of the refused line.
     """
     try:
         receipt = store.writer.store((frame for line in batch for frame in line.frames), imported=True)
@@ -172,7 +172,7 @@ def _watched(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator
 
 
 class _Progress:
-    """How far it is, on standard error, where that is a terminal."""
+    """Progress on standard error, if it is a terminal."""
 
     def __init__(self, done: str) -> None:
         self._done = done
@@ -180,7 +180,7 @@ class _Progress:
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
     def show(self, number: int, found: ExportedDecision | None = None) -> None:
-        """So many decisions. `found`: the last one."""
+        """Show the number of decisions and the time of the last one, `found`."""
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:
             upto = f", up to {format_timestamp(found.whole.decision.times.started_us)[:19]}Z" if found else ""
@@ -188,11 +188,11 @@ class _Progress:
             self._next_s = time.monotonic() + PROGRESS_S
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the progress line."""
         if self._next_s is not None:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def done(self) -> None:
-        """Say how many there were."""
+        """Print the final number."""
         self.end()
         print(f"{pluralize(self._number, 'decision')} {self._done}", file=sys.stderr)

@@ -1,14 +1,14 @@
-"""JSON lines: a document of kind Decision a line, with all that is needed to store it again.
+"""JSON lines: one document of kind Decision per line, with everything needed to store it again.
 
-Owns: the form of a line, both ways. Does not own: files and progress (`command`), what is stored (`store`).
+Owns: writing and reading lines. Does not own: files and progress (`command`), storage (`store`).
 
-A line is the whole record as `document` writes it, for people and programs, and beside that `import`: the frames that
-the decision is made of, in base64. They alone are imported. They begin with what changed of the scheduler's node table
-since the line of `rowsAfter`, or with the whole table where that is null: a table of 5,000 nodes in each line would be
-most of what is imported. A summary brings the few rows that it keeps itself.
+A line holds the whole record as `document` writes it, for people and programs, and under `import` the decision's frames
+in base64. Only the frames are imported. They begin with the changes of the scheduler's node table since the line
+`rowsAfter`, or with the whole table if that is null: a table of 5,000 nodes in each line would be most of the file. A
+summary includes the few rows that it stores itself.
 
-Invariant: a line is stored whole or refused. Lines that are imported in their order give the node table that each
-decision saw; one that goes on from a line that is not before it is refused.
+Invariant: a line is stored whole or refused. Lines imported in order give the node table that each decision saw; a line
+whose `rowsAfter` is not before it is refused.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Ints = NDArray[Any]
 
 
 class LineError(ValueError):
-    """A line that is not imported. The message says why."""
+    """A line that cannot be imported; the message says why."""
 
 
 @dataclass
 class _WrittenRows:
-    """What the lines of one incarnation have said of its node table."""
+    """The node table of one incarnation as written so far."""
 
     line: str  # the decision in whose line rows stood last
     generation: int
@@ -49,13 +49,13 @@ class _WrittenRows:
 
 
 class LineWriter:
-    """Makes the lines of one export, in order. Remembers 40 kB for each scheduler process of 5,000 nodes."""
+    """Writes the lines of one export in order. It keeps 40 kB per incarnation of 5,000 nodes."""
 
     def __init__(self) -> None:
         self._told: dict[str, _WrittenRows] = {}
 
     def line(self, found: ExportedDecision) -> bytes:
-        """The decision's line, with its end."""
+        """Return the line of a decision, with its newline."""
         d, table = found.whole.decision, found.whole.table
         rows_after, rows = (None, []) if d.summary else self._rows(d, table)
         document = build_decision_document(d, found.whole.outcomes, table)
@@ -63,7 +63,7 @@ class LineWriter:
         return _encoder.encode(document) + b"\n"
 
     def _rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
-        """The rows that are not as they were told last, and in whose line that was."""
+        """Return the rows that changed since the last line of the incarnation, and that line's decision ID."""
         told = self._told.setdefault(d.key.incarnation, _WrittenRows("", -1, np.zeros(0, np.int64)))
         since = np.array(table.since, np.int64)
         slots = max(len(since), len(told.since))
@@ -77,7 +77,7 @@ class LineWriter:
 
 
 def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
-    """The rows of these slots: a frame has one list of resources, and nodes may differ in theirs."""
+    """Return the rows of these slots, one frame for each distinct list of resources."""
     amounts = {slot: (table.allocatable[slot], table.requested[slot]) for slot in slots}
     alike: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
     for slot, (allocatable, _) in amounts.items():
@@ -102,25 +102,25 @@ def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> l
 
 @dataclass(frozen=True)
 class ImportLine:
-    """A decision to store: frames with their bytes, in order."""
+    """A decision to store: its frames and their bytes in order."""
 
     number: int
     frames: list[tuple[Frame | DecisionRecord, bytes]]
 
     @property
     def size(self) -> int:
-        """Bytes of the frames."""
+        """The size of the frames in bytes."""
         return sum(len(raw) for _, raw in self.frames)
 
 
 class LineReader:
-    """Reads the lines of one file, in order."""
+    """Reads the lines of one file in order."""
 
     def __init__(self) -> None:
         self._rows_in: dict[str, str] = {}  # by incarnation: the decision in whose line rows stood last
 
     def lines(self, file: BinaryIO) -> Iterator[ImportLine]:
-        """Every line. LineError with its number where one cannot be imported."""
+        """Yield every line. Raises LineError with the number of a line that cannot be imported."""
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
             number += 1
@@ -174,14 +174,14 @@ def _are_outcomes(d: Decision, frames: Sequence[Frame]) -> bool:
 
 
 class _Content(msgspec.Struct, rename="camel"):
-    """What is imported of a line."""
+    """The part of a line that is imported."""
 
     rows_after: str | None
     frames: list[bytes]  # base64 in JSON
 
 
 class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": "import"}):
-    """What of a line is read; the rest of the document is passed over."""
+    """The fields of a line that are read; others are ignored."""
 
     api_version: str
     kind: str

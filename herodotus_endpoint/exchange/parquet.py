@@ -1,12 +1,12 @@
-"""Parquet: flat tables for analysis. Out only: node tables, verdicts of filters and much else are not in them.
+"""Parquet: flat tables for analysis. There is no import: node tables and filter verdicts, among others, are left out.
 
-Owns: the tables' columns, row groups. Does not own: which decisions, the directory (`command`). Imported only where
-it is asked for: pyarrow is an extra of the servers' distribution.
+Owns: the columns of the tables, row groups. Does not own: the selection of decisions, the directory (`command`). This
+module is imported on demand, because pyarrow is an extra of the servers' distribution.
 
-`decisions.parquet` has a row a decision, `scores.parquet` a row for each feasible node and score plugin of a decision,
-which is found by its `decision` in the other table.
+`decisions.parquet` has one row per decision. `scores.parquet` has one row per decision, feasible node and score plugin;
+its column `decision` refers to the other table.
 
-Invariant: no more than a row group is in memory.
+Invariant: at most one row group is in memory.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SCORES: Final = pa.schema(
 
 
 def write(found: Iterator[ExportedDecision], directory: Path) -> None:
-    """Both tables, as files in a directory."""
+    """Write both tables into a directory."""
     with (
         open_new_file(directory / "decisions.parquet") as of_decisions,
         open_new_file(directory / "scores.parquet") as of_scores,
@@ -138,7 +138,7 @@ def _time(at_us: int) -> datetime:
 
 
 def _scores(d: Decision, table: NodeTable) -> Iterator[Any]:
-    """A batch of rows for each plugin that scored: of the feasible nodes, in the order of slots."""
+    """Yield one batch of rows per score plugin, with the feasible nodes in the order of slots."""
     rank = as_numpy(d.rank).astype(np.int64)
     slots = np.flatnonzero(rank)
     if not len(slots) or not len(d.totals):

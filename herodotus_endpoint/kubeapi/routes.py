@@ -60,7 +60,7 @@ def blueprint(reader: MaskedReader, settings: ServiceSettings, metrics: Endpoint
 
 
 class ObjectViews:
-    """The views over one store."""
+    """Views of decisions and node histories as Kubernetes objects."""
 
     def __init__(self, reader: MaskedReader, settings: ServiceSettings, places: watches.WatchLimiter) -> None:
         self._reader = reader
@@ -68,7 +68,7 @@ class ObjectViews:
         self._places = places
 
     def decision(self, namespace: str, name: str) -> Response:
-        """A decision, by its id or as the latest of the pod of that name (`attempt` as of an explanation)."""
+        """Return a decision by ID, or the latest one of a pod (`attempt` selects as for explanations)."""
         parameters.known("attempt", "uid", "cluster", *GET)
         form = representations.negotiate(representations.TABLE, representations.METADATA)
         stored = explanations.find_decision(self._reader, namespace, name, "decisions")
@@ -79,7 +79,7 @@ class ObjectViews:
         return json_response(representations.build_metadata_only(document) if form else document)
 
     def decisions(self, namespace: str = "") -> Response:
-        """A page of decisions, or what comes and changes from now on (`watch`)."""
+        """Return a page of decisions, or a stream of new and changed ones (`watch`)."""
         parameters.known("pod", "cluster", *LIST, *WATCH)
         form = representations.negotiate(representations.TABLE, representations.METADATA, representations.METADATA_LIST)
         conditions = self._conditions(parameters.name(namespace, "the namespace"))
@@ -96,7 +96,7 @@ class ObjectViews:
         return json_response(self._list("DecisionList", objects.DECISION_COLUMNS, items, metadata, form))
 
     def node_histories(self) -> Response:
-        """A page of the nodes that have a history, by name, with their counts over the last day."""
+        """Return a page of nodes that have a history, by name, with their counts over the last day."""
         parameters.known("since", "cluster", *LIST, *WATCH)
         if parameters.boolean("watch"):
             raise StatusError(405, "nodehistories cannot be watched")

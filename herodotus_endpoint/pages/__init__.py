@@ -1,14 +1,13 @@
-"""Web pages: files that hold no data, and draw what the API answers to whoever looks at them.
+"""Web pages: static files that draw the API's answers in the browser of the reader.
 
-Owns: which files there are, how they are served, what a browser may do with any answer of this service. Does not own:
-what the pages show (`files`), who may read it (`access`).
+Owns: the files, how they are served, and the headers that restrict what a browser does with any response. Does not own:
+the contents of the pages (`files`), access control (`access`).
 
-The files stand in the API group's own path, because that is the one path that leads here on every way: directly, below
-the service proxy, and through an APIService. They name each other and the API by relative URLs, so that any prefix
-will do.
+The files are below the API group's path, because that path leads here in all three ways: directly, through the service
+proxy, and through an APIService. They refer to each other and to the API by relative URLs, so any prefix works.
 
-Invariant: a file holds nothing of the cluster, so it needs no right; nothing is loaded from elsewhere, and nothing in
-an answer is run that is not one of these files.
+Invariant: a file contains nothing of the cluster, so it needs no right. A browser loads nothing from other hosts and
+runs no script that is not one of these files.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ HEADERS: Final = {
 
 @dataclass(frozen=True)
 class File:
-    """A file as it is served."""
+    """A static file with its media type and ETag."""
 
     body: bytes
     content_type: str
@@ -71,7 +70,7 @@ class File:
 
 
 def blueprint() -> Blueprint:
-    """The files, and `/ui`, which is easier to remember. FileNotFoundError when one is not installed."""
+    """Return the blueprint of the files and of `/ui`, a short path to them. Raises FileNotFoundError if one is missing."""
     routes = Blueprint("pages", __name__)
     files = {name: _read(name) for name in FILES}
 
@@ -98,7 +97,7 @@ def _read(name: str) -> File:
 
 
 def _served(found: File) -> Response:
-    """The file, or 304: a browser keeps it, and asks each time whether it is still the one."""
+    """Return the file, or 304 if the browser's copy is current. Browsers keep copies and ask each time."""
     response = Response(found.body, content_type=found.content_type, headers={"Cache-Control": "no-cache"})
     response.set_etag(found.etag)
     return response.make_conditional(request)  # type: ignore[return-value]
