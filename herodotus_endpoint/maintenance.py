@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
 def _purge(url: str, arguments: argparse.Namespace) -> int:
     found = database_from_url(url)
     if isinstance(found, Sqlite):
-        found.require()
+        found.require_file()
     store = Store(url)
     try:
         return purge_decisions(store.writer, PurgeSelection(arguments.namespace, arguments.pod_uid, arguments.cluster))
@@ -67,7 +67,7 @@ def _check(url: str) -> int:
     """Print what is damaged; 1 where anything is."""
     opened = database_from_url(url)
     if isinstance(opened, Sqlite):
-        opened.require()
+        opened.require_file()
     store, found = Store(url), CheckReport()
     try:
         for line in check_database(store, found):
@@ -75,8 +75,8 @@ def _check(url: str) -> int:
     finally:
         store.close()
     print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in found.rows.items()))
-    if found.without:
-        print(f"{pluralize(found.without, 'row')} stored before there were checksums: only decoded")
+    if found.without_checksum:
+        print(f"{pluralize(found.without_checksum, 'row')} stored before there were checksums: only decoded")
     print(f"{found.damage} damaged" if found.damage else "nothing is damaged")
     return 1 if found.damage else 0
 
@@ -105,6 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     loading = commands.add_parser("restore", help="make a copy the database, where there is none")
     for command in (saving, loading):
         command.add_argument("file", type=Path, metavar="FILE")
-    for command in (purging, checking, saving, loading, *exchange.add(commands)):
+    for command in (purging, checking, saving, loading, *exchange.add_parsers(commands)):
         options.add_database_flags(command)
     return parser

@@ -191,7 +191,7 @@ def _parse_request(namespace: str) -> ReviewRequest:
         parameters.name(name, what)
     replicas = template.replicas if review.spec.replicas is None else review.spec.replicas
     if not 1 <= replicas <= MAX_REPLICAS:
-        raise StatusError(422, f"spec.replicas: {replicas} pods are review about; it must be 1 to {MAX_REPLICAS}")
+        raise StatusError(422, f"spec.replicas: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
 

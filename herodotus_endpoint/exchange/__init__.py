@@ -1,1 +1,1 @@
-"""Decisions in files: JSON lines out and in, Parquet out."""
+"""Export of decisions to JSON lines and Parquet, and import of JSON lines."""

@@ -1,9 +1,9 @@
-"""The commands `export` and `import`: decisions of a database to a file, and back into any database.
+"""The commands `export` and `import`: write decisions from a database to a file, and back to any database.
 
-Owns: their command line, progress, and the number of lines stored at once. Does not own: formats (`json_lines`,
-`parquet`), files (`atomic_files`), the database (`store`).
+Owns: their command line, progress, how many lines are stored at once. Does not own: formats (`json_lines`, `parquet`),
+files (`atomic_files`), the database (`store`).
 
-Invariant: an interrupted import can be repeated; decisions that are stored already are skipped.
+Invariant: an interrupted import can be started again: decisions that are stored already are skipped.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from herodotus_record.node_results import pluralize
 from herodotus_record.units import format_timestamp
 
 COMMANDS: Final = ("export", "import")
-LINES: Final = 200  # stored at once: a batch rewrites the histories of its hours, 30 ms at 5,000 nodes
-BYTES: Final = 8 << 20  # of frames at once
+MAX_BATCH_LINES: Final = 200  # lines per batch, which rewrites the histories of its hours: 30 ms with 5,000 nodes
+MAX_BATCH_BYTES: Final = 8 << 20  # of frames per batch
 PROGRESS_S: Final = 0.5
 
 
-def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
-    """Add both commands to a parser."""
+def add_parsers(commands: Any) -> Sequence[argparse.ArgumentParser]:
+    """Add the parsers of both commands to a parser's subcommands and return them."""
     out = commands.add_parser(
         "export", help="write decisions to a file", description="Nothing is masked: every namespace, every name."
     )
@@ -46,8 +46,8 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
     out.add_argument(
         "--until", type=options.parse_time, metavar="TIME", help="started before: 1h, 2026-03-02T00:00:00Z"
     )
-    out.add_argument("--namespace", default="", metavar="NAME", help="of this namespace alone")
-    out.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
+    out.add_argument("--namespace", default="", metavar="NAME", help="only decisions of this namespace")
+    out.add_argument("--cluster", default="", metavar="UID", help="only decisions of this cluster")
     out.add_argument(
         "--format",
         choices=("jsonl", "parquet"),
@@ -67,15 +67,15 @@ def add(commands: Any) -> Sequence[argparse.ArgumentParser]:
 
 
 def _output(text: str) -> Path | None:
-    """Return the path to write to, or None for standard output (`-`)."""
+    """Return the path of an output; None stands for standard output (`-`)."""
     return None if text == "-" else Path(text)
 
 
 def run(url: str, arguments: argparse.Namespace) -> None:
-    """Run the command. Raises FileRefusedError, StoreError or StoreUnavailableError."""
+    """Run the command of `arguments`. Raises FileRefusedError, StoreError or StoreUnavailableError."""
     found = database_from_url(url)
     if arguments.command == "export" and isinstance(found, Sqlite):
-        found.require()
+        found.require_file()
     store = Store(url)
     try:
         if arguments.command == "export":
@@ -87,12 +87,12 @@ def run(url: str, arguments: argparse.Namespace) -> None:
 
 
 def _export(store: Store, arguments: argparse.Namespace) -> None:
-    what = ExportSelection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
+    selection = ExportSelection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
     progress = _Progress("exported")
-    found = _watched(export_decisions(store, what), progress)
+    found = _with_progress(export_decisions(store, selection), progress)
     try:
         if arguments.format == "parquet":
-            _parquet(found, arguments.output)
+            _write_parquet(found, arguments.output)
         else:
             writing = LineWriter()
             with atomic_files.create_file(arguments.output) as file:
@@ -103,7 +103,7 @@ def _export(store: Store, arguments: argparse.Namespace) -> None:
     progress.done()
 
 
-def _parquet(found: Iterator[ExportedDecision], to: Path | None) -> None:
+def _write_parquet(found: Iterator[ExportedDecision], to: Path | None) -> None:
     if to is None:
         raise FileRefusedError("--format parquet needs -o DIRECTORY: it writes more than one file")
     try:
@@ -122,7 +122,7 @@ def _import(store: Store, file: Path) -> None:
     with atomic_files.open_input(file) as opened:
         try:
             for batch in _batches(LineReader().lines(opened)):
-                for lines, stored in _stored(store, batch):
+                for lines, stored in _store_batch(store, batch):
                     read, new = read + lines, new + stored
                     progress.show(read)
         except LineError as e:
@@ -133,13 +133,13 @@ def _import(store: Store, file: Path) -> None:
 
 
 def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
-    """Yield batches of lines to store together. Raises LineError after the batches before the invalid line."""
+    """Group lines into batches. A LineError is raised after the batch of the lines before it."""
     batch, size = list[ImportLine](), 0
     try:
         for line in lines:
             batch.append(line)
             size += line.size
-            if len(batch) >= LINES or size >= BYTES:
+            if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
     except LineError:
@@ -148,10 +148,10 @@ def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
     yield batch
 
 
-def _stored(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, int]]:
-    """Store a batch; return the number of lines and of new decisions.
+def _store_batch(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, int]]:
+    """Store a batch; yield the numbers of lines and of new decisions. Raises LineError with the line's number.
 
-    If the batch is refused, the lines are stored one by one. Raises LineError with the number of the refused line.
+    If the batch cannot be stored, its lines are stored one by one to find the line that fails.
     """
     try:
         receipt = store.writer.store((frame for line in batch for frame in line.frames), imported=True)
@@ -162,17 +162,17 @@ def _stored(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, in
         yield len(batch), receipt.decisions
         return
     for line in batch:
-        yield from _stored(store, [line])
+        yield from _store_batch(store, [line])
 
 
-def _watched(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
+def _with_progress(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
     for number, each in enumerate(found, 1):
         yield each
         progress.show(number, each)
 
 
 class _Progress:
-    """Progress on standard error, if it is a terminal."""
+    """A progress line on standard error, if that is a terminal."""
 
     def __init__(self, done: str) -> None:
         self._done = done
@@ -180,19 +180,19 @@ class _Progress:
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
     def show(self, number: int, found: ExportedDecision | None = None) -> None:
-        """Show the number of decisions and the time of the last one, `found`."""
+        """Show the number of decisions so far, and the time of the latest one, `found`."""
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:
-            upto = f", up to {format_timestamp(found.whole.decision.times.started_us)[:19]}Z" if found else ""
+            upto = f", up to {format_timestamp(found.record.decision.times.started_us)[:19]}Z" if found else ""
             print(f"\r{number} decisions {self._done}{upto} ", end="", file=sys.stderr, flush=True)
             self._next_s = time.monotonic() + PROGRESS_S
 
     def end(self) -> None:
-        """Erase the progress line."""
+        """Remove the progress line from the terminal."""
         if self._next_s is not None:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def done(self) -> None:
-        """Print the final number."""
+        """Print the total number of decisions."""
         self.end()
         print(f"{pluralize(self._number, 'decision')} {self._done}", file=sys.stderr)

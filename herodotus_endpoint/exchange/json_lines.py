@@ -1,14 +1,14 @@
-"""JSON lines: one document of kind Decision per line, with everything needed to store it again.
+"""JSON lines: each line is a document of kind Decision that can be imported again.
 
-Owns: writing and reading lines. Does not own: files and progress (`command`), storage (`store`).
+Owns: writing and reading a line. Does not own: files and progress (`command`), storing (`store`).
 
-A line holds the whole record as `document` writes it, for people and programs, and under `import` the decision's frames
-in base64. Only the frames are imported. They begin with the changes of the scheduler's node table since the line
-`rowsAfter`, or with the whole table if that is null: a table of 5,000 nodes in each line would be most of the file. A
-summary includes the few rows that it stores itself.
+A line is the complete document of a record, with an additional field `import`: the frames of the record in base64.
+Only these frames are imported. They begin with the rows of the node table that changed since the line of decision
+`rowsAfter`, or with the complete table if that is null. A table of 5,000 nodes in each line would be most of the file.
+A summary contains the few rows that it needs.
 
-Invariant: a line is stored whole or refused. Lines imported in order give the node table that each decision saw; a line
-whose `rowsAfter` is not before it is refused.
+Invariant: a line is imported completely or refused. Lines that are imported in order give each decision its node table;
+a line whose predecessor `rowsAfter` is missing is refused.
 """
 
 from __future__ import annotations
@@ -36,52 +36,52 @@ Ints = NDArray[Any]
 
 
 class LineError(ValueError):
-    """A line that cannot be imported; the message says why."""
+    """A line that cannot be imported. The message says why."""
 
 
 @dataclass
 class _WrittenRows:
-    """The node table of one incarnation as written so far."""
+    """The node rows of one incarnation that were written so far."""
 
-    line: str  # the decision in whose line rows stood last
+    line: str  # id of the last decision whose line has node rows
     generation: int
-    since: Ints  # by slot: which row was written; -1: none
+    since: Ints  # by slot: generation of the row that was written; -1: none
 
 
 class LineWriter:
-    """Writes the lines of one export in order. It keeps 40 kB per incarnation of 5,000 nodes."""
+    """Writes the lines of one export, in order. It uses 40 kB for each incarnation with 5,000 nodes."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _WrittenRows] = {}
+        self._written: dict[str, _WrittenRows] = {}
 
     def line(self, found: ExportedDecision) -> bytes:
-        """Return the line of a decision, with its newline."""
-        d, table = found.whole.decision, found.whole.table
-        rows_after, rows = (None, []) if d.summary else self._rows(d, table)
-        document = build_decision_document(d, found.whole.outcomes, table)
+        """Return the line of a record, with its line end."""
+        d, table = found.record.decision, found.record.table
+        rows_after, rows = (None, []) if d.summary else self._collect_rows(d, table)
+        document = build_decision_document(d, found.record.outcomes, table)
         document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *found.frames]}
         return _encoder.encode(document) + b"\n"
 
-    def _rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
-        """Return the rows that changed since the last line of the incarnation, and that line's decision ID."""
-        told = self._told.setdefault(d.key.incarnation, _WrittenRows("", -1, np.zeros(0, np.int64)))
+    def _collect_rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
+        """Return the id for `rowsAfter` and frames with the rows that changed since then."""
+        written = self._written.setdefault(d.key.incarnation, _WrittenRows("", -1, np.zeros(0, np.int64)))
         since = np.array(table.since, np.int64)
-        slots = max(len(since), len(told.since))
-        since, before = (np.pad(s, (0, slots - len(s)), constant_values=-1) for s in (since, told.since))
+        slots = max(len(since), len(written.since))
+        since, before = (np.pad(s, (0, slots - len(s)), constant_values=-1) for s in (since, written.since))
         changed = np.flatnonzero((since != before) & (since >= 0)).tolist()
-        rows_after, base = told.line or None, told.generation
-        if told.line and told.generation == d.generation and not changed:
+        rows_after, base = written.line or None, written.generation
+        if written.line and written.generation == d.generation and not changed:
             return rows_after, []
-        told.since, told.generation, told.line = np.where(since >= 0, since, before), d.generation, d.id
-        return rows_after, _frames(d, table, changed, base)
+        written.since, written.generation, written.line = np.where(since >= 0, since, before), d.generation, d.id
+        return rows_after, _build_frames(d, table, changed, base)
 
 
-def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
+def _build_frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
     """Return the rows of these slots, one frame for each distinct list of resources."""
     amounts = {slot: (table.allocatable[slot], table.requested[slot]) for slot in slots}
-    alike: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
+    by_resources: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
     for slot, (allocatable, _) in amounts.items():
-        alike.setdefault(tuple(sorted(allocatable)), []).append(slot)
+        by_resources.setdefault(tuple(sorted(allocatable)), []).append(slot)
     return [
         NodeRows(
             cluster=d.key.cluster,
@@ -96,20 +96,20 @@ def _frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> l
             allocatable=tuple(array("q", (amounts[slot][0][r] for slot in held)) for r in resources),
             requested=tuple(array("q", (amounts[slot][1][r] for slot in held)) for r in resources),
         )
-        for resources, held in alike.items()
+        for resources, held in by_resources.items()
     ]
 
 
 @dataclass(frozen=True)
 class ImportLine:
-    """A decision to store: its frames and their bytes in order."""
+    """A line to import: its number, and its frames with their bytes, in order."""
 
     number: int
     frames: list[tuple[Frame | DecisionRecord, bytes]]
 
     @property
     def size(self) -> int:
-        """The size of the frames in bytes."""
+        """The total bytes of the frames."""
         return sum(len(raw) for _, raw in self.frames)
 
 
@@ -117,25 +117,25 @@ class LineReader:
     """Reads the lines of one file in order."""
 
     def __init__(self) -> None:
-        self._rows_in: dict[str, str] = {}  # by incarnation: the decision in whose line rows stood last
+        self._last_with_rows: dict[str, str] = {}  # by incarnation: id of the last decision whose line has node rows
 
     def lines(self, file: BinaryIO) -> Iterator[ImportLine]:
-        """Yield every line. Raises LineError with the number of a line that cannot be imported."""
+        """Yield each line of a file. Raises LineError with the number of a line that cannot be imported."""
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
             number += 1
             try:
-                yield ImportLine(number, self._decoded(raw))
+                yield ImportLine(number, self._decode(raw))
             except (CodecError, LineError, msgspec.MsgspecError, UnicodeDecodeError) as e:
                 raise LineError(f"line {number}: {e}") from e
 
-    def _decoded(self, raw: bytes) -> list[tuple[Frame | DecisionRecord, bytes]]:
+    def _decode(self, raw: bytes) -> list[tuple[Frame | DecisionRecord, bytes]]:
         if len(raw) > MAX_LINE_BYTES:
             raise LineError(f"longer than {MAX_LINE_BYTES} bytes")
         document = _decoder.decode(raw)
         if (document.api_version, document.kind) != (API_VERSION, "Decision"):
-            of = f"{document.api_version} {document.kind}"
-            raise LineError(f"a document of {of!r}, expected '{API_VERSION} Decision'")
+            found = f"{document.api_version} {document.kind}"
+            raise LineError(f"a document of {found!r}, expected '{API_VERSION} Decision'")
         if document.content is None:
             raise LineError("there is nothing to import: it was not written by `export`")
         raws = document.content.frames
@@ -151,17 +151,17 @@ class LineReader:
             if len(summary.table.names) != d.slots:
                 raise LineError(f"a summary of {d.slots} nodes with a table of {len(summary.table.names)}")
             return [(summary, join_frames(raws))]
-        self._follow(d, document.content.rows_after, bool(rows))
+        self._check_order(d, document.content.rows_after, bool(rows))
         return list(zip(frames, raws, strict=True))
 
-    def _follow(self, d: Decision, rows_after: str | None, more: bool) -> None:
+    def _check_order(self, d: Decision, rows_after: str | None, has_rows: bool) -> None:
         incarnation = d.key.incarnation
-        if rows_after is not None and self._rows_in.get(incarnation) != rows_after:
-            raise LineError(f"its node table goes on from decision {rows_after}, whose line is not before it")
-        if rows_after is None and not more:
-            raise LineError("its node table is not there")
-        if more:
-            self._rows_in[incarnation] = d.id
+        if rows_after is not None and self._last_with_rows.get(incarnation) != rows_after:
+            raise LineError(f"its node table continues that of decision {rows_after}, whose line is not before it")
+        if rows_after is None and not has_rows:
+            raise LineError("its node table is missing")
+        if has_rows:
+            self._last_with_rows[incarnation] = d.id
 
 
 def _are_rows(d: Decision, frames: Sequence[Frame]) -> bool:
@@ -174,14 +174,14 @@ def _are_outcomes(d: Decision, frames: Sequence[Frame]) -> bool:
 
 
 class _Content(msgspec.Struct, rename="camel"):
-    """The part of a line that is imported."""
+    """The field of a line that is imported."""
 
     rows_after: str | None
     frames: list[bytes]  # base64 in JSON
 
 
 class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": "import"}):
-    """The fields of a line that are read; others are ignored."""
+    """The fields of a line that are read; other fields are ignored."""
 
     api_version: str
     kind: str

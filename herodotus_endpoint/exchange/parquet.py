@@ -1,9 +1,9 @@
-"""Parquet: flat tables for analysis. There is no import: node tables and filter verdicts, among others, are left out.
+"""Export to Parquet: flat tables for analysis, without node tables and filter verdicts. They cannot be imported.
 
-Owns: the columns of the tables, row groups. Does not own: the selection of decisions, the directory (`command`). This
-module is imported on demand, because pyarrow is an extra of the servers' distribution.
+Owns: the columns of the tables, row groups. Does not own: which decisions are exported, the directory (`command`). The
+module is imported on use, because pyarrow is an extra of the servers' distribution.
 
-`decisions.parquet` has one row per decision. `scores.parquet` has one row per decision, feasible node and score plugin;
+`decisions.parquet` has a row per decision. `scores.parquet` has a row per feasible node and score plugin of a decision;
 its column `decision` refers to the other table.
 
 Invariant: at most one row group is in memory.
@@ -27,7 +27,7 @@ from herodotus_record.codec import as_numpy
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Column, Decision, NodeTable
 
-GROUP_ROWS: Final = 1 << 18  # of a row group: 30 MB while it is put together; a decision on 5,000 nodes has 40,000
+GROUP_ROWS: Final = 1 << 18  # rows in a row group: 30 MB in memory; a decision on 5,000 nodes has 40,000
 COMPRESSION: Final = "zstd"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -45,10 +45,10 @@ DECISIONS: Final = pa.schema(
         ("owner_kind", pa.string()),
         ("owner", pa.string()),
         ("attempt", pa.int64()),
-        ("created", _TIME),  # null, as the next, where the record does not know it
+        ("created", _TIME),  # null if unknown, like the next column
         ("queued", _TIME),
         ("started", _TIME),
-        ("ended", _TIME),  # of its last outcome; null where none is stored
+        ("ended", _TIME),  # time of the last outcome; null without outcome
         ("state", pa.string()),
         ("path", pa.string()),
         ("node", pa.string()),
@@ -56,7 +56,7 @@ DECISIONS: Final = pa.schema(
         ("nodes_evaluated", pa.int64()),
         ("nodes_feasible", pa.int64()),
         ("message", pa.string()),
-        ("summarised", pa.bool_()),  # then scores are of the nodes that are kept
+        ("summarised", pa.bool_()),  # scores are then those of the kept nodes
     ]
 )
 SCORES: Final = pa.schema(
@@ -65,7 +65,7 @@ SCORES: Final = pa.schema(
         ("node", pa.string()),
         ("plugin", pa.string()),
         ("weight", pa.int64()),
-        ("raw", pa.int64()),  # null where the record does not know it
+        ("raw", pa.int64()),  # null if unknown
         ("normalized", pa.int64()),
         ("weighted", pa.int64()),
         ("total", pa.int64()),
@@ -75,24 +75,24 @@ SCORES: Final = pa.schema(
 )
 
 
-def write(found: Iterator[ExportedDecision], directory: Path) -> None:
-    """Write both tables into a directory."""
+def write(decisions_to_write: Iterator[ExportedDecision], directory: Path) -> None:
+    """Write both tables as files in a directory."""
     with (
         open_new_file(directory / "decisions.parquet") as of_decisions,
         open_new_file(directory / "scores.parquet") as of_scores,
         pq.ParquetWriter(of_decisions, DECISIONS, compression=COMPRESSION) as decisions,
         pq.ParquetWriter(of_scores, SCORES, compression=COMPRESSION) as scores,
     ):
-        rows, groups, height = list[dict[str, Any]](), list[Any](), 0
-        for each in found:
-            d, table = each.whole.decision, each.whole.table
-            rows.append(_decision(each))
+        rows, groups, score_rows = list[dict[str, Any]](), list[Any](), 0
+        for exported in decisions_to_write:
+            d, table = exported.record.decision, exported.record.table
+            rows.append(_decision(exported))
             for group in _scores(d, table):
                 groups.append(group)
-                height += group.num_rows
-            if height >= GROUP_ROWS or len(rows) >= GROUP_ROWS:
+                score_rows += group.num_rows
+            if score_rows >= GROUP_ROWS or len(rows) >= GROUP_ROWS:
                 _put(decisions, scores, rows, groups)
-                rows, groups, height = [], [], 0
+                rows, groups, score_rows = [], [], 0
         _put(decisions, scores, rows, groups)
 
 
@@ -103,8 +103,8 @@ def _put(decisions: Any, scores: Any, rows: list[dict[str, Any]], groups: list[A
         scores.write_table(pa.Table.from_batches(groups, SCORES))
 
 
-def _decision(each: ExportedDecision) -> dict[str, Any]:
-    d, outcomes = each.whole.decision, each.whole.outcomes
+def _decision(exported: ExportedDecision) -> dict[str, Any]:
+    d, outcomes = exported.record.decision, exported.record.outcomes
     return {
         "decision": d.id,
         "cluster": d.key.cluster,
@@ -124,7 +124,7 @@ def _decision(each: ExportedDecision) -> dict[str, Any]:
         "ended": _time(max(o.at_us for o in outcomes)) if outcomes else None,
         "state": derive_state(d, outcomes),
         "path": d.path.value,
-        "node": None if d.chosen is None else each.whole.table.names[d.chosen],
+        "node": None if d.chosen is None else exported.record.table.names[d.chosen],
         "nodes_total": d.nodes_total,
         "nodes_evaluated": d.nodes_evaluated,
         "nodes_feasible": d.nodes_feasible,
@@ -138,7 +138,7 @@ def _time(at_us: int) -> datetime:
 
 
 def _scores(d: Decision, table: NodeTable) -> Iterator[Any]:
-    """Yield one batch of rows per score plugin, with the feasible nodes in the order of slots."""
+    """Yield a batch of rows for each score plugin, with the feasible nodes in the order of slots."""
     rank = as_numpy(d.rank).astype(np.int64)
     slots = np.flatnonzero(rank)
     if not len(slots) or not len(d.totals):
@@ -147,22 +147,22 @@ def _scores(d: Decision, table: NodeTable) -> Iterator[Any]:
     for s in d.scores:
         if s.skipped or not len(s.normalized):
             continue
-        normalized = _of(s.normalized, slots)
+        normalized = _values_at(s.normalized, slots)
         columns = {
             "decision": pa.repeat(d.id, len(slots)),
             "node": names,
             "plugin": pa.repeat(s.plugin, len(slots)),
             "weight": np.full(len(slots), s.weight, np.int64),
-            "raw": _of(s.raw, slots) if len(s.raw) else pa.nulls(len(slots), pa.int64()),
+            "raw": _values_at(s.raw, slots) if len(s.raw) else pa.nulls(len(slots), pa.int64()),
             "normalized": normalized,
             "weighted": normalized * s.weight,
-            "total": _of(d.totals, slots),
+            "total": _values_at(d.totals, slots),
             "rank": rank[slots],
             "chosen": slots == d.chosen,
         }
         yield pa.record_batch([pa.array(columns[name]) for name in SCORES.names], schema=SCORES)
 
 
-def _of(column: Column, slots: NDArray[Any]) -> NDArray[Any]:
+def _values_at(column: Column, slots: NDArray[Any]) -> NDArray[Any]:
     values: NDArray[Any] = as_numpy(column)[slots].astype(np.int64)
     return values

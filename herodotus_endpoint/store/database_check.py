@@ -1,13 +1,13 @@
-"""`check`: every table read from one end to the other, and what is damaged.
+"""The check of a complete database for damage, as the command `check` runs it.
 
-Owns: the walk, what is compared with what. Does not own: checksums (`integrity`), the command line, repairing: a backup
-does that.
+Owns: reading all tables, and what is compared. Does not own: checksums (`integrity`), the command line, repair, for
+which a backup is needed.
 
-Compared are: pages (SQLite's own check), rows with their checksums, frames with theirs, a decision's columns with its
-frame, its state with its results, a delta with its key frame, histories with the sums beside them, sequences with
-holes.
+The check covers pages (SQLite's own check), checksums of rows and frames, a decision's columns against its frame, its
+state against its outcomes, deltas against their key frames, histories against the sums beside them, and sequences
+against holes.
 
-Invariant: it only reads, page by page, also beside a service; what it cannot read is damage too.
+Invariant: the check only reads, page by page, and can run beside a service. What cannot be read counts as damage.
 """
 
 from __future__ import annotations
@@ -33,53 +33,60 @@ from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision, Outcome
 
 PAGE: Final = 200  # rows read in one snapshot
-_FROM_ELSEWHERE: Final = {"node", "ingested_us", "incarnation_id", "state"}  # columns that do not follow from the frame
+_NOT_IN_FRAME: Final = {
+    "node",
+    "ingested_us",
+    "incarnation_id",
+    "state",
+}  # columns that cannot be derived from the frame
 
 
 @dataclass
 class CheckReport:
-    """What was read. `without`: rows that have no checksum, which were decoded."""
+    """The counts of a check: rows by table, rows without a checksum, and damages."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    without: int = 0
+    without_checksum: int = 0
     damage: int = 0
 
 
-def check_database(store: Store, found: CheckReport) -> Iterator[str]:
-    """Read the whole database; yield a line for each damage. Counts go into `found` on the way."""
-    for line in _lines(store, found):
-        found.damage += 1
+def check_database(store: Store, report: CheckReport) -> Iterator[str]:
+    """Read the complete database and yield a line for each damage; `report` is updated meanwhile."""
+    for line in _check_tables(store, report):
+        report.damage += 1
         yield line
 
 
-def _lines(store: Store, found: CheckReport) -> Iterator[str]:
+def _check_tables(store: Store, report: CheckReport) -> Iterator[str]:
     try:
         with store.snapshot() as connection:
             yield from store.database.find_damaged_pages(connection)
     except StoreUnavailableError as e:
         yield f"pages cannot be checked: {e}"
-    yield from _walk(store, found, DECISIONS, [DECISIONS.c.id], _decision)
+    yield from _check_table(store, report, DECISIONS, [DECISIONS.c.id], _check_decision)
     keys = [OUTCOMES.c.incarnation_id, OUTCOMES.c.decision_sequence, OUTCOMES.c.sequence]
-    yield from _walk(store, found, OUTCOMES, keys, _outcome)
-    yield from _walk(store, found, GAPS, [GAPS.c.incarnation_id, GAPS.c.sequence], _covered(integrity.GAP))
-    yield from _walk(store, found, NODES, [NODES.c.id], _covered(integrity.NODE))
+    yield from _check_table(store, report, OUTCOMES, keys, _check_outcome)
+    yield from _check_table(
+        store, report, GAPS, [GAPS.c.incarnation_id, GAPS.c.sequence], _checksum_check(integrity.GAP)
+    )
+    yield from _check_table(store, report, NODES, [NODES.c.id], _checksum_check(integrity.NODE))
     keys = [NODE_ROWS.c.incarnation_id, NODE_ROWS.c.slot, NODE_ROWS.c.since]
-    yield from _walk(store, found, NODE_ROWS, keys, _node_row)
+    yield from _check_table(store, report, NODE_ROWS, keys, _check_node_row)
     keys = [ROLLUPS.c.bucket, ROLLUPS.c.cluster, ROLLUPS.c.profile, ROLLUPS.c.part]
-    yield from _walk(store, found, ROLLUPS, keys, _rollup)
-    yield from _walk(store, found, INCARNATIONS, [INCARNATIONS.c.id], _incarnation)
+    yield from _check_table(store, report, ROLLUPS, keys, _check_rollup)
+    yield from _check_table(store, report, INCARNATIONS, [INCARNATIONS.c.id], _check_incarnation)
 
 
-def _walk(
+def _check_table(
     store: Store,
-    found: CheckReport,
+    report: CheckReport,
     table: sa.Table,
     keys: list[sa.Column[Any]],
     examine: Callable[[sa.Connection, Any], None],
 ) -> Iterator[str]:
-    """Yield a line for each row that `examine` raises for."""
+    """Yield a line for each row of a table for which `examine` raises."""
     after: tuple[Any, ...] = ()
-    found.rows[table.name] = 0
+    report.rows[table.name] = 0
     while True:
         statement = sa.select(table).order_by(*keys).limit(PAGE)
         if after:
@@ -89,14 +96,14 @@ def _walk(
             with store.snapshot() as connection:
                 rows = connection.execute(statement).all()
                 for row in rows:
-                    found.without += getattr(row, "checksum", 0) is None
-                    lines += _examined(connection, table, keys, row, examine)
-        except Exception as e:  # a damaged file: nothing behind it can be found
+                    report.without_checksum += getattr(row, "checksum", 0) is None
+                    lines += _examine_row(connection, table, keys, row, examine)
+        except Exception as e:  # the file is damaged, and the rows that follow cannot be report
             yield from lines
             yield f"table {table.name} cannot be read: {e}"
             return
         yield from lines
-        found.rows[table.name] += len(rows)
+        report.rows[table.name] += len(rows)
         if not rows:
             return
         after, before = tuple(getattr(rows[-1], key.name) for key in keys), after
@@ -105,7 +112,7 @@ def _walk(
             return
 
 
-def _examined(
+def _examine_row(
     connection: sa.Connection,
     table: sa.Table,
     keys: list[sa.Column[Any]],
@@ -116,60 +123,60 @@ def _examined(
         examine(connection, row)
     except (StoreUnavailableError, sa.exc.DBAPIError):
         raise
-    except Exception as e:  # bytes that are not what they were can raise anything
+    except Exception as e:  # decoding damaged bytes can raise any exception
         at = ", ".join(f"{key.name}={getattr(row, key.name)!r}" for key in keys)
         return [f"table {table.name}, row {at}: {e or type(e).__name__}"]
     return []
 
 
-def _covered(covered: ChecksummedTable) -> Callable[[sa.Connection, Any], None]:
+def _checksum_check(covered: ChecksummedTable) -> Callable[[sa.Connection, Any], None]:
     def examine(_connection: sa.Connection, row: Any) -> None:
         integrity.require_intact(covered, [row])
 
     return examine
 
 
-def _decision(connection: sa.Connection, row: Any) -> None:
+def _check_decision(connection: sa.Connection, row: Any) -> None:
     with reading_decision(row):
         decision, results = load_decision(connection, row), load_outcomes(connection, row)
     _compare_columns(row, decision)
     if not decision.summary and row.state != derive_state(decision, results):
-        raise DamagedError(f"its state is {row.state}, and its results say {derive_state(decision, results)}")
+        raise DamagedError(f"its state is {row.state}, and its outcomes give {derive_state(decision, results)}")
 
 
 def _compare_columns(row: Any, decision: Decision) -> None:
-    """What was stored before a column existed has null in it."""
+    """Raise DamagedError if a column differs from the frame; null means stored before the column existed."""
     expected = build_decision_row(row.incarnation_id, decision, row.node, row.ingested_us)
     for name in integrity.DECISION.columns:
         value = getattr(row, name)
         wanted = expected[name].replace("\0", "\ufffd") if isinstance(expected[name], str) else expected[name]
         stored = value.replace("\0", "\ufffd") if isinstance(value, str) else value
-        if name not in _FROM_ELSEWHERE and stored is not None and stored != wanted:
-            raise DamagedError(f"its column {name} is not what its frame says")
+        if name not in _NOT_IN_FRAME and stored is not None and stored != wanted:
+            raise DamagedError(f"its column {name} differs from its frame")
 
 
-def _outcome(_connection: sa.Connection, row: Any) -> None:
+def _check_outcome(_connection: sa.Connection, row: Any) -> None:
     integrity.require_intact(integrity.OUTCOME, [row])
     frame = codec.decode(row.frame)
     if not isinstance(frame, Outcome) or (frame.sequence, frame.decision_sequence) != (
         row.sequence,
         row.decision_sequence,
     ):
-        raise DamagedError("its frame is of another row")
+        raise DamagedError("its frame belongs to another row")
 
 
-def _node_row(_connection: sa.Connection, row: Any) -> None:
+def _check_node_row(_connection: sa.Connection, row: Any) -> None:
     integrity.require_intact(integrity.NODE_ROW, [row])
     unpack_amounts(row.amounts)
 
 
-def _rollup(_connection: sa.Connection, row: Any) -> None:
+def _check_rollup(_connection: sa.Connection, row: Any) -> None:
     rollup = Rollup.unpack(row.counters)
     if row.part >= 0 and (row.nodes, row.chosen) != (len(rollup.nodes), rollup.chosen):
-        raise DamagedError("the sums beside it are not its own")
+        raise DamagedError("the sums in its row differ from its blob")
 
 
-def _incarnation(connection: sa.Connection, row: Any) -> None:
+def _check_incarnation(connection: sa.Connection, row: Any) -> None:
     known = load(connection, row.incarnation, None, row.last_us)
     stored = sa.select(sa.func.max(DECISIONS.c.sequence)).where(DECISIONS.c.incarnation_id == row.id)
     highest = connection.scalar(stored)

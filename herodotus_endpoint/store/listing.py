@@ -1,9 +1,9 @@
-"""Lists: decisions by what is selected, page by page; nodes with their counts; whose an incarnation is.
+"""Lists of decisions by conditions, page by page, and lists of nodes with counts.
 
-Owns: the statements of lists and watches, and their bounds. Does not own: how a selector is written, documents, what
-one decision holds (`reader`).
+Owns: the statements of lists and watches, and their bounds. Does not own: parsing selectors, documents, loading one
+decision (`reader`).
 
-Invariant: pages are ordered by ingest, newest first, and a page is no larger than its limit.
+Invariant: pages of decisions are ordered by ingest, newest first, and a page is no larger than its limit.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ from herodotus_endpoint.store.retention_clock import RetentionClock
 from herodotus_endpoint.store.rollups import ALL_NODES_PART, Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS, UNSUCCESSFUL
 
-UNSETTLED: Final = "Binding"  # the one state that outcomes change, as `explain.state` says
-COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # of each node in a list
+UNSETTLED: Final = "Binding"  # the only state that outcomes change, see `explain.derive_state`
+COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # counters of each node in a list
 _COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes")]
 
 
 @dataclass(frozen=True)
 class ColumnCondition:
-    """What a column of a decision must be: one of `values`, or (`negated`) none of them. None among them: no value."""
+    """A condition that a column of a decision has one of `values`, or none of them if `negated`.
+
+    None among the values stands for null.
+    """
 
     column: str
     values: tuple[str | None, ...]
     negated: bool = False
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """The condition as SQL."""
+        """Return the condition in SQL."""
         column = DECISIONS.c[self.column]
         named = [value for value in self.values if value is not None]
         clause: sa.ColumnElement[bool] = column.in_(named)
@@ -49,20 +52,20 @@ class ColumnCondition:
         return clause
 
     def selects(self, row: Any, state: str) -> bool:
-        """Whether it holds for a row while its decision is in a state."""
+        """Return whether a row meets the condition while its decision is in `state`."""
         value = state if self.column == "state" else getattr(row, self.column)
         return (value in self.values) is not self.negated
 
 
 class UnsuccessfulCondition:
-    """No node was found, or the pod could not be bound to it."""
+    """The condition that a decision found no node or the pod could not be bound."""
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """The condition as SQL, in the words of the index of such decisions: with parameters it would not be used."""
+        """Return the condition in SQL with literals, as in the partial index, which parameters would not use."""
         return DECISIONS.c.state.in_(sa.bindparam("unsuccessful", UNSUCCESSFUL, expanding=True, literal_execute=True))
 
     def selects(self, _row: Any, state: str) -> bool:
-        """Whether it holds for a row while its decision is in a state."""
+        """Return whether a row meets the condition while its decision is in `state`."""
         return state in UNSUCCESSFUL
 
 
@@ -71,24 +74,24 @@ AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """A node in a list: the sums of `COUNTED` over a window, over every node of that name."""
+    """A node in a list, with the sums of `COUNTED` over a window, for all nodes with its name."""
 
     name: str
     counts: tuple[int, ...]
 
 
 class Listing:
-    """Answers with rows. Every thread may ask."""
+    """Reads lists of rows. Safe for concurrent use."""
 
     def __init__(self, engine: sa.Engine, clock: RetentionClock) -> None:
         self._engine = engine
         self._clock = clock
 
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
-        """Rows without frames, newest first by ingest, from below the id `before`."""
+        """Return rows that meet all conditions, newest first, without frames, with ids below `before`."""
         clauses = (c.clause() for c in conditions)
         named = any(isinstance(c, ColumnCondition) and c.column == "pod" and not c.negated for c in conditions)
-        # SQLite would go through a whole namespace in order, rather than find few rows by name and sort them
+        # without + 0 SQLite would scan a namespace in order instead of finding rows by name and sorting them
         order = DECISIONS.c.id + 0 if named else DECISIONS.c.id
         statement = sa.select(*_COLUMNS).where(*clauses).order_by(order.desc()).limit(limit)
         if before is not None:
@@ -97,13 +100,13 @@ class Listing:
             return intact_decisions(connection.execute(statement))
 
     def list_after(self, after: int, limit: int) -> list[sa.Row[Any]]:
-        """Rows with ids above `after`, oldest first."""
+        """Return rows with ids above `after`, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id > after).order_by(DECISIONS.c.id).limit(limit)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
     def list_unsettled(self, after: int, upto: int, within_s: float) -> list[sa.Row[Any]]:
-        """Rows with ids above `after` and up to `upto` that wait for their result, or got it within some seconds."""
+        """Return rows with ids in (`after`, `upto`] that have no result, or got it in the last `within_s` seconds."""
         since_us = self._clock.now_us() - int(within_s * 1e6)
         outcome = sa.exists().where(
             OUTCOMES.c.incarnation_id == DECISIONS.c.incarnation_id,
@@ -117,35 +120,35 @@ class Listing:
             return intact_decisions(connection.execute(statement.order_by(DECISIONS.c.id)))
 
     def list_by_id(self, ids: Collection[int]) -> list[sa.Row[Any]]:
-        """The rows of these ids that are still stored, oldest first."""
+        """Return the stored rows with these ids, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
     def id_range(self) -> tuple[int, int]:
-        """The lowest and the highest id that are stored; (1, 0) where nothing is."""
+        """Return the lowest and the highest stored id; (1, 0) without decisions."""
         least, most = sa.func.min(DECISIONS.c.id), sa.func.max(DECISIONS.c.id)
         with self._snapshot() as connection:
             first = connection.scalar(sa.select(least))
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
     def nodes(self, after: str, limit: int, from_bucket: int, cluster: str = "") -> list[NodeCounts]:
-        """Nodes that have a history, by name, from behind `after`, with their counts since a bucket.
+        """Return nodes with a history, ordered by name from above `after`, with their counts since a bucket.
 
-        `cluster`: of one cluster.
+        Only nodes of `cluster` are returned if it is given.
         """
         of_it = (NODES.c.cluster == cluster,) if cluster else ()
         names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after, *of_it).distinct()
         with self._snapshot() as connection:
             wanted = list(connection.scalars(names.order_by(NODES.c.name).limit(limit)))
             ids = sa.select(NODES.c.id, NODES.c.name).where(NODES.c.name.in_(wanted), *of_it)
-            place = {name: i for i, name in enumerate(wanted)}
-            place_of = {row.id: place[row.name] for row in connection.execute(ids)}
+            index = {name: i for i, name in enumerate(wanted)}
+            index_of = {row.id: index[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
-            parts = {ALL_NODES_PART, *map(part_of, place_of)}
+            parts = {ALL_NODES_PART, *map(part_of, index_of)}
             statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket, ROLLUPS.c.part.in_(parts))
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
-                _add(sums, place_of, Rollup.unpack(blob))
+                _add_rollup(sums, index_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]
 
     @contextmanager
@@ -154,8 +157,8 @@ class Listing:
             yield connection
 
 
-def _add(sums: np.ndarray[Any, Any], place_of: dict[int, int], rollup: Rollup) -> None:
-    places = np.array([place_of.get(int(node), -1) for node in rollup.nodes], np.int64)
+def _add_rollup(sums: np.ndarray[Any, Any], index_of: dict[int, int], rollup: Rollup) -> None:
+    places = np.array([index_of.get(int(node), -1) for node in rollup.nodes], np.int64)
     held = np.flatnonzero(places >= 0)
     for i, counter in enumerate(COUNTED):
         np.add.at(sums[:, i], places[held], rollup.column(CounterName(counter))[held])

@@ -1,12 +1,12 @@
-"""PostgreSQL: for many clusters, and for several replicas that write to one database.
+"""The store in a PostgreSQL database, for many clusters and for several replicas of the service.
 
-Owns: connections and their timeouts, the lock that makes one writer of many replicas, COPY, partitions by time of
-ingest. Does not own: statements that both databases share.
+Owns: connections and their timeouts, the lock that lets one replica write at a time, COPY, partitions by ingest time.
+Does not own: statements that both databases share.
 
-Decisions and outcomes are in partitions of their tier and time: PARTITION_US of full records, a day of others, made
-when the first row of one comes. Retention drops them whole, so a decision stays up to that much longer than asked for.
-What is kept after its partition's time moves into one of another tier first: an emptied partition gives its room back
-without being vacuumed.
+Decisions and outcomes are partitioned by tier and ingest time. A partition covers PARTITION_US of full records, or a
+day of other tiers, and is created for its first row. Retention drops complete partitions, so a decision may stay that
+much longer than its age. Records that are kept longer first move to a partition of another tier, because dropping a
+partition frees its space without vacuum.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from herodotus_endpoint.store.schema import (
     SUMMARY,
 )
 
-WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": the advisory lock of whoever writes to this database
-PRUNER_LOCK: Final = WRITER_LOCK + 1  # of whoever prunes it
-STATEMENT_TIMEOUT_S: Final = 30.0  # of a reader: counting 10 million rows for /metrics takes some seconds
-IDLE_TIMEOUT_S: Final = 60.0  # between two statements: packing 256 decisions or a page of an export takes a second
+WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": advisory lock of the writer
+PRUNER_LOCK: Final = WRITER_LOCK + 1  # advisory lock of retention
+STATEMENT_TIMEOUT_S: Final = 30.0  # of reading statements: counting 10 million rows for /metrics takes some seconds
+IDLE_TIMEOUT_S: Final = 60.0  # between statements: compressing 256 decisions or a page of an export takes 1 s
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
-COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # whose sizes are the database's
-_NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # in names of partitions
+COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # tables whose sizes add up to that of the database
+_NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # of tiers in the names of partitions
 _TIERS: Final = {name: tier for tier, name in _NAMES.items()}
-_DAY_US: Final = 4 * PARTITION_US  # there are few of what is kept for long, and every query looks into every partition
+_DAY_US: Final = 4 * PARTITION_US  # few records are kept long, and each query looks into all partitions
 _WIDTH_US: Final = {FULL: PARTITION_US, KEPT_LONGER: _DAY_US, SUMMARY: _DAY_US}
 _PARTITIONS_OF: Final = (
     "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{}'::regclass"
@@ -51,11 +51,11 @@ _TYPES: Final = {
     sa.String: "text",
     sa.LargeBinary: "bytea",
 }
-_NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL's texts hold no NUL; the frame has them whole
+_NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text; the frame has the original
 
 
 class Postgresql:
-    """The database behind a postgresql:// URL. Replicas share it; the advisory lock is held to the commit."""
+    """A database with a postgresql:// URL. Replicas share it; a writer holds the advisory lock until its commit."""
 
     partitioned = True
 
@@ -64,11 +64,14 @@ class Postgresql:
         self.name = url.render_as_string(hide_password=True)
 
     def prepare(self) -> None:
-        """The database itself must be there."""
+        """Migrate the database, which must exist and may be empty. Raises StoreError."""
         migrate_schema(self, new=True)
 
     def writing_engine(self) -> sa.Engine:
-        """READ COMMITTED: the first statement waits for the lock, those after it see what was committed before."""
+        """Return an engine whose transactions take the writer's lock first.
+
+        With READ COMMITTED the statements after it see everything that was committed before.
+        """
         engine = self._engine(1, "")
 
         def begun(connection: sa.Connection) -> None:
@@ -78,13 +81,13 @@ class Postgresql:
         return engine
 
     def reading_engine(self) -> sa.Engine:
-        """REPEATABLE READ: one snapshot a transaction. No statement runs for longer than STATEMENT_TIMEOUT_S."""
+        """Return an engine with one snapshot per transaction (REPEATABLE READ) and a timeout of statements."""
         options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
         options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
-        return self._engine(READERS, f"{options} -c jit=off")  # compiling takes longer than these queries
+        return self._engine(READERS, f"{options} -c jit=off")  # JIT compilation takes longer than these queries
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """The partitions of that time; a summary holds its outcomes."""
+        """Create the partitions for this time; summaries need none for outcomes, which they contain."""
         start, end = _bounds(tier, ingested_us // _WIDTH_US[tier])
         for table in PARTITIONED if tier != SUMMARY else (DECISIONS,):
             name = _partition(table, tier, ingested_us // _WIDTH_US[tier])
@@ -103,27 +106,27 @@ class Postgresql:
                 copy.write_row([_storable(row[column.name]) for column in columns])
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """The server looks after its own disk: a transaction that writes and commits is what can be asked."""
+        """Commit a small write. The server monitors its own disk, so nothing more can be checked."""
         with connection.begin():
             connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket < 0))
 
     @contextmanager
     def try_prune_lock(self, connection: sa.Connection) -> Iterator[bool]:
-        """By an advisory lock of the session: no transaction stays open for it. It ends with the connection, too."""
+        """Use an advisory lock of the session, which needs no open transaction and ends with the connection."""
         session = connection.execution_options(isolation_level="AUTOCOMMIT")
-        alone = bool(session.exec_driver_sql(f"SELECT pg_try_advisory_lock({PRUNER_LOCK})").scalar())
+        locked = bool(session.exec_driver_sql(f"SELECT pg_try_advisory_lock({PRUNER_LOCK})").scalar())
         try:
-            yield alone
+            yield locked
         finally:
-            if alone:
+            if locked:
                 session.exec_driver_sql(f"SELECT pg_advisory_unlock({PRUNER_LOCK})")
 
     def prunable_before_us(self, now_us: int) -> int:
-        """The start of the partition of now, which is not dropped."""
+        """Return the start of the current partition, which is not dropped."""
         return now_us - now_us % PARTITION_US
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
-        """That with the oldest decisions."""
+        """Drop the oldest partition that ended before `before_us` and held decisions."""
         found = self._partitions(connection)
         ended = [
             (_bounds(tier, n)[1], tier, n) for tier in tiers for n in found[tier] if _bounds(tier, n)[1] <= before_us
@@ -134,7 +137,7 @@ class Postgresql:
         return 0
 
     def drop_empty_partitions(self, connection: sa.Connection) -> None:
-        """But for the newest one. An outcome is never in an older partition than its decision."""
+        """Drop empty partitions except the newest. An outcome is never in an older partition than its decision."""
         for number in self._partitions(connection)[FULL][:-1]:
             left = f"SELECT EXISTS (SELECT FROM {_partition(DECISIONS, FULL, number)})"
             if connection.exec_driver_sql(left).scalar():
@@ -142,13 +145,13 @@ class Postgresql:
             self._drop(connection, FULL, number, 0)
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
-        """Nothing: the server compares its pages with their checksums when it reads them (initdb --data-checksums)."""
+        """Return nothing: the server checks pages itself when it reads them (initdb --data-checksums)."""
         return []
 
     def live_bytes(self, connection: sa.Connection) -> int:
-        """Tables and indexes, what is deleted and not yet vacuumed included."""
-        whole = sum(self._bytes(connection, t.name) for t in COUNTED if t not in PARTITIONED)
-        return whole + sum(self._tier_bytes(connection).values())
+        """Return the bytes of tables and indexes, including deleted rows that are not vacuumed yet."""
+        unpartitioned = sum(self._bytes(connection, t.name) for t in COUNTED if t not in PARTITIONED)
+        return unpartitioned + sum(self._tier_bytes(connection).values())
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
         """Return the size of each tier, estimated like `live_bytes`."""
@@ -162,10 +165,10 @@ class Postgresql:
         return {"full": measure(FULL, KEPT_LONGER), "summary": measure(SUMMARY)}
 
     def file_bytes(self) -> None:
-        """They are the server's."""
+        """Return None, because the files are on the database server."""
 
     def release_space(self, connection: sa.Connection) -> None:
-        """Nothing: a dropped partition's files are gone, and autovacuum looks after the rest."""
+        """Do nothing: dropped partitions free their files, and autovacuum handles the rest."""
 
     def _drop(self, connection: sa.Connection, tier: int, number: int, most: int) -> int:
         name = _partition(DECISIONS, tier, number)
@@ -177,7 +180,7 @@ class Postgresql:
         return count
 
     def _partitions(self, connection: sa.Connection) -> dict[int, list[int]]:
-        """The partitions of decisions that are there, by tier, the oldest first."""
+        """Return the numbers of the existing partitions of decisions by tier, oldest first."""
         found: dict[int, list[int]] = {tier: [] for tier in _NAMES}
         for name in connection.exec_driver_sql(_PARTITIONS_OF.format(DECISIONS.name)).scalars():
             tier_name, _, number = name.removeprefix(DECISIONS.name).rpartition("_p")

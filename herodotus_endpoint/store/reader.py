@@ -1,9 +1,9 @@
-"""Questions to the store: one decision with what belongs to it, lists, the history of a node.
+"""Queries for one attempt, for the history of a node, and for what the store knows of schedulers.
 
-Owns: the statements of queries and their bounds. Does not own: documents (`herodotus_record.answers`, `history`), HTTP.
+Owns: the statements and their bounds. Does not own: lists of decisions and nodes (`listing`), documents
+(`herodotus_record.answers`, `histories`), HTTP.
 
-Invariant: whatever one call answers is of one snapshot; no statement reads more than a stated number of rows, except
-counts over an index.
+Invariant: a call reads one snapshot. No statement reads more than a stated number of rows, except counts over an index.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from herodotus_record.attempts import AttemptRecords
 from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Source
 
-MAX_SIMILAR: Final = 3  # names suggested for one that is not there
-CANDIDATES: Final = 2_000  # rows looked at for them: those that begin alike, and the newest
-RECENT: Final = 10  # decisions loaded of a node
-MAX_SEARCHED: Final = 50  # newest decisions searched for those
-NAMESPACES: Final = 10  # other namespaces named for a pod
+MAX_SIMILAR: Final = 3  # suggested names for an unknown name
+MAX_CANDIDATES: Final = 2_000  # rows searched for suggestions: those with a common prefix, and the newest
+RECENT: Final = 10  # decisions returned for a node
+MAX_SEARCHED: Final = 50  # newest decisions searched for decisions of a node
+NAMESPACES: Final = 10  # other namespaces returned for a pod name
 INCARNATIONS_SHOWN: Final = 100  # newest first
-CLUSTERS_NAMED: Final = 20  # in the error that asks for one
-HOLES_SHOWN: Final = 20  # of each
+CLUSTERS_NAMED: Final = 20  # clusters in the error message that asks for one
+HOLES_SHOWN: Final = 20  # of each incarnation
 _COUNTED: Final = [CounterName(counter) for counter in COUNTED]
 
 
@@ -77,10 +77,10 @@ class _LoadedAttempt(NamedTuple):
 
 
 class Reader:
-    """Answers questions. Every thread may ask."""
+    """Runs queries on reading connections. Safe for concurrent use."""
 
     def __init__(self, database: Database, engine: sa.Engine, records: RecordLoader, identity: str) -> None:
-        """`identity`: of the database that was opened."""
+        """`identity` is that of the database when it was opened."""
         self._database = database
         self._engine = engine
         self._records = records
@@ -94,8 +94,8 @@ class Reader:
                 raise StoreUnavailableError("it is another database than the one that was opened")
 
     def has_records(self, cluster: str = "") -> bool:
-        """Whether records of any scheduler ever came. `cluster`: of one cluster."""
-        known = sa.select(INCARNATIONS.c.id).where(*_of(INCARNATIONS.c.cluster, cluster)).limit(1)
+        """Return whether any scheduler has ever sent records, of one cluster if `cluster` is given."""
+        known = sa.select(INCARNATIONS.c.id).where(*_cluster_condition(INCARNATIONS.c.cluster, cluster)).limit(1)
         with self._snapshot() as connection:
             return connection.scalar(known) is not None
 
@@ -108,7 +108,7 @@ class Reader:
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> StoredAttempt | None:
-        """The latest decision of a pod, of its latest UID unless `uid` is given; or that of one attempt.
+        """Return one attempt of a pod: the latest unless `attempt` is given, of the latest UID unless `uid` is given.
 
         `attempt` counts the stored attempts of the UID by start, from 1. The scheduler's own numbers begin anew with
         each of its incarnations, so that several attempts may have the same.
@@ -119,25 +119,28 @@ class Reader:
             same = [each for each in known if each.uid == uid]
             if not same or (attempt is not None and attempt > len(same)):
                 return None
-            return self._stored(connection, same, len(same) if attempt is None else attempt)
+            return self._load_stored_attempt(connection, same, len(same) if attempt is None else attempt)
 
     def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> StoredAttempt | None:
-        """The decision of that id, if it is of a pod in that namespace, and of `cluster` where that is given."""
+        """Return the attempt of the decision with this id, or None.
+
+        The pod must be in `namespace`, and in `cluster` if that is given.
+        """
         d = DECISIONS.c
         columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
-        at = (d.decision_id == decision_id, d.namespace == namespace, *_of(d.cluster, cluster))
-        asked = sa.select(*columns).where(*at)
+        at = (d.decision_id == decision_id, d.namespace == namespace, *_cluster_condition(d.cluster, cluster))
+        statement = sa.select(*columns).where(*at)
         with self._snapshot() as connection:
-            row = connection.execute(asked.order_by(d.id).limit(1)).one_or_none()
+            row = connection.execute(statement.order_by(d.id).limit(1)).one_or_none()
             if row is None:
                 return None
             known = load_attempts_including(connection, row)
             found = next(each for each in known if row.id in each.ids)
             same = [each for each in known if each.uid == found.uid]
-            return self._stored(connection, same, same.index(found) + 1)
+            return self._load_stored_attempt(connection, same, same.index(found) + 1)
 
     def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
-        """Since when the pods of these decisions exist and when they are tried again, by the id of the decision's row.
+        """Return creation and retry times of the pods of these decisions, by the id of the decision's row.
 
         Node tables are not read for it, which are most of what a decision takes.
         """
@@ -148,23 +151,30 @@ class Reader:
             return {row_id: PodWait(d.times.created_us, d.retry) for row_id, d in read}
 
     def similar_pods(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
-        """Up to three pod names of the namespace that look like `pod`, of those that begin alike or came last."""
-        at = (DECISIONS.c.namespace == namespace, *_of(DECISIONS.c.cluster, cluster))
+        """Return up to MAX_SIMILAR pod names of a namespace that are similar to `pod`.
+
+        Names with a common prefix and the newest names are searched.
+        """
+        at = (DECISIONS.c.namespace == namespace, *_cluster_condition(DECISIONS.c.cluster, cluster))
         names = sa.select(DECISIONS.c.pod).where(*at)
         return self._similar(pod, names, DECISIONS.c.pod, DECISIONS.c.id)
 
     def other_namespaces(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
-        """Other namespaces that have decisions for a pod of this name."""
+        """Return other namespaces with decisions for a pod of this name, at most NAMESPACES."""
         statement = (
             sa.select(DECISIONS.c.namespace)
-            .where(DECISIONS.c.pod == pod, DECISIONS.c.namespace != namespace, *_of(DECISIONS.c.cluster, cluster))
+            .where(
+                DECISIONS.c.pod == pod,
+                DECISIONS.c.namespace != namespace,
+                *_cluster_condition(DECISIONS.c.cluster, cluster),
+            )
             .distinct()
         )
         with self._snapshot() as connection:
             return list(connection.scalars(statement.order_by(DECISIONS.c.namespace).limit(NAMESPACES)))
 
     def sum_node_history(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeHistoryCounts | None:
-        """What the nodes of this name went through since a bucket; None when no decision ever considered one."""
+        """Return the counters of the nodes with this name since a bucket, or None if no decision considered one."""
         with self._snapshot() as connection:
             ids = [n.id for n in self._nodes(connection, node, cluster) if n.considered]
             if not ids:
@@ -181,7 +191,7 @@ class Reader:
         return NodeHistoryCounts(sums.counters(), sums.workloads, sums.decided, sums.buckets)
 
     def sum_cluster_totals(self, *, cluster: str = "", from_bucket: int = 0) -> ClusterTotals:
-        """What all nodes got since a bucket, and how many nodes there were in the hour with the most."""
+        """Return the placements on all nodes since a bucket, and the largest number of nodes in an hour."""
         r = ROLLUPS.c
         sums = sa.select(r.bucket, r.cluster, sa.func.sum(r.chosen), sa.func.sum(r.nodes))
         sums = sums.where(r.bucket >= from_bucket).group_by(r.bucket, r.cluster, r.profile)
@@ -191,13 +201,18 @@ class Reader:
         with self._snapshot() as connection:
             for bucket, of, chosen, nodes in connection.execute(sums):
                 placements += int(chosen)
-                in_cluster[bucket, of] = max(in_cluster[bucket, of], int(nodes))  # profiles share their nodes
+                in_cluster[bucket, of] = max(
+                    in_cluster[bucket, of], int(nodes)
+                )  # profiles of a cluster share its nodes
         for (bucket, _), nodes in in_cluster.items():
             in_hour[bucket] += nodes
         return ClusterTotals(placements, max(in_hour.values(), default=0))
 
     def find_recent_decisions(self, node: str, *, cluster: str = "") -> list[NodeDecision]:
-        """The last decisions that had the node in their table, newest first, of the newest LOOKED_AT whole records."""
+        """Return the latest decisions whose node table has the node, newest first.
+
+        The newest MAX_SEARCHED full records are searched.
+        """
         found: list[NodeDecision] = []
         with self._snapshot() as connection:
             nodes = self._nodes(connection, node, cluster)
@@ -207,15 +222,17 @@ class Reader:
             for row in intact_decisions(newest):
                 slots = (find_slot(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
-                loaded = None if slot is None else self._once(connection, row)
+                loaded = None if slot is None else self._load_if_main_record(connection, row)
                 if slot is not None and loaded is not None and slot < loaded[0].slots:
                     found.append(NodeDecision(*loaded, slot))
                 if len(found) == RECENT:
                     break
         return found
 
-    def _once(self, connection: sa.Connection, row: sa.Row[Any]) -> tuple[Decision, tuple[Outcome, ...]] | None:
-        """The decision in a row with its outcomes; None where another row tells more of the same attempt."""
+    def _load_if_main_record(
+        self, connection: sa.Connection, row: sa.Row[Any]
+    ) -> tuple[Decision, tuple[Outcome, ...]] | None:
+        """Return the decision of a row with its outcomes, or None if the attempt has a more detailed record."""
         if row.source == Source.SCHEDULER.value:
             return load_decision(connection, row), load_outcomes(connection, row)
         known = load_attempts(connection, row.namespace, row.pod, row.cluster)
@@ -226,12 +243,12 @@ class Reader:
         return loaded.decision, loaded.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
-        """Up to three names that look like `node`, of nodes that have a history."""
-        names = sa.select(NODES.c.name).where(NODES.c.considered, *_of(NODES.c.cluster, cluster))
+        """Return up to MAX_SIMILAR names of nodes with a history that are similar to `node`."""
+        names = sa.select(NODES.c.name).where(NODES.c.considered, *_cluster_condition(NODES.c.cluster, cluster))
         return self._similar(node, names, NODES.c.name, NODES.c.id)
 
     def measure_sizes(self) -> StoreSizes:
-        """Rows, holes and bytes, for metrics."""
+        """Return the numbers of rows and missing sequences and the bytes in use, for metrics."""
         counts = {t.name: sa.select(sa.func.count()).select_from(t) for t in (DECISIONS, OUTCOMES, GAPS, ROLLUPS)}
         lengths = sa.func.coalesce(sa.func.sum(HOLES.c.last - HOLES.c.first + 1), 0)
         with self._snapshot() as connection:
@@ -244,13 +261,13 @@ class Reader:
             )
 
     def incarnations(self, cluster: str = "") -> list[IncarnationStatus]:
-        """The newest incarnations. `cluster`: of one cluster, and those of which it is not known yet."""
+        """Return the newest incarnations: all, or those of `cluster` and those whose cluster is unknown yet."""
         of_it = (INCARNATIONS.c.cluster.in_((cluster, "")),) if cluster else ()
         statement = sa.select(INCARNATIONS).where(*of_it).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
         with self._snapshot() as connection:
-            return [self._known(connection, row) for row in connection.execute(statement)]
+            return [self._load_incarnation(connection, row) for row in connection.execute(statement)]
 
-    def _known(self, connection: sa.Connection, row: sa.Row[Any]) -> IncarnationStatus:
+    def _load_incarnation(self, connection: sa.Connection, row: sa.Row[Any]) -> IncarnationStatus:
         of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id, ~HOLES.c.left_out).order_by(HOLES.c.first)
         holes = [Hole(h.first, h.last, h.explained) for h in connection.execute(of_it)]
         profiles = sa.select(PROFILES.c.profile).where(PROFILES.c.incarnation_id == row.id)
@@ -270,11 +287,11 @@ class Reader:
         )
 
     def _similar(self, name: str, names: sa.Select[str], column: sa.Column[str], age: sa.Column[int]) -> list[str]:
-        """Of `names`: those that begin with the name first, then by likeness."""
-        alike = names.where(column >= name[:3], column < name[:3] + "\U0010ffff")
+        """Return names from the query `names` that are similar to `name`; those that begin with it come first."""
+        same_prefix = names.where(column >= name[:3], column < name[:3] + "\U0010ffff")
         with self._snapshot() as connection:
-            found = set(connection.scalars(alike.limit(CANDIDATES)))
-            found |= set(connection.scalars(names.order_by(age.desc()).limit(CANDIDATES)))
+            found = set(connection.scalars(same_prefix.limit(MAX_CANDIDATES)))
+            found |= set(connection.scalars(names.order_by(age.desc()).limit(MAX_CANDIDATES)))
         begins = sorted(n for n in found if n.startswith(name))[:MAX_SIMILAR]
         close = get_close_matches(name, sorted(found - set(begins)), n=MAX_SIMILAR, cutoff=0.5)
         return [*begins, *close][:MAX_SIMILAR]
@@ -290,8 +307,10 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _stored(self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int) -> StoredAttempt:
-        """One of a pod's attempts. `same`: all of them."""
+    def _load_stored_attempt(
+        self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int
+    ) -> StoredAttempt:
+        """Load the attempt with this ordinal of `same`, which are all attempts of the pod."""
         row, decision, outcomes, table, origins = self._load_attempt(connection, same[ordinal - 1])
         return StoredAttempt(
             decision,
@@ -300,12 +319,12 @@ class Reader:
             ordinal,
             len(same),
             sum(each.record.state in UNSUCCESSFUL for each in same[: ordinal - 1]),
-            self._replaced(connection, row),
+            self._is_replaced(connection, row),
             origins,
         )
 
     def _load_attempt(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
-        """Return the attempt, merged from its records; its row is that of the first one."""
+        """Load an attempt, merged from its records; its row is that of the most detailed record."""
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
         first, *beside = (self._records.load(connection, rows[id_]) for id_ in attempt.ids_by_detail)
@@ -315,8 +334,8 @@ class Reader:
             return _LoadedAttempt(row, both.decision, both.outcomes, both.table, both.origins)
         return _LoadedAttempt(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
 
-    def _replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
-        """Whether an incarnation that came later has taken decisions for the same profile of the cluster."""
+    def _is_replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
+        """Return whether a later incarnation has made decisions for the same profile of the cluster."""
         later = (
             sa.select(PROFILES.c.incarnation_id)
             .join(INCARNATIONS, INCARNATIONS.c.id == PROFILES.c.incarnation_id)
@@ -330,6 +349,6 @@ class Reader:
         return connection.scalar(later.limit(1)) is not None
 
 
-def _of(column: sa.Column[str], cluster: str) -> Sequence[sa.ColumnElement[bool]]:
-    """Return the condition that rows are of a cluster; none where it is ""."""
+def _cluster_condition(column: sa.Column[str], cluster: str) -> Sequence[sa.ColumnElement[bool]]:
+    """Return the condition that rows are of a cluster, or no condition if `cluster` is ""."""
     return (column == cluster,) if cluster else ()

@@ -1,11 +1,13 @@
-"""Reviews under way: from the replica that was asked to the scheduler, and back.
+"""Pending reviews: passing a question from a replica to the scheduler, and the answer back.
 
-Owns: those rows. Does not own: questions and answers, who may ask or answer, how long anybody waits.
+Owns: the rows of reviews and reviewers. Does not own: the contents of questions and answers, authorization, timeouts of
+requests.
 
-They are in the database because the replica that a reader reaches need not be the one that the scheduler reaches; with
-one replica that costs a commit or two. Nobody is told of a row: who waits looks again.
+Reviews are in the database because the client and the scheduler may reach different replicas. With one replica this
+costs one or two commits. No notification is sent: both sides poll.
 
-Invariant: a question is taken by one scheduler, and nothing of it outlives its asker by more than ABANDONED_S.
+Invariant: one scheduler claims a question, and its row is deleted at most ABANDONED_S after its client has stopped
+waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from herodotus_endpoint.store.database import translate_errors
 from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
 from herodotus_endpoint.store.writer import Writer
 
-ABANDONED_S: Final = 120.0  # several times what anybody waits: the replica that was asked is gone
+ABANDONED_S: Final = 120.0  # several times a client's timeout: the replica of the client has ended
 REVIEWER_KEPT_S: Final = 120.0  # twice the silence after which a scheduler gets no more reviews (`desk.SILENT_S`)
 MAX_REVIEWERS: Final = 256  # schedulers of one cluster; a scheduler process announces at most 64 profiles
 
@@ -31,7 +33,7 @@ class TooManyReviewersError(ValueError):
 
 @dataclass(frozen=True)
 class ReviewingScheduler:
-    """A scheduler that answers reviews. `cluster`: its id, "" where it does not say."""
+    """A scheduler that answers reviews. `cluster` is the id of its cluster, or "" if it sends none."""
 
     cluster: str
     scheduler: str
@@ -39,7 +41,7 @@ class ReviewingScheduler:
 
 @dataclass(frozen=True)
 class ReviewQuestion:
-    """`body`: for the scheduler, as it is."""
+    """A review for a scheduler. `body` is passed to the scheduler unchanged."""
 
     id: str
     reviewer: ReviewingScheduler
@@ -48,14 +50,14 @@ class ReviewQuestion:
 
 @dataclass(frozen=True)
 class ReviewAnswer:
-    """`type`: the body's media type."""
+    """A scheduler's answer to a review. `type` is the media type of the body."""
 
     body: bytes
     type: str
 
 
 class ReviewStore:
-    """What waits for a scheduler, or for its asker to look."""
+    """The pending reviews and the schedulers that answer them."""
 
     def __init__(self, writer: Writer, reading: sa.Engine, clock: Callable[[], float]) -> None:
         self._writer = writer
@@ -80,7 +82,7 @@ class ReviewStore:
             connection.execute(REVIEWERS.insert(), rows)
 
     def list_reviewers(self, within_s: float) -> list[ReviewingScheduler]:
-        """Those that were heard of so lately, by name."""
+        """Return the schedulers that registered within the last `within_s` seconds, ordered by name."""
         row = REVIEWERS.c
         heard = row.seen_us >= self._now_us() - int(within_s * 1e6)
         found = sa.select(row.cluster, row.scheduler).where(heard).order_by(row.scheduler, row.cluster)
@@ -88,7 +90,7 @@ class ReviewStore:
             return [ReviewingScheduler(r.cluster, r.scheduler) for r in connection.execute(found)]
 
     def add_question(self, question: ReviewQuestion, most: int) -> bool:
-        """Lay a question down; whether fewer than `most` were waiting for that scheduler."""
+        """Store a question and return True, or return False if `most` questions wait for the scheduler already."""
         row, now_us = REVIEWS.c, self._now_us()
         values = {"cluster": question.reviewer.cluster, "scheduler": question.reviewer.scheduler}
         waiting = sa.select(sa.func.count()).select_from(REVIEWS)
@@ -103,7 +105,7 @@ class ReviewStore:
         return room
 
     def claim_question(self, cluster: str, schedulers: Sequence[str]) -> ReviewQuestion | None:
-        """The question that has waited longest for one of these; nobody else's from now on, and kept no longer."""
+        """Claim the oldest waiting question for one of these schedulers and return it; its stored body is cleared."""
         row = REVIEWS.c
         waiting = (row.cluster == cluster, row.scheduler.in_(schedulers), row.taken.is_(False))
         first = sa.select(row.id, row.scheduler, row.question).where(*waiting).order_by(row.id).limit(1)
@@ -118,7 +120,7 @@ class ReviewStore:
         return ReviewQuestion(found.id, ReviewingScheduler(cluster, found.scheduler), found.question)
 
     def store_answer(self, id: str, cluster: str, answer: ReviewAnswer) -> bool:
-        """Lay an answer down; whether anybody still waits for it."""
+        """Store an answer and return whether a client still waits for it."""
         row = REVIEWS.c
         taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), row.answer.is_(None))
         with self._writer.transaction() as connection:
@@ -126,20 +128,20 @@ class ReviewStore:
             return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
-        """The answer, where it is there."""
+        """Return the answer to a question, or None if it is not stored yet."""
         found = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
         with translate_errors(), self._reading.begin() as connection:
             row = connection.execute(found).first()
         return None if row is None or row.answer is None else ReviewAnswer(row.answer, row.answer_type)
 
     def is_claimed(self, id: str) -> bool:
-        """Whether a scheduler has the question, or nobody waits for it any longer."""
+        """Return whether a scheduler has claimed the question, or the question was removed."""
         waiting = sa.select(REVIEWS.c.id).where(REVIEWS.c.id == id, REVIEWS.c.taken.is_(False))
         with translate_errors(), self._reading.begin() as connection:
             return connection.execute(waiting).first() is None
 
     def is_first(self, question: ReviewQuestion) -> bool:
-        """Whether that scheduler has none before it, waiting or taken."""
+        """Return whether no earlier question for the same scheduler is waiting or claimed."""
         row, reviewer = REVIEWS.c, question.reviewer
         earlier = sa.select(row.id).where(
             row.cluster == reviewer.cluster, row.scheduler == reviewer.scheduler, row.id < question.id
@@ -148,7 +150,7 @@ class ReviewStore:
             return connection.execute(earlier.limit(1)).first() is None
 
     def remove_question(self, id: str) -> None:
-        """Nobody waits any longer."""
+        """Delete a question whose client has stopped waiting."""
         with self._writer.transaction() as connection:
             connection.execute(REVIEWS.delete().where(REVIEWS.c.id == id))
 

@@ -1,12 +1,12 @@
-"""SQLite: one file, no set-up, one process that writes.
+"""The store in a SQLite file, for one process that writes.
 
 Owns: the file and its permissions, pragmas and transaction modes. Does not own: statements that both databases share.
 
-Beside the database lies a small file with its identity (MARKER). It tells a first start from a start without the
-database that was there before: only the first start creates one.
+A marker file beside the database contains its identity (MARKER). It distinguishes a first start from a start whose
+database has been lost: only a first start creates a database.
 
-Invariant: no transaction begins or commits on a file that no longer has its name. SQLite itself would go on in a file
-that is deleted, and what it acknowledged would be gone with the process.
+Invariant: no transaction begins or commits on a file that was deleted or replaced. SQLite itself would continue to use
+a deleted file, and committed records would be lost when the process ends.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import DECISIONS, FULL, ROLLUPS, SUMMARY
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
-WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # what a burst leaves of the write-ahead log on disk
-ROW_BYTES: Final = 700  # of a decision beside its frame: columns and indexes
-TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that some goes to the disk; takes 5 ms
-MARKER: Final = ".identity"  # ending of the file that holds the identity of the database beside it
-VACUUM_PAGES: Final = 2_000  # free pages given back to the file system in one go: 32 MB
+WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # largest write-ahead log that stays on disk after a burst
+ROW_BYTES: Final = 700  # columns and indexes of a decision, without its frame
+TRIAL_BYTES: Final = 4 << 20  # more than SQLite's cache of 2 MB, so that it reaches the disk; takes 5 ms
+MARKER: Final = ".identity"  # suffix of the marker file
+VACUUM_PAGES: Final = 2_000  # free pages released in one call: 32 MB
 _WRITING: Final = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL")
-_TRIAL: Final = {
+_TRIAL_ROW: Final = {
     "bucket": -1,
     "cluster": "",
     "profile": "",
@@ -51,12 +51,12 @@ _TRIAL: Final = {
     "ingested_us": 0,
     "counters": sa.func.zeroblob(TRIAL_BYTES),
 }
-_TEXT: Final = partial(str, encoding="utf-8", errors="replace")  # of a damaged text: its checksum tells
+_TEXT: Final = partial(str, encoding="utf-8", errors="replace")  # decodes damaged text, which its checksum detects
 _log: Final = logging.getLogger(__name__)
 
 
 class Sqlite:
-    """The database in a file. synchronous=FULL: an acknowledged batch survives power loss, at one fsync a batch."""
+    """A database in a file. With synchronous=FULL a committed batch survives a power loss, at one fsync per batch."""
 
     partitioned = False
 
@@ -64,11 +64,11 @@ class Sqlite:
         self.file = file
         self.name = str(file)
         self._marker = file.with_name(file.name + MARKER)
-        self._opened: tuple[int, int] | None = None  # device and inode of the file that was prepared
-        self._gone = False
+        self._opened: tuple[int, int] | None = None  # device and inode of the prepared file
+        self._is_lost = False
 
     def prepare(self) -> None:
-        """Make the file 0600, in a directory of 0700, at the first start; later it must be there."""
+        """Migrate the file. The first start creates it with mode 0600, in a directory with mode 0700."""
         if self.file.parent.exists() and not self.file.parent.is_dir():
             raise StoreError(f"cannot use {self.file.parent}: it is not a directory")
         try:
@@ -81,39 +81,39 @@ class Sqlite:
             raise StoreError(f"cannot use {self.file}: {e.strerror}") from e
         if empty:
             raise StoreError(
-                f"cannot use {self.file}: the file is empty (0 bytes), its records are gone; restore a backup, or"
+                f"cannot use {self.file}: the file is empty (0 bytes) and its records are lost; restore a backup, or"
                 f" delete it and {self._marker.name} to begin with an empty database"
             )
         migrate_schema(self, new=False)
         self._compare_identity()
-        self._opened = self._found()
+        self._opened = self._stat_file()
 
     def _create(self) -> None:
-        """Make a database under another name first: a start that is broken off leaves no half of one."""
+        """Create a database under a temporary name, so that an interrupted start leaves no incomplete one."""
         if self._marker.exists():
             raise StoreError(
                 f"cannot use {self.file}: there is no such file, but {self._marker} says that a database was there;"
                 f" restore a backup, or delete {self._marker.name} to begin with an empty database"
             )
-        unnamed = self.file.with_name(f"{self.file.name}.new")
+        partial_file = self.file.with_name(f"{self.file.name}.new")
         try:
-            _remove(unnamed)
-            os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            made = Sqlite(unnamed)
+            _remove(partial_file)
+            os.close(os.open(partial_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            made = Sqlite(partial_file)
             made.name = self.name
             migrate_schema(made, new=True)
-            _publish(unnamed, self.file)
+            _publish(partial_file, self.file)
         finally:
-            _remove(unnamed)
+            _remove(partial_file)
 
     def _compare_identity(self) -> None:
-        """Raise StoreError where the marker names another database; write the marker where there is none."""
+        """Raise StoreError if the marker names another database; write the marker if it is missing."""
         engine = self.reading_engine()
         try:
             with translate_errors(), engine.begin() as connection:
                 identity = read_identity(connection)
             if not self._marker.exists():
-                self._mark(identity)
+                self._write_marker(identity)
             elif self._marker.read_text().strip() != identity:
                 raise StoreError(
                     f"cannot use {self.file}: it is not the database that {self._marker.name} names; put that one back,"
@@ -126,15 +126,15 @@ class Sqlite:
         finally:
             engine.dispose()
 
-    def _mark(self, identity: str) -> None:
-        unnamed = self._marker.with_name(f"{self._marker.name}.new")
-        unnamed.unlink(missing_ok=True)
-        with open(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+    def _write_marker(self, identity: str) -> None:
+        partial_file = self._marker.with_name(f"{self._marker.name}.new")
+        partial_file.unlink(missing_ok=True)
+        with open(os.open(partial_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(f"{identity}\n")
-        _publish(unnamed, self._marker)
+        _publish(partial_file, self._marker)
 
-    def _found(self) -> tuple[int, int] | None:
-        """Return device and inode of the file that has the name now; None where there is none."""
+    def _stat_file(self) -> tuple[int, int] | None:
+        """Return device and inode of the file that has the name now, or None."""
         try:
             found = os.stat(self.file)
         except OSError:
@@ -145,57 +145,59 @@ class Sqlite:
         """Raise StoreUnavailableError if the file was deleted or replaced since it was prepared."""
         if self._opened is None:
             return
-        found = self._found()
+        found = self._stat_file()
         if found == self._opened:
-            self._gone = False
+            self._is_lost = False
             return
         what = "is gone" if found is None else "was replaced by another file"
-        if not self._gone:
+        if not self._is_lost:
             _log.critical(
                 "the database %s %s while the service runs: nothing is stored or answered until it is put back;"
                 " to go on with another one, stop the service and restore a backup",
                 self.file,
                 what,
             )
-        self._gone = True
+        self._is_lost = True
         raise StoreUnavailableError(f"the database file {what}")
 
-    def require(self) -> None:
-        """StoreError where there is no file: for what asks or takes away, a new database would answer for another."""
+    def require_file(self) -> None:
+        """Raise StoreError if the file does not exist, for commands that must not create a database."""
         if not self.file.exists():
             raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
     def writing_engine(self) -> sa.Engine:
-        """SQLite's one write lock is held from the first statement on."""
+        """Return an engine that takes SQLite's write lock at the start of a transaction."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 
     def reading_engine(self) -> sa.Engine:
-        """A connection a thread."""
         return self._engine(("query_only=ON",), begin="BEGIN", connections=READERS)
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """Nothing: tables have no partitions here."""
+        """Do nothing, because SQLite's tables have no partitions."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """One statement, stepped once a row: by the driver alone, since no value needs SQLAlchemy to be bound."""
+        """Insert with the driver's executemany; SQLAlchemy's binding of values is not needed and slower."""
         columns = [column.name for column in table.c if column.name in rows[0]]
         statement = table.insert().values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
         connection.exec_driver_sql(str(statement), list(map(itemgetter(*columns), rows)))
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """A write that fills the cache, since a small one may find room where no batch does; then one page, synced."""
+        """Roll back a write larger than the cache, then commit one page.
+
+        A small write alone may find space where a batch does not.
+        """
         with connection.begin() as large:
-            connection.execute(ROLLUPS.insert().values(_TRIAL))
+            connection.execute(ROLLUPS.insert().values(_TRIAL_ROW))
             large.rollback()
         with connection.begin():
-            connection.exec_driver_sql("PRAGMA user_version=0")  # nobody uses it: Alembic has its own table
+            connection.exec_driver_sql("PRAGMA user_version=0")  # unused otherwise: Alembic has its own table
 
     def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
-        """One process has the file."""
+        """Return True at once, because only one process uses the file."""
         return nullcontext(True)
 
     def prunable_before_us(self, now_us: int) -> int:
-        """All: any row gives its room back, and the writer notices when an open chain is gone."""
+        """Return the end of time: deleting any row frees space, and the writer closes chains that were deleted."""
         return 1 << 62
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
@@ -206,18 +208,18 @@ class Sqlite:
         """There are no partitions to drop."""
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
-        """By `PRAGMA integrity_check`: pages, and each index against its table. The first hundred."""
+        """Return the first hundred results of `PRAGMA integrity_check`, which compares each index with its table."""
         found = connection.exec_driver_sql("PRAGMA integrity_check(100)").scalars().all()
         return [f"page check: {line}" for line in found if line != "ok"]
 
     def live_bytes(self, connection: sa.Connection) -> int:
-        """Of pages in use, whatever the file's size."""
+        """Return the bytes of pages in use, without the free pages of the file."""
         pages = [connection.exec_driver_sql(f"PRAGMA {p}").scalar_one() for p in ("page_count", "freelist_count")]
         size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
         return (int(pages[0]) - int(pages[1])) * size
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """Out of an index: frames, and what a row has besides."""
+        """Return sizes of tiers from an index: the frames, and an estimate for the other columns."""
         row = DECISIONS.c
         statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(row.frame_bytes), 0))
         counted = {
@@ -232,20 +234,21 @@ class Sqlite:
         return sum(f.stat().st_size for f in found if f.exists())
 
     def release_space(self, connection: sa.Connection) -> None:
-        """Cut free pages off the file. One a statement: Python's driver steps the pragma once, whatever its number."""
+        """Truncate free pages. Each statement frees one page: Python's driver steps the pragma only once."""
         free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
         for _ in range(min(free, VACUUM_PAGES)):
             connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
 
     def back_up(self, to: Path) -> None:
-        """Write a copy of what is committed now; the database may be in use. StoreError when that is not possible."""
-        self.require()
+        """Copy the committed state to a new file; the database may be in use. Raises StoreError."""
+        self.require_file()
         self._copy(self.file, to)
 
     def restore(self, backup: Path) -> None:
-        """Make a copy the database, of an earlier version too. StoreError when it is none, or there is one already.
+        """Create the database from a backup, also of an earlier version.
 
-        The copy gets its name when it is migrated and on disk: a refusal leaves nothing behind.
+        The copy gets its name when it is migrated and on disk, so that a failure leaves nothing behind. Raises
+        StoreError if the backup is not a database of this service, or if the database exists.
         """
         if self.file.exists():
             raise StoreError(f"cannot use {self.file}: there is a database; move it away first, with its -wal and -shm")
@@ -255,7 +258,7 @@ class Sqlite:
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._copy(backup, self.file, partial(_migrate_copy, backup))
-            self._marker.unlink(missing_ok=True)  # of the database that was there before
+            self._marker.unlink(missing_ok=True)  # of the former database
         except BaseException:
             for folder in made:
                 with suppress(OSError):
@@ -264,27 +267,29 @@ class Sqlite:
         self.prepare()
 
     def _copy(self, source: Path, to: Path, finish: Callable[[Path], None] | None = None) -> None:
-        """VACUUM INTO reads one snapshot, and fails where the target is there. `finish`: before it has its name."""
+        """Copy a database with VACUUM INTO, which reads one snapshot. `finish` runs before the copy gets its name."""
         engine = Sqlite(source).reading_engine()
-        unnamed = to.with_name(f"{to.name}.part")
+        partial_file = to.with_name(f"{to.name}.part")
         try:
             if to.exists():
                 raise StoreError(f"cannot use {to}: the file is there already")
-            _remove(unnamed)
+            _remove(partial_file)
             connection = engine.raw_connection()
             found = connection.cursor().execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
             if found.fetchone() != (1,):
                 raise StoreError(f"cannot use {source}: it is not a database of this service")
-            connection.cursor().execute("PRAGMA query_only=OFF")  # it would refuse the copy too
-            os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # empty: taken as it is
-            connection.cursor().execute("VACUUM INTO ?", (str(unnamed),))
+            connection.cursor().execute("PRAGMA query_only=OFF")  # query_only would also forbid the copy
+            os.close(
+                os.open(partial_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            )  # VACUUM INTO accepts an empty file
+            connection.cursor().execute("VACUUM INTO ?", (str(partial_file),))
             if finish:
-                finish(unnamed)
-            _publish(unnamed, to)
+                finish(partial_file)
+            _publish(partial_file, to)
         except (OSError, DatabaseError) as e:
             raise StoreError(f"cannot copy {source} to {to}: {e}") from e
         finally:
-            _remove(unnamed)
+            _remove(partial_file)
             engine.dispose()
 
     def _engine(self, pragmas: tuple[str, ...], begin: str, connections: int) -> sa.Engine:
@@ -299,7 +304,7 @@ class Sqlite:
 
         def connected(connection: Any, _record: object) -> None:
             connection.text_factory = _TEXT
-            connection.isolation_level = None  # transactions begin where `begun` says, not where the driver guesses
+            connection.isolation_level = None  # `begun` begins transactions, not the driver
             for pragma in pragmas:
                 connection.execute(f"PRAGMA {pragma}").close()
 
@@ -317,30 +322,30 @@ class Sqlite:
 
 
 def _migrate_copy(backup: Path, copy: Path) -> None:
-    """Bring a copy of a backup up to date. StoreError about the backup when it cannot be used."""
+    """Migrate a copy of a backup. Raises StoreError, which names the backup, if it cannot be used."""
     copied = Sqlite(copy)
     copied.name = str(backup)
     migrate_schema(copied, new=False)
 
 
-def _publish(unnamed: Path, to: Path) -> None:
-    """Give a finished file its name, so that it keeps both over a power loss."""
-    for path in (unnamed, to.parent):
+def _publish(partial_file: Path, to: Path) -> None:
+    """Rename a complete file, and sync it and its directory, so that both survive a power loss."""
+    for path in (partial_file, to.parent):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
-            if path is unnamed:
-                unnamed.rename(to)
+            if path is partial_file:
+                partial_file.rename(to)
         finally:
             os.close(descriptor)
 
 
 def _remove(file: Path) -> None:
-    """Delete a database file with what SQLite keeps beside it."""
+    """Delete a database file with SQLite's files beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
 def sqlite_url(file: Path) -> str:
-    """The database URL of a SQLite file."""
+    """Return the database URL of a SQLite file."""
     return f"sqlite:///{file}"

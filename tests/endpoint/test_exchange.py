@@ -359,7 +359,7 @@ def test_a_line_whose_node_rows_stand_in_another_is_refused_without_it(opened: O
     put(other, past.table.rows(CLUSTER, INCARNATION))
     written = lines(one)
     with pytest.raises(
-        LineError, match=r"line 3: its node table goes on from decision .*, whose line is not before it"
+        LineError, match=r"line 3: its node table continues that of decision .*, whose line is not before it"
     ):
         take(other, [*written[:2], written[3]])
     assert take(other, [*written[:2], *written]) == 4, "from the start again, in one file"

@@ -247,7 +247,7 @@ def test_what_was_stored_before_there_were_checksums_is_decoded(
         connection.execute("UPDATE decisions SET pod = 'other' WHERE sequence = 2")
         connection.commit()
     assert main(["check", "--data", str(tmp_path)]) == 1
-    assert "its column pod is not what its frame says" in capsys.readouterr().out
+    assert "its column pod differs from its frame" in capsys.readouterr().out
 
 
 def test_nothing_is_checked_where_no_database_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,12 +125,12 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     """Whether or not a database was there before."""
     file = tmp_path / "herodotus.db"
     file.touch()
-    with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\), its records are gone"):
+    with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\) and its records are lost"):
         prepare_database(sqlite_url(file))
     file.unlink()
     prepare_database(sqlite_url(file))
     file.write_bytes(b"")
-    with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\), its records are gone"):
+    with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\) and its records are lost"):
         prepare_database(sqlite_url(file))
     assert file.stat().st_size == 0
 

@@ -1,4 +1,4 @@
-"""Decisions as deltas against a key frame. Expands only: what was stored before stands alone, and stays readable."""
+"""Store decisions as deltas against a key frame. It only adds: decisions stored before stay readable."""
 
 from __future__ import annotations
 

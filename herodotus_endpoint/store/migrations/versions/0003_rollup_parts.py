@@ -1,6 +1,6 @@
-"""Histories in parts of some hundred nodes each: a question about one node reads one part of a bucket.
+"""Divide histories into parts of some hundred nodes, so that a query for one node reads one part of a bucket.
 
-What was stored before is one part with all nodes (-1), and is read beside the others.
+Blobs that were stored before are one part with all nodes (-1), which is read beside the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An index that tells what differs between a node table at two generations."""
+"""Add an index for the rows that differ between two generations of a node table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reviews under way, and the schedulers that answer them."""
+"""Add the tables of pending reviews and of the schedulers that answer them."""
 
 from __future__ import annotations
 

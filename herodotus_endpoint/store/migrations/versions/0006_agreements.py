@@ -1,4 +1,4 @@
-"""What a reconstruction makes of another scheduler's outcome."""
+"""Add to decisions whether another scheduler's outcome agrees with the reconstruction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Histories say beside their blobs how many nodes they count and how often one was chosen.
+"""Store the numbers of nodes and placements of a history beside its blob.
 
-What all nodes got together is then told without unpacking a blob. A service of the version before goes on storing: it
-leaves the numbers of the hour as they are, and the next batch of this version sets them right.
+Totals of all nodes then need no blob. A service of the previous version can still store records. It does not update the
+numbers of the hour; the next batch of this version corrects them.
 """
 
 from __future__ import annotations

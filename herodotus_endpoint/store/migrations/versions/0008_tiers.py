@@ -1,8 +1,8 @@
-"""Decisions and outcomes have a tier: full records, full records that are kept longer, summaries.
+"""Add a tier to decisions and outcomes: full records, full records that are kept longer, summaries.
 
-On PostgreSQL they are partitioned by it, so that what outlives a partition can leave it before it is dropped. The
-partitions that are there become those of full records as they are; that of now stays, and the next one is made, so that
-a service of the version before goes on storing.
+On PostgreSQL tables are partitioned by the tier, so that records can leave a partition before it is dropped. The
+existing partitions become partitions of full records. The current one stays and the next one is created, so that a
+service of the previous version can still store records.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def upgrade() -> None:
 
 
 def _part_by_tier(table: str) -> None:
-    """The table anew with another partition key; rows stay where they are."""
+    """Create the table again with another partition key; its rows stay in their partitions."""
     numbers = {int(name.rpartition("_p")[2]) for name in _partitions(table)}
     for name in _partitions(table):
         op.execute(f"ALTER TABLE {table} DETACH PARTITION {name}")

@@ -1,6 +1,6 @@
-"""Sequences that a file may have left out are told from those that are missing.
+"""Distinguish sequences that an imported file left out from missing ones.
 
-A service of the version before takes them for missing, and says so when it stores records of the same scheduler.
+A service of the previous version counts them as missing when it stores records of the same scheduler.
 """
 
 import sqlalchemy as sa

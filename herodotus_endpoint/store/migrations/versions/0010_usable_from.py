@@ -1,7 +1,7 @@
-"""The schema says which services can use it: from here on the one before can be put back without the data going back.
+"""Store in the schema which services can use it, so that the service can be rolled back without its data.
 
-A later revision adds what is new with a default, and says nothing; services from this revision on go on with it. One
-that takes away or changes what they need updates the row to itself.
+A later revision that only adds columns with defaults keeps the row; services from this revision on can use it. A
+revision that removes or changes what they need writes its own number to the row.
 """
 
 import sqlalchemy as sa

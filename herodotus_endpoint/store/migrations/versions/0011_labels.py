@@ -1,4 +1,4 @@
-"""Decisions are found by the labels of their pods. Those that were stored before have none here."""
+"""Add the labels of pods to decisions. Decisions that were stored before have none."""
 
 import sqlalchemy as sa
 from alembic import op

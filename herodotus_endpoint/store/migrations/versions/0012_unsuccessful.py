@@ -1,4 +1,4 @@
-"""An index of the decisions after which a pod still waits: who asks for pending pods reads no others."""
+"""Add an index of unsuccessful decisions, which a list of pending pods reads."""
 
 import sqlalchemy as sa
 from alembic import op

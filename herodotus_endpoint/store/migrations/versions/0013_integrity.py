@@ -1,6 +1,6 @@
-"""A database has an identity, the time of retention, and checksums of the rows that are stored from now on.
+"""Add the identity of the database, the time of retention, and checksums of new rows.
 
-Expands only: rows that were stored before, or by a service of the version before, have no checksum (null).
+It only adds: rows that were stored before, or by a service of the previous version, have no checksum (null).
 """
 
 from __future__ import annotations

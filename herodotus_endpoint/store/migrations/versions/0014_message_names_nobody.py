@@ -1,4 +1,4 @@
-"""Lists know whether a decision's message may name other pods. Of those that were stored before it is not known."""
+"""Add to decisions whether the message may name other pods; null for decisions stored before."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""An index of the decisions whose result is not stored: a scheduler asks for those that an earlier one left open."""
+"""Add an index of decisions without a stored result, which a scheduler requests after a restart."""
 
 import sqlalchemy as sa
 from alembic import op
