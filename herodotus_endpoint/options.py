@@ -70,7 +70,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
 
 
 def build_listening(arguments: argparse.Namespace) -> ListenOptions:
-    """Return the server's addresses, threads and TLS files. Raises ArgumentTypeError if half of a TLS pair is missing."""
+    """Return addresses, threads and TLS files. Raises ArgumentTypeError if half of a TLS pair is missing."""
     pair = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(pair) and not all(pair):
         raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")

@@ -70,7 +70,7 @@ class File:
 
 
 def blueprint() -> Blueprint:
-    """Return the blueprint of the files and of `/ui`, a short path to them. Raises FileNotFoundError if one is missing."""
+    """Return the blueprint of the files and of `/ui`, a short path. Raises FileNotFoundError if one is missing."""
     routes = Blueprint("pages", __name__)
     files = {name: _read(name) for name in FILES}
 
