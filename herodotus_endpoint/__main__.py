@@ -23,10 +23,10 @@ from herodotus_serving.sockets import ListenError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the service; the exit code."""
+    """Run the service or a maintenance command, and return the exit code."""
     logs.configure(logging.INFO)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # a line for every start otherwise
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every review
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs a line at every start
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs a line for every review
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in maintenance.COMMANDS:
         return maintenance.main(argv)
@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     url = options.database_url(arguments)
     try:
-        where = options.build_listening(arguments)
-        deployment_modes.check_mode(options.build_mode(arguments, where, url))
+        listen_on = options.build_listening(arguments)
+        deployment_modes.check_mode(options.build_mode(arguments, listen_on, url))
     except (DeploymentModeError, argparse.ArgumentTypeError) as e:
         parser.error(str(e))
     if arguments.insecure:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
-        serve(options.build_settings(arguments), url, where, delegation)
+        serve(options.build_settings(arguments), url, listen_on, delegation)
     except (StoreError, ListenError, ServingTlsError, KubeconfigError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1

@@ -1,9 +1,9 @@
-"""The Flask application: all routes over one store.
+"""The Flask application with all routes over one store.
 
-Owns: the list of routes, and what holds for all of them. Does not own: the server (`server`), the routes' views.
+Owns: the set of routes, and the headers and metrics of every response. Does not own: the server (`server`), the routes.
 
-Invariant: every response carries `pages.HEADERS`, and all but the pages' static files `Cache-Control: no-store`. Only
-GET and HEAD are allowed, and POST on ingest and reviews.
+Invariant: every response has `pages.HEADERS`, and all but those of the web pages' files have `Cache-Control: no-store`.
+Routes accept GET and HEAD; ingest and reviews also POST.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def create_app(
     readiness: Readiness | None = None,
     threads: Mapping[str, int] | None = None,
 ) -> Flask:
-    """Return the WSGI application. `threads` is the size of the pools of which one reader may use a share."""
+    """Return the WSGI application. `threads`: number of threads by pool name, for limits per reader."""
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
     reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.strict_slashes = True
     errors.install_error_handlers(app)
-    _measure(app, metrics)
+    _install_response_hooks(app, metrics)
     app.register_blueprint(ingest.blueprint(store, settings, metrics))
     app.register_blueprint(routes.blueprint(reader, settings, metrics))
     app.register_blueprint(explanations.blueprint(reader, settings))
@@ -68,17 +68,17 @@ def create_app(
     app.register_blueprint(legacy.blueprint(reader))
     app.register_blueprint(routes.discovery_blueprint(openapi.build_group_document))
     app.register_blueprint(pages.blueprint())
-    _service_routes(app, store, settings, metrics, readiness)
+    _add_service_routes(app, store, settings, metrics, readiness)
     guard.install_guard(app, settings.access, settings.cluster, store.reader.clusters)
     reader_limits.install_reader_limits(app, threads or {})
     app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
 
-def _service_routes(
+def _add_service_routes(
     app: Flask, store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
 ) -> None:
-    """Add the routes of probes, metrics, version and index."""
+    """Add the routes for probes, metrics, version and the index of routes."""
 
     @app.get("/livez")
     def livez() -> Response:
@@ -94,23 +94,23 @@ def _service_routes(
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
         try:
-            metrics.observe(store.reader.measure_sizes(), store.file_bytes())
+            metrics.set_sizes(store.reader.measure_sizes(), store.file_bytes())
             metrics.database_up.set(1)
-        except StoreUnavailableError as e:  # the other numbers are needed then more than ever
-            _log.warning("metrics without the database's: %s", e)
+        except StoreUnavailableError as e:  # the other metrics matter most during an outage
+            _log.warning("cannot read the database's metrics: %s", e)
             metrics.database_up.set(0)
         metrics.clock_offset.set(store.clock.offset_s())
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/version")
-    @app.get(f"{PREFIX}/serviceversions")  # what is not in the group, the API server does not pass on
+    @app.get(f"{PREFIX}/serviceversions")  # the API server forwards only paths of the API group
     def version() -> Response:
         document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
         return json_response(document | {"frameVersion": codec.VERSION})
 
     @app.get("/openapi.json", endpoint="openapi")
-    def whole() -> Response:
+    def openapi_document() -> Response:
         return json_response(openapi.build_document())
 
     @app.get("/")
@@ -119,8 +119,8 @@ def _service_routes(
         return json_response({"service": "herodotus", "version": __version__, "paths": rules})
 
 
-def _measure(app: Flask, metrics: EndpointMetrics) -> None:
-    """Add the common headers to every response and observe its latency."""
+def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
+    """Add the common headers to every response and measure its latency."""
 
     @app.before_request
     def begin() -> None:
@@ -131,7 +131,7 @@ def _measure(app: Flask, metrics: EndpointMetrics) -> None:
     def end(response: Response) -> Response:
         response.headers.setdefault("Cache-Control", "no-store")
         response.headers.update(pages.HEADERS)
-        if g.get("damage"):  # kubectl prints it
+        if g.get("damage"):  # kubectl prints this header
             response.headers["Warning"] = f'299 - "{len(g.damage)} stored records are damaged and left out"'
         route = request.url_rule.rule if request.url_rule else "(none)"
         metrics.request_seconds.labels(route, str(response.status_code)).observe(time.perf_counter() - g.began)

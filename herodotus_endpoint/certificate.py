@@ -1,14 +1,14 @@
-"""The `certificate` command: create the service's certificate once and keep it in a Secret.
+"""The command `certificate`: creates the service's self-signed certificate once and keeps it in a Secret.
 
-It runs in an init container and writes the certificate into a directory from which the service reads it. The empty
-Secret exists already, so the command's role is limited to that one object, and clients mount its `ca.crt`. No manifest,
-no values file and no Helm release contains the key.
+It runs in an init container and writes the certificate and key to a directory from which the service starts. The Secret
+exists beforehand and is empty, so the command needs rights to that one object only. Clients that verify the service
+mount `ca.crt` from it. No manifest, chart value or release history contains the key.
 
-Owns: when a certificate is created, the Secret, the files. Does not own: the contents of a certificate
+Owns: when a certificate is created, the Secret, the files. Does not own: the certificate's contents
 (`herodotus_serving.self_signed`), serving it (`tls`).
 
-Invariant: a certificate in the Secret is kept until RENEW_BEFORE its end. If two processes create one at the same time,
-the API server accepts one; the other fails and reads the accepted one after its restart.
+Invariant: a certificate in the Secret is used unchanged, unless it expires within RENEW_BEFORE. If two processes create
+one at the same time, the API server accepts one; the other process fails and uses that one when it is restarted.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from herodotus_record.escaping import escape
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 COMMAND: Final = "certificate"
-VALID_FOR: Final = timedelta(days=3650)  # it ends only where nobody starts the service for that long
-RENEW_BEFORE: Final = timedelta(days=365)  # at a start: what ends sooner might end before the next one
+VALID_FOR: Final = timedelta(days=3650)  # a start in the last year renews it
+RENEW_BEFORE: Final = timedelta(
+    days=365
+)  # checked at a start; a certificate that expires sooner might do so before the next start
 CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
 
 Data = dict[str, bytes]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return the exit code."""
     arguments = build_parser().parse_args(argv)
     try:
         api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
@@ -46,13 +48,16 @@ def main(argv: Sequence[str]) -> int:
             api.close()
         write_certificate(arguments.directory, pair)
     except (KubeconfigError, KubeError, OSError) as e:
-        print(f"error: no certificate: {escape(str(e))}", file=sys.stderr)
+        print(f"error: cannot provide a certificate: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
 
 
 def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
-    """Return the certificate and key of the Secret; create them if it has none. Raises KubeError."""
+    """Return the key and certificate in the Secret; create them if they are absent or expire soon.
+
+    Raises KubeError if the Secret cannot be read or written.
+    """
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
     found = api.get(path)
     pair = _decode_secret(found)
@@ -60,12 +65,12 @@ def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now:
         key, certificate = create_self_signed([host], VALID_FOR)
         pair = {CERTIFICATE: certificate, KEY: key, AUTHORITY: certificate}
         encoded = {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
-        api.put(path, {**found, "data": encoded})  # with its resourceVersion: refused where somebody was quicker
+        api.put(path, {**found, "data": encoded})  # the resourceVersion makes the API server refuse a concurrent change
     return pair
 
 
 def write_certificate(directory: Path, pair: Data) -> None:
-    """Write the certificate, its key and its authority into a directory. Raises OSError."""
+    """Write the certificate and key, the latter readable by the owner only, to files. Raises OSError."""
     (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
     key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(key, "wb") as file:
@@ -83,20 +88,20 @@ def build_parser() -> argparse.ArgumentParser:
         required=True,
         type=_parse_secret_name,
         metavar="NAMESPACE/NAME",
-        help="where it is kept, as tls.crt, tls.key and ca.crt; the Secret is there, and empty at first",
+        help="Secret for tls.crt, tls.key and ca.crt; it must exist and may be empty",
     )
-    found.add_argument("--host", required=True, metavar="NAME", help="the service's name, which senders ask for")
+    found.add_argument("--host", required=True, metavar="NAME", help="DNS name of the service, as clients use it")
     found.add_argument(
-        "--directory", required=True, type=Path, metavar="DIR", help="where tls.crt and tls.key are written"
+        "--directory", required=True, type=Path, metavar="DIR", help="directory to write tls.crt and tls.key to"
     )
     found.add_argument(
-        "--kubeconfig", metavar="FILE", help="the API server to ask (default: the cluster around this pod)"
+        "--kubeconfig", metavar="FILE", help="kubeconfig of the API server (default: the cluster of this pod)"
     )
     return found
 
 
 def _decode_secret(secret: dict[str, Any]) -> Data:
-    """Return the decoded data of a Secret; values that are not base64 are left out."""
+    """Return the decoded data of a Secret, or {} if it is not valid base64."""
     try:
         return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
     except (ValueError, TypeError, AttributeError):

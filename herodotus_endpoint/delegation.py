@@ -1,8 +1,8 @@
-"""Delegated authentication and authorization: the clients and caches of a worker, built from flags.
+"""Set-up of authentication and authorization by the API server, from the flags of the service.
 
-Owns: building them and connecting them. Does not own: the parts (`access`), flags (`options`).
+Owns: the creation of the objects of `access`. Does not own: these objects, flags.
 
-Invariant: a worker creates them after the fork, because connections and threads do not survive one.
+Invariant: connections and threads belong to the worker process that created them; none is inherited by a fork.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in e
 
 @dataclass(frozen=True)
 class DelegationOptions:
-    """Options of delegated authentication and authorization.
+    """The options that decide how readers and senders are authenticated.
 
-    `senders` maps each sender of records to its cluster; "" is the API server's own cluster. `certified`: senders
-    authenticate with certificates instead of tokens. `audience`: the required audience of tokens. `front_proxy`: its
-    settings at the start. `cluster`: the API server's cluster, "" before `resolve_delegation`.
+    `senders` maps user names to the cluster whose records they may send ("": the API server's own). `certified`:
+    senders present client certificates instead of tokens. `audience`: the required audience of tokens. `front_proxy`
+    and `cluster` (the API server's own) are set by `resolve_delegation`.
     """
 
     kubeconfig: str = ""
@@ -45,36 +45,41 @@ class DelegationOptions:
 
     @property
     def needs_api_server(self) -> bool:
-        """Whether any of the options needs an API server."""
+        """Whether readers or senders can be authenticated only with an API server."""
         return self.aggregated_api or "" in self.senders.values() or bool(self.senders and not self.certified)
 
 
 def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
-    """Return the options completed with the cluster and the front proxy that the API server reports.
+    """Return the options with the front proxy's settings and the cluster's UID, read from the API server.
 
-    This happens before the first connection is accepted, because a connection accepted without requesting a client
-    certificate never has one. Raises KubeconfigError if the API server does not answer.
+    Raises KubeconfigError if they cannot be read. They must be known before the first connection is accepted,
+    because TLS requests a client certificate only during the handshake.
     """
     if not delegation.needs_api_server:
         return delegation
     api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
     try:
-        own = str(api.get(KUBE_SYSTEM)["metadata"]["uid"])
-        senders = {name: cluster or own for name, cluster in delegation.senders.items()}
+        own_cluster = str(api.get(KUBE_SYSTEM)["metadata"]["uid"])
+        senders = {name: cluster or own_cluster for name, cluster in delegation.senders.items()}
         front_proxy = read_front_proxy(api) if delegation.aggregated_api else FrontProxy()
     except (KubeError, KeyError, TypeError) as e:
-        raise KubeconfigError(f"the API server does not say what is needed to serve: {e}") from e
+        raise KubeconfigError(
+            f"cannot read the cluster's UID or the front proxy's settings from the API server: {e}"
+        ) from e
     finally:
         api.close()
     if delegation.aggregated_api and not front_proxy.authority:
-        raise KubeconfigError("the API server has no front proxy: its --requestheader-client-ca-file is not set")
-    return replace(delegation, senders=senders, front_proxy=front_proxy, cluster=own)
+        raise KubeconfigError("the API server publishes no front proxy: set its flag --requestheader-client-ca-file")
+    return replace(delegation, senders=senders, front_proxy=front_proxy, cluster=own_cluster)
 
 
 def open_delegation(
     settings: ServiceSettings, delegation: DelegationOptions, client_authority: Callable[[], str]
 ) -> tuple[Any, Callable[[], Sequence[str]]]:
-    """Return the settings with access control added, and a function for the authorities that TLS trusts in addition."""
+    """Return the settings with access control, and a function that returns the front proxy's authorities for TLS.
+
+    `client_authority` returns the PEM of the authorities of senders' certificates.
+    """
     rights = None
     if delegation.needs_api_server:
         api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
@@ -86,7 +91,7 @@ def open_delegation(
         published.start()
         access = AccessControl(Authenticator(rights, lambda: published.known), rights)
         settings = replace(settings, access=access)
-        authorities = lambda: (published.known.authority,)  # noqa: E731 - a name for it says no more
+        authorities = lambda: (published.known.authority,)  # noqa: E731 - a named function would not be clearer
     if delegation.senders:
         tokens = None if delegation.certified else rights
         senders = SenderAuthenticator(delegation.senders, tokens, delegation.audience, client_authority)

@@ -1,14 +1,14 @@
-"""The two supported deployment modes, and the check that refuses every other combination of flags.
+"""The two supported modes of deployment, and the reasons against other combinations of flags.
 
-Owns: valid combinations of flags. Does not own: flags (`options`), databases (`store`). Pure.
-
-    SQLite       one process on one volume; readers come through the API server's service proxy, which does not name
-                 them, so that the right to use the proxy is the right to read everything
+    SQLite       one process on one volume; readers come through the API server's service proxy, which forwards no user
+                 name, so the right to that proxy is the right to all records
     PostgreSQL   any number of replicas behind an APIService; the API server names each reader, and RBAC decides
 
-For development PostgreSQL works on loopback without an API server.
+On loopback, for development, PostgreSQL works without an API server.
 
-Invariant: records and tokens do not cross a network unencrypted unless --insecure is set.
+Owns: which flags are compatible. Does not own: flags (`options`), databases (`store`). Pure.
+
+Invariant: records and tokens cross a network unencrypted only with --insecure.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ipaddress import ip_address
 
 
 class DeploymentModeError(Exception):
-    """A combination of flags that is not supported; the message is one line."""
+    """Flags are incompatible; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class DeploymentMode:
-    """The flags that determine the mode. `hosts` and `ingest_hosts` are the addresses to listen on."""
+    """The flags that decide the mode. `hosts` and `ingest_hosts`: the addresses that the service listens on."""
 
     sqlite: bool
     aggregated_api: bool
@@ -37,43 +37,52 @@ class DeploymentMode:
     ingest_hosts: Sequence[str]
 
 
-def check_mode(shape: DeploymentMode) -> None:
-    """Raise DeploymentModeError if the flags match neither mode."""
-    for wrong, why in _rules(shape):
-        if wrong:
-            raise DeploymentModeError(why)
+def check_mode(mode: DeploymentMode) -> None:
+    """Raise DeploymentModeError if the flags fit neither mode."""
+    for violated, reason in _rules(mode):
+        if violated:
+            raise DeploymentModeError(reason)
 
 
 def _rules(s: DeploymentMode) -> list[tuple[bool, str]]:
-    abroad = not all(map(is_loopback, s.hosts))
-    ingest_abroad = not all(map(is_loopback, s.ingest_hosts))
+    remote = not all(map(is_loopback, s.hosts))
+    ingest_remote = not all(map(is_loopback, s.ingest_hosts))
     return [
         (
             s.sqlite and s.aggregated_api,
-            "--aggregated-api needs PostgreSQL: an APIService whose one replica is away holds up the deletion of"
-            " namespaces, and a SQLite database has one replica",
+            "--aggregated-api needs PostgreSQL: a SQLite database has one replica, and an APIService whose only replica"
+            " is down blocks the deletion of namespaces",
         ),
         (s.sqlite and s.workers > 1, "--workers needs PostgreSQL: a SQLite database has one writer"),
         (
-            not s.sqlite and not s.aggregated_api and not s.insecure and abroad,
-            "PostgreSQL off loopback needs --aggregated-api: several replicas cannot be reached through one service"
-            " proxy, and nobody would check who reads",
+            not s.sqlite and not s.aggregated_api and not s.insecure and remote,
+            "PostgreSQL off loopback needs --aggregated-api: without it no reader is authenticated, and one service"
+            " proxy cannot reach several replicas",
         ),
-        (s.aggregated_api and not s.tls, "--aggregated-api needs --tls-cert-file: the API server speaks TLS alone"),
-        (s.aggregated_api and s.insecure, "--insecure and --aggregated-api: records of anybody would be shown as true"),
-        (s.insecure and s.senders, "--insecure and --ingest-sender contradict each other"),
-        (s.client_ca and not s.tls, "--client-ca-file needs --tls-cert-file: certificates are shown over TLS"),
-        (s.client_ca and not s.senders, "--client-ca-file needs --ingest-sender: whose certificates, of which cluster"),
         (
-            s.senders and not s.tls and ingest_abroad,
-            "--ingest-sender off loopback needs --tls-cert-file: tokens and records would cross the network in the"
-            " clear",
+            s.aggregated_api and not s.tls,
+            "--aggregated-api needs --tls-cert-file: the API server connects with TLS only",
+        ),
+        (
+            s.aggregated_api and s.insecure,
+            "--insecure and --aggregated-api are incompatible: anyone could send records that readers trust",
+        ),
+        (s.insecure and s.senders, "--insecure and --ingest-sender are incompatible"),
+        (s.client_ca and not s.tls, "--client-ca-file needs --tls-cert-file: client certificates require TLS"),
+        (
+            s.client_ca and not s.senders,
+            "--client-ca-file needs --ingest-sender, which names the certificates and their clusters",
+        ),
+        (
+            s.senders and not s.tls and ingest_remote,
+            "--ingest-sender off loopback needs --tls-cert-file: tokens and records would cross the network"
+            " unencrypted",
         ),
     ]
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is a loopback address; a name is compared without resolving it."""
+    """Return whether a host is a loopback address or `localhost`; other names are not resolved."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

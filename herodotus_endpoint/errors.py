@@ -1,8 +1,9 @@
-"""The error response of every route and every failure: a Kubernetes `Status`.
+"""Error responses: every failure of every route is answered with a Kubernetes `Status` object.
 
-Owns: the response, and how exceptions become one. Does not own: which conditions are errors.
+Owns: the Status object, and the conversion of exceptions to it. Does not own: which requests fail.
 
-Invariant: every response with a code of 400 or above has this body, and none shows a traceback.
+Invariant: a response with a code of 400 or above has a Status as its body, and contains no traceback and no text of
+the database driver.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from werkzeug.exceptions import HTTPException
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_record.pruned import PrunedError
 
-RETRY_AFTER_S: Final = 1  # a batch takes milliseconds, a pruning step tens of them; a full disk does not care
+RETRY_AFTER_S: Final = 1  # storing a batch takes milliseconds, a pruning step tens of them
 
 _REASONS: Final[Mapping[int, str]] = {
     400: "BadRequest",
@@ -42,7 +43,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StatusError(Exception):
-    """An error response: code, message, reason and details."""
+    """An error response of a route: HTTP status code, message, and further fields of the Status object."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class StatusError(Exception):
 
 
 def retry_later(code: int, message: str) -> StatusError:
-    """Return an error with a Retry-After header, for a failure that is likely to pass."""
+    """Return an error that asks the client, by Retry-After, to send the request again after RETRY_AFTER_S."""
     return StatusError(
         code,
         message,
@@ -77,22 +78,22 @@ def json_response(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Response:
-    """Return a response with compact JSON that keeps the document's key order."""
+    """Return a response with a document as compact JSON, its keys in the order of the document."""
     return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
 
 
 def install_error_handlers(app: Flask) -> None:
-    """Make the app answer every failure with a Status."""
-    app.register_error_handler(StatusError, _envelope)
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(PrunedError, _pruned)
-    app.register_error_handler(StoreUnavailableError, _unavailable)
-    app.register_error_handler(DamagedError, _damaged)
-    app.register_error_handler(Exception, _unexpected)
+    """Make the app answer every exception with a Status object."""
+    app.register_error_handler(StatusError, _respond)
+    app.register_error_handler(HTTPException, _respond_to_http_error)
+    app.register_error_handler(PrunedError, _respond_to_pruned)
+    app.register_error_handler(StoreUnavailableError, _respond_to_unavailable)
+    app.register_error_handler(DamagedError, _respond_to_damaged)
+    app.register_error_handler(Exception, _respond_to_unexpected)
 
 
 def status_body(code: int, message: str) -> bytes:
-    """Return the Status, as bytes, of a request that the server refuses before the app sees it."""
+    """Return the encoded Status for a request that the server refuses before the app sees it."""
     details = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else None
     return msgspec.json.encode(_status(StatusError(code, message, details=details)))
 
@@ -110,33 +111,34 @@ def _status(error: StatusError) -> dict[str, Any]:
     }
 
 
-def _envelope(error: StatusError) -> Response:
+def _respond(error: StatusError) -> Response:
     return json_response(_status(error), error.code, error.headers)
 
 
-def _http(error: HTTPException) -> Response:
-    """Return the Status of an error that Flask raises: an unknown route or method, an incomplete body."""
+def _respond_to_http_error(error: HTTPException) -> Response:
+    """Return the response to an error that Flask raises: unknown route, wrong method, incomplete body."""
     code = error.code or 500
     allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
     message = "the server could not find the requested resource" if code == 404 else error.description or error.name
-    return _envelope(StatusError(code, message, headers=dict(allowed)))
+    return _respond(StatusError(code, message, headers=dict(allowed)))
 
 
-def _pruned(error: PrunedError) -> Response:
-    return _envelope(StatusError(410, str(error)))
+def _respond_to_pruned(error: PrunedError) -> Response:
+    return _respond(StatusError(410, str(error)))
 
 
-def _unavailable(error: StoreUnavailableError) -> Response:
-    _log.warning("the database refused: %s", error)
-    code = 507 if isinstance(error, StoreFullError) else 503
-    return _envelope(retry_later(code, f"the database cannot do this now: {error}"))
+def _respond_to_unavailable(error: StoreUnavailableError) -> Response:
+    _log.warning("database unavailable: %s", error)
+    if isinstance(error, StoreFullError):
+        return _respond(retry_later(507, "the database is full; the service's log has the details"))
+    return _respond(retry_later(503, "the database is unavailable; the service's log has the details"))
 
 
-def _damaged(error: DamagedError) -> Response:
+def _respond_to_damaged(error: DamagedError) -> Response:
     _log.error("%s; `python -m herodotus_endpoint check` lists all damage", error)
-    return _envelope(StatusError(500, str(error)))
+    return _respond(StatusError(500, str(error)))
 
 
-def _unexpected(error: Exception) -> Response:
+def _respond_to_unexpected(error: Exception) -> Response:
     _log.exception("unexpected error", exc_info=error)
-    return _envelope(StatusError(500, "an unexpected error; the service's log has it"))
+    return _respond(StatusError(500, "unexpected error; the service's log has the details"))

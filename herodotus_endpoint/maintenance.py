@@ -1,9 +1,9 @@
-"""Commands on a database beside the service: purge, check, backup, restore, export, import.
+"""Commands for operators that work on the database: purge, check, backup, restore, export, import.
 
-Exit codes are the service's.
+All but `restore` may run while the service runs. Nothing is masked: anyone who can read the database sees everything.
+Exit codes are those of the service.
 
-Owns: their command line and what they say. Does not own: what they do (`store`, `exchange`). They may run while the
-service does, but for `restore`; whoever may read the database may run them: nothing is masked.
+Owns: their command line and output. Does not own: the operations (`store`, `exchange`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command that `argv` begins with; the exit code."""
+    """Run the command that `argv` begins with, and return the exit code."""
     arguments = _parser().parse_args(argv)
     url = options.database_url(arguments)
     try:
@@ -38,12 +38,12 @@ def main(argv: Sequence[str]) -> int:
             case "check":
                 return _check(url)
             case "backup":
-                _file_database(url, "pg_dump").back_up(arguments.file)
+                _require_sqlite(url, "pg_dump").back_up(arguments.file)
                 print(f"{arguments.file}: {arguments.file.stat().st_size} bytes")
             case "restore":
-                found = _file_database(url, "pg_restore")
-                found.restore(arguments.file)
-                print(f"{found.name} is what {arguments.file} was")
+                sqlite = _require_sqlite(url, "pg_restore")
+                sqlite.restore(arguments.file)
+                print(f"{sqlite.name} restored from {arguments.file}")
             case _:
                 exchange.run(url, arguments)
     except (StoreError, StoreUnavailableError, FileRefusedError) as e:
@@ -64,7 +64,7 @@ def _purge(url: str, arguments: argparse.Namespace) -> int:
 
 
 def _check(url: str) -> int:
-    """Print what is damaged; 1 where anything is."""
+    """Print the damage of the database; return exit code 1 if there is any."""
     opened = database_from_url(url)
     if isinstance(opened, Sqlite):
         opened.require_file()
@@ -76,33 +76,39 @@ def _check(url: str) -> int:
         store.close()
     print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in found.rows.items()))
     if found.without_checksum:
-        print(f"{pluralize(found.without_checksum, 'row')} stored before there were checksums: only decoded")
-    print(f"{found.damage} damaged" if found.damage else "nothing is damaged")
+        print(
+            f"{pluralize(found.without_checksum, 'row')} without a checksum, stored by an early version: only decoded"
+        )
+    print(f"{found.damage} damaged" if found.damage else "no damage found")
     return 1 if found.damage else 0
 
 
-def _file_database(url: str, otherwise: str) -> Sqlite:
+def _require_sqlite(url: str, postgresql_command: str) -> Sqlite:
     found = database_from_url(url)
     if not isinstance(found, Sqlite):
-        raise StoreError(f"{found.name} is no file: use PostgreSQL's own {otherwise}")
+        raise StoreError(f"{found.name} is a PostgreSQL database: use {postgresql_command}")
     return found
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m herodotus_endpoint", description="Work on a database.")
+    parser = argparse.ArgumentParser(prog="python -m herodotus_endpoint", description="Maintain the database.")
     commands = parser.add_subparsers(dest="command", required=True)
     purging = commands.add_parser("purge", help="delete every decision of a namespace or of a pod")
-    what = purging.add_mutually_exclusive_group(required=True)
-    what.add_argument("--namespace", default="", metavar="NAME")
-    what.add_argument("--pod-uid", default="", metavar="UID")
-    purging.add_argument("--cluster", default="", metavar="UID", help="of this cluster alone")
+    target = purging.add_mutually_exclusive_group(required=True)
+    target.add_argument("--namespace", default="", metavar="NAME")
+    target.add_argument("--pod-uid", default="", metavar="UID")
+    purging.add_argument("--cluster", default="", metavar="UID", help="only decisions of this cluster")
     checking = commands.add_parser(
         "check",
-        help="read the whole database and print what is damaged; exit code 1 where anything is",
-        description="Reads the whole database, also beside the service, and prints what is damaged.",
+        help="read the whole database and print damage; exit code 1 if there is any",
+        description="Reads the whole database and prints damage. The service may run meanwhile.",
     )
-    saving = commands.add_parser("backup", help="write a consistent copy of the SQLite database, also while it is used")
-    loading = commands.add_parser("restore", help="make a copy the database, where there is none")
+    saving = commands.add_parser(
+        "backup", help="write a consistent copy of the SQLite database, also while it is in use"
+    )
+    loading = commands.add_parser(
+        "restore", help="restore a copy as the SQLite database; there must be no database yet"
+    )
     for command in (saving, loading):
         command.add_argument("file", type=Path, metavar="FILE")
     for command in (purging, checking, saving, loading, *exchange.add_parsers(commands)):

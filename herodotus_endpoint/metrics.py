@@ -2,8 +2,8 @@
 
 Owns: names and meaning of the metrics. Does not own: where the numbers come from.
 
-With several workers each worker writes its numbers to files that all of them read, and any of them answers for all
-(prometheus_client's multiprocess mode; the environment must select it before this module is imported).
+With several workers, each writes its values to files that all of them read (prometheus_client's multiprocess mode, if
+the environment enables it before this module is imported). Any worker can therefore answer for all.
 
 Invariant: the number of label values does not grow with the cluster: labels are routes, codes and kinds.
 """
@@ -18,7 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from herodotus_endpoint.store import IngestReceipt, PruneResult, StoreSizes
 
-SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name
+MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # defined by prometheus_client
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -56,39 +56,41 @@ class EndpointMetrics:
         self.summarised = Counter(
             "herodotus_summarised_decisions_total", "Decisions of which retention left a summary.", registry=r
         )
-        self.tier_decisions = _known("herodotus_tier_decisions", "Decisions, by what is kept of them.", r, "tier")
-        self.tier_bytes = _known("herodotus_tier_bytes", "Their size, by what is kept of them.", r, "tier")
-        self.stored = _known("herodotus_stored", "Rows stored, by kind.", r, "kind")
-        self.missing = _known("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
-        self.lost = _known("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
-        self.database_up = _known("herodotus_database_up", "Whether the database can be read: 1, or 0.", r)
-        self.clock_offset = _known(
+        self.tier_decisions = _store_gauge("herodotus_tier_decisions", "Decisions, by what is kept of them.", r, "tier")
+        self.tier_bytes = _store_gauge("herodotus_tier_bytes", "Their size, by what is kept of them.", r, "tier")
+        self.stored = _store_gauge("herodotus_stored", "Rows stored, by kind.", r, "kind")
+        self.missing = _store_gauge("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
+        self.lost = _store_gauge("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
+        self.database_up = _store_gauge("herodotus_database_up", "Whether the database can be read: 1, or 0.", r)
+        self.clock_offset = _store_gauge(
             "herodotus_clock_offset_seconds", "By how much the wall clock is ahead of the time of retention.", r
         )
-        self.database_bytes = _known(
+        self.database_bytes = _store_gauge(
             "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", r, "kind"
         )
-        self.database_limit = _known("herodotus_database_limit_bytes", "What the database may hold (--max-bytes).", r)
+        self.database_limit = _store_gauge(
+            "herodotus_database_limit_bytes", "What the database may hold (--max-bytes).", r
+        )
         self.watches = Gauge("herodotus_watches", "Watches that run.", registry=r, multiprocess_mode="livesum")
         self.watches_refused = Counter(
             "herodotus_watches_refused_total", "Watches refused because there were too many.", registry=r
         )
 
-    def count(self, receipt: IngestReceipt, size: int) -> None:
-        """Count a stored batch."""
+    def count_batch(self, receipt: IngestReceipt, size: int) -> None:
+        """Count a stored batch of `size` bytes."""
         self.batches.inc()
         self.bytes.inc(size)
         self.duplicates.inc(receipt.duplicates)
         for kind in ("decisions", "outcomes", "gaps", "node_rows"):
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
-    def left(self, pruned: PruneResult) -> None:
-        """Count what retention removed."""
+    def count_pruned(self, pruned: PruneResult) -> None:
+        """Count the decisions that one step of retention summarized and deleted."""
         self.summarised.inc(pruned.summarised)
         self.pruned.inc(pruned.deleted)
 
-    def observe(self, sizes: StoreSizes, file_bytes: int | None) -> None:
-        """Set the gauges of the store's present size."""
+    def set_sizes(self, sizes: StoreSizes, file_bytes: int | None) -> None:
+        """Set the gauges of stored rows and bytes."""
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)
         for name, tier in sizes.tiers.items():
@@ -101,14 +103,14 @@ class EndpointMetrics:
             self.database_bytes.labels("files").set(file_bytes)
 
     def exposition(self) -> bytes:
-        """Return the metrics in Prometheus's text format."""
-        if SHARED not in os.environ:
+        """Return the metrics of all workers in Prometheus' text format."""
+        if MULTIPROCESS_VARIABLE not in os.environ:
             return generate_latest(self.registry)
-        of_all_workers = CollectorRegistry()
-        MultiProcessCollector(of_all_workers)  # type: ignore[no-untyped-call]
-        return generate_latest(of_all_workers)
+        merged = CollectorRegistry()
+        MultiProcessCollector(merged)  # type: ignore[no-untyped-call]
+        return generate_latest(merged)
 
 
-def _known(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
-    """Create a gauge of the store, of which every worker reports the same value; the newest one counts."""
+def _store_gauge(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
+    """Return a gauge of the store, which is the same for all workers, so that the most recent value is used."""
     return Gauge(name, text, labels, registry=registry, multiprocess_mode="mostrecent")

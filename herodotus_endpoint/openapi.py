@@ -1,4 +1,4 @@
-"""The OpenAPI 3.0 document of all routes, and the part that describes the API group.
+"""The OpenAPI 3.0 documents: one of all HTTP routes, and one of the API group only.
 
 Owns: paths, parameters, responses. Does not own: schemas (`schemas`), routes; a test compares both with the app. Pure.
 """
@@ -40,34 +40,46 @@ _FLAG: Final = {"type": "string", "enum": ["true", "false"]}
 _COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 2**31}
 _TEXT: Final = {"type": "string", "maxLength": 512}
 
-# What a query parameter may be, and what it does.
+# The schema and the description of each query parameter.
 PARAMETERS: Final[dict[str, tuple[Json, str]]] = {
-    "allowWatchBookmarks": (_FLAG, "Whether a watch says now and then how far it is."),
+    "allowWatchBookmarks": (_FLAG, "Whether a watch sends bookmarks."),
     "a": (_NAME, "One node."),
-    "all": (_FLAG, "Every node on its own; nothing is left out."),
-    "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**62}, "Which stored attempt of the pod, by start."),
+    "all": (_FLAG, "Return every node, not only the most relevant ones."),
+    "attempt": (
+        {"type": "integer", "minimum": 1, "maximum": 2**62},
+        "Number of the pod's stored attempt, ordered by start.",
+    ),
     "b": (_NAME, "The other node."),
     "cluster": (_NAME, "The UID of a cluster's namespace kube-system. Without it, the API server's own cluster."),
-    "columns": (_FLAG, "All nodes as columns, which are small."),
-    "continue": (_TEXT, "Where the page before this one ended."),
+    "columns": (_FLAG, "Return all nodes as columns, which are compact."),
+    "continue": (_TEXT, "Cursor from the previous page."),
     "fieldSelector": (_TEXT, "Such as spec.pod=NAME,status.state!=Bound."),
-    "includeObject": ({"type": "string", "enum": ["None", "Metadata", "Object"]}, "What goes with a table's row."),
-    "labelSelector": (_TEXT, "Such as app=web,herodotus.dev/state in (Unschedulable, Error): pods' labels, and ours."),
-    "limit": (_COUNT, "At most so many items."),
+    "includeObject": (
+        {"type": "string", "enum": ["None", "Metadata", "Object"]},
+        "Which object each row of a table contains.",
+    ),
+    "labelSelector": (
+        _TEXT,
+        "Such as app=web,herodotus.dev/state in (Unschedulable, Error); labels of pods and of decisions.",
+    ),
+    "limit": (_COUNT, "Maximum number of items."),
     "name": (_NAME, "A name."),
     "namespace": (_NAME, "A namespace."),
     "node": (_NAME, "Only this node."),
     "pod": (_NAME, "Only this pod's decisions."),
     "profile": (_NAME, "Only decisions of this profile (spec.schedulerName)."),
-    "pretty": (_FLAG, "Taken, and without effect."),
-    "resourceVersion": ({"type": "string", "maxLength": 18}, "Where a watch begins; without effect elsewhere."),
-    "resourceVersionMatch": (_TEXT, "Taken, and without effect."),
-    "sendInitialEvents": (_FLAG, "Refused: list, then watch."),
+    "pretty": (_FLAG, "Accepted without effect."),
+    "resourceVersion": (
+        {"type": "string", "maxLength": 18},
+        "Version after which a watch starts; without effect elsewhere.",
+    ),
+    "resourceVersionMatch": (_TEXT, "Accepted without effect."),
+    "sendInitialEvents": (_FLAG, "Not supported: list, then watch."),
     "since": (_TEXT, "Seconds before now, or a time with its offset."),
-    "timeout": (_TEXT, "Taken, and without effect."),
-    "timeoutSeconds": (_COUNT, "How long a watch runs."),
+    "timeout": (_TEXT, "Accepted without effect."),
+    "timeoutSeconds": (_COUNT, "Duration of a watch."),
     "uid": (_NAME, "Only the pod of this UID."),
-    "watch": (_FLAG, "Send what comes and changes, until the client or the time ends it."),
+    "watch": (_FLAG, "Stream new and changed decisions until the client disconnects or the timeout passes."),
     "weights": (_TEXT, "Other weights, such as NodeResourcesFit=5,ImageLocality=0."),
     "with": (_NAME, "The other pod."),
 }
@@ -78,7 +90,7 @@ _WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialE
 
 @dataclass(frozen=True)
 class OpenApiOperation:
-    """A route. `answers` is the kind of its document, "" for other JSON, TEXT for text; `of` is its resource."""
+    """A GET route. `answers`: the kind of its response, "" for any JSON, TEXT for text. `fails`: its error codes."""
 
     id: str
     summary: str
@@ -94,12 +106,12 @@ _READ: Final = (400, 401, 403, 406, 503)
 _DECISIONS: Final = ("pod", "cluster", *_LIST, *_WATCH)
 OPERATIONS: Final[dict[str, OpenApiOperation]] = {
     "/": OpenApiOperation("index", "The routes."),
-    "/livez": OpenApiOperation("livez", "Whether the process lives.", TEXT),
-    "/readyz": OpenApiOperation("readyz", "Whether the service can do its work.", TEXT, fails=(503, 507)),
+    "/livez": OpenApiOperation("livez", "Liveness probe.", TEXT),
+    "/readyz": OpenApiOperation("readyz", "Readiness probe.", TEXT, fails=(503, 507)),
     "/metrics": OpenApiOperation("metrics", "Metrics for Prometheus.", TEXT, fails=(401, 403, 503)),
     "/version": OpenApiOperation("version", "The version of the service.", "ServiceVersion"),
     "/openapi.json": OpenApiOperation("openapi", "This document."),
-    "/openapi/v3": OpenApiOperation("openapiIndex", "Where the documents of API groups are."),
+    "/openapi/v3": OpenApiOperation("openapiIndex", "Paths of the OpenAPI documents of API groups."),
     f"/openapi/v3{PREFIX}": OpenApiOperation("openapiGroup", "The document of the API group."),
     "/apis": OpenApiOperation("groups", "The API groups.", fails=(406,)),
     f"/apis/{GROUP}": OpenApiOperation("group", "The API group."),
@@ -125,8 +137,8 @@ OPERATIONS: Final[dict[str, OpenApiOperation]] = {
         ("since", "cluster", *_LIST, *_WATCH), (), HISTORY, "list", (*_READ, 405),
     ),
     f"{PREFIX}/nodehistories/{{node}}": OpenApiOperation(
-        "getNodeHistory", "How a node fared.", "NodeHistory", ("since", "cluster", *_GET), (), HISTORY, "get",
-        (*_READ, 404),
+        "getNodeHistory", "How often a node was considered, rejected and chosen.", "NodeHistory",
+        ("since", "cluster", *_GET), (), HISTORY, "get", (*_READ, 404),
     ),
     f"{PREFIX}/incarnations": OpenApiOperation(
         "listIncarnations", "Scheduler processes.", "IncarnationList", ("cluster",), (), INCARNATION, "list", _READ
@@ -144,27 +156,28 @@ OPERATIONS: Final[dict[str, OpenApiOperation]] = {
         ("a", "b"), NODE_COMPARISON, "get", (*_READ, 404),
     ),
     f"{PREFIX}/pendingpods": OpenApiOperation(
-        "listAllPendingPods", "Pods that wait, of all namespaces.", "PendingPods", ("cluster", "labelSelector"), (),
+        "listAllPendingPods", "Pending pods of all namespaces.", "PendingPods", ("cluster", "labelSelector"), (),
         PENDING, "list", _READ,
     ),
     f"{PREFIX}/namespaces/{{namespace}}/pendingpods": OpenApiOperation(
-        "listPendingPods", "Pods that wait.", "PendingPods", ("cluster", "labelSelector"), (), PENDING, "list", _READ
+        "listPendingPods", "Pending pods of a namespace.", "PendingPods", ("cluster", "labelSelector"), (), PENDING,
+        "list", _READ,
     ),
     f"{PREFIX}/namespaces/{{namespace}}/workloadplacements/{{workload}}": OpenApiOperation(
-        "getWorkloadPlacement", "Where a workload's pods went (KIND.NAME).", "WorkloadPlacement",
+        "getWorkloadPlacement", "Where the pods of a workload (KIND.NAME) were placed.", "WorkloadPlacement",
         ("since", "cluster", "labelSelector"),
         (), WORKLOAD, "get", (*_READ, 404),
     ),
     f"{PREFIX}/balances": OpenApiOperation(
-        "listBalances", "Which nodes win, and with which weights others would.", "Balance",
+        "listBalances", "Which nodes win, and which would win with other weights.", "Balance",
         ("since", "limit", "weights", "profile", "cluster", "labelSelector"), (), BALANCE, "list", _READ,
     ),
     f"{PREFIX}/agreements": OpenApiOperation(
-        "listAllAgreements", "How other schedulers' outcomes compare with what was reconstructed, everywhere.",
+        "listAllAgreements", "How other schedulers' outcomes compare with the reconstruction, in all namespaces.",
         "Agreements", ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
     f"{PREFIX}/namespaces/{{namespace}}/agreements": OpenApiOperation(
-        "listAgreements", "How other schedulers' outcomes compare with what was reconstructed.", "Agreements",
+        "listAgreements", "How other schedulers' outcomes compare with the reconstruction.", "Agreements",
         ("since", "profile", "cluster", "labelSelector"), (), AGREEMENTS, "list", _READ,
     ),
     f"{PREFIX}/serviceversions": OpenApiOperation(
@@ -190,10 +203,10 @@ _INGEST: Final = {
     ],
 }
 
-# What schedulers and reviews take part in; not GET, or not for readers.
+# Routes for schedulers, and the creation of reviews.
 _CREATE: Final = f"{PREFIX}/namespaces/{{namespace}}/{REVIEW.plural}"
 _REVIEW: Final = OpenApiOperation(
-    "createPlacementReview", "Where pods would go that nobody creates.", REVIEW.kind, (), (), REVIEW, "post",
+    "createPlacementReview", "Where hypothetical pods would be placed.", REVIEW.kind, (), (), REVIEW, "post",
     (400, 401, 403, 404, 413, 422, 429, 503, 504),
 )  # fmt: skip
 _REVIEWS_PATH: Final = "/ingest/v1/reviews"
@@ -213,7 +226,7 @@ def build_document() -> Json:
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
     paths |= _sender_paths() | _pages()
-    paths["/ui"] = {"get": {"operationId": "ui", "responses": {"302": {"description": "To the web pages."}}}}
+    paths["/ui"] = {"get": {"operationId": "ui", "responses": {"302": {"description": "Redirect to the web pages."}}}}
     failures = {str(code): _failure() for code in (400, 401, 403, 409, 413, 415, 429, 503, 507)}
     stored = {"200": {"description": "Stored.", "content": {"application/json": {"schema": _RECEIPT}}}}
     paths["/ingest/v1/frames"] = {"post": _INGEST | {"responses": stored | failures}}
@@ -221,14 +234,14 @@ def build_document() -> Json:
 
 
 def build_group_document() -> Json:
-    """Return the part of the API group, which the API server merges into its own document."""
+    """Return the OpenAPI document of the API group, which the API server merges into its document."""
     operations = {path: operation for path, operation in OPERATIONS.items() if operation.resource}
     paths = {path: {"get": _operation(path, operation)} for path, operation in operations.items()}
     return _document(f"{GROUP}", VERSION, paths | {_CREATE: _review()} | _pages())
 
 
 def _review() -> Json:
-    """Return the path of reviews, which can only be created and are not stored."""
+    """Return the path item of placementreviews, which can only be created."""
     found = _operation(_CREATE, _REVIEW)
     found["requestBody"] = {
         "required": True,
@@ -239,11 +252,11 @@ def _review() -> Json:
 
 
 def _pages() -> Json:
-    """Return the paths of the web pages' static files."""
+    """Return the path items of the web pages' files."""
     named: Json = {"name": "name", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
-    kept: Json = {"304": {"description": "The one that the browser has."}}
+    kept: Json = {"304": {"description": "The browser's copy is current."}}
     html, any_ = ({kind: {"schema": {"type": "string"}} for kind in kinds} for kinds in (PAGE_TYPES[:1], PAGE_TYPES))
-    home = {"operationId": "home", "responses": {"200": {"description": "The shell.", "content": html}} | kept}
+    home = {"operationId": "home", "responses": {"200": {"description": "The start page.", "content": html}} | kept}
     found = {"200": {"description": "The file.", "content": any_}, "404": _failure()} | kept
     return {
         HOME: {"get": home},
@@ -252,12 +265,17 @@ def _pages() -> Json:
 
 
 def _sender_paths() -> Json:
-    """Return the paths on which schedulers take and answer reviews, and list decisions without an outcome."""
+    """Return the path items that schedulers use: to take and answer reviews, and to list open decisions."""
     failures = {str(code): _failure() for code in _SENDERS_FAIL}
     named: Json = {"name": "scheduler", "in": "query", "required": True, "schema": _NAME | {"minLength": 1}}
     cluster: Json = {"name": "cluster", "in": "query", "schema": _NAME}
-    taken = {"200": {"description": "A review."}, "204": {"description": "Nobody asks."}}
-    answered = {"200": {"description": "Its asker has it."}, "404": _failure(), "413": _failure(), "415": _failure()}
+    taken = {"200": {"description": "A review."}, "204": {"description": "No review is queued."}}
+    answered = {
+        "200": {"description": "The answer was delivered to the client."},
+        "404": _failure(),
+        "413": _failure(),
+        "415": _failure(),
+    }
     id_: Json = {"name": "id", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
     listed = {"200": {"description": "Decisions of other incarnations whose result is not stored, oldest first."}}
     except_: Json = {"name": "exceptIncarnation", "in": "query", "schema": _NAME}

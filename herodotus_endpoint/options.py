@@ -1,6 +1,6 @@
-"""The flags of `python -m herodotus_endpoint`, and the settings built from them.
+"""The flags of `python -m herodotus_endpoint` and the options that they set.
 
-Owns: the command line's grammar. Does not own: valid combinations of flags (`deployment_modes`), anything that runs.
+Owns: flags, their bounds and defaults. Does not own: which flags are compatible (`deployment_modes`), the service.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from herodotus_serving.sockets import Address
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
 FILE: Final = "herodotus.db"  # in the data directory
 DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see settings.MAX_CONCURRENT_INGESTS
-MAX_THREADS: Final = 64  # more only wait for each other
+MAX_THREADS: Final = 64  # more would only wait for each other
 MAX_WORKERS: Final = 16
-AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that one that is stolen opens nothing else
-LEAST_BYTES: Final = 1 << 20  # an empty database has 350 kB
-MOST_BYTES: Final = 1 << 50
-MOST_SECONDS: Final = 36_500 * 86_400  # a century: in microseconds it is a 64-bit integer, also before the epoch
+AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that a stolen one is useless elsewhere
+MIN_BYTES: Final = 1 << 20  # an empty database has 350 kB
+MAX_BYTES: Final = 1 << 50
+MAX_SECONDS: Final = 36_500 * 86_400  # a century, which in microseconds fits a 64-bit integer, before 1970 too
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
@@ -44,14 +44,16 @@ def build_parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--version", action="version", version=__version__)
     _add_listening_flags(found.add_argument_group("listening"))
-    _add_reader_flags(found.add_argument_group("who may read (without --aggregated-api: whoever reaches a listener)"))
-    _add_sender_flags(found.add_argument_group("who may send records"))
+    _add_reader_flags(
+        found.add_argument_group("readers (without --aggregated-api, every client of a listener may read)")
+    )
+    _add_sender_flags(found.add_argument_group("senders of records"))
     _add_store_flags(found)
     return found
 
 
 def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
-    """Return the application's settings."""
+    """Return the settings of the application."""
     return ServiceSettings(
         insecure=arguments.insecure,
         limits=RetentionLimits(
@@ -70,7 +72,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
 
 
 def build_listening(arguments: argparse.Namespace) -> ListenOptions:
-    """Return addresses, threads and TLS files. Raises ArgumentTypeError if half of a TLS pair is missing."""
+    """Return the listening options. Raises argparse.ArgumentTypeError if only one TLS file is given."""
     pair = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(pair) and not all(pair):
         raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")
@@ -85,7 +87,7 @@ def build_listening(arguments: argparse.Namespace) -> ListenOptions:
 
 
 def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
-    """Return the options of delegated authentication and authorization."""
+    """Return the options for authentication of readers and senders."""
     senders = dict(arguments.ingest_sender or ())
     return DelegationOptions(
         arguments.kubeconfig or "",
@@ -96,23 +98,23 @@ def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
     )
 
 
-def build_mode(arguments: argparse.Namespace, where: ListenOptions, url: str) -> DeploymentMode:
-    """Return the flags that together determine the deployment mode."""
+def build_mode(arguments: argparse.Namespace, listen_on: ListenOptions, url: str) -> DeploymentMode:
+    """Return the deployment mode that the flags describe."""
     return DeploymentMode(
         sqlite=url.startswith("sqlite"),
         aggregated_api=arguments.aggregated_api,
         workers=arguments.workers,
-        tls=where.tls is not None,
+        tls=listen_on.tls is not None,
         insecure=arguments.insecure,
         senders=bool(arguments.ingest_sender),
         client_ca=bool(arguments.client_ca_file),
-        hosts=[address.host for address in where.queries],
-        ingest_hosts=[address.host for address in where.ingest or where.queries],
+        hosts=[address.host for address in listen_on.queries],
+        ingest_hosts=[address.host for address in listen_on.ingest or listen_on.queries],
     )
 
 
 def database_url(arguments: argparse.Namespace) -> str:
-    """Return the database URL of the flags, else of the environment, else the default."""
+    """Return the URL of the database from the flags, else HERODOTUS_DATABASE_URL, else the default."""
     if arguments.data:
         return sqlite_url(arguments.data / FILE)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -121,7 +123,10 @@ def database_url(arguments: argparse.Namespace) -> str:
 
 
 def parse_time(value: str) -> int:
-    """Return a time in microseconds since the epoch from RFC 3339 or an age such as 2h. Raises ArgumentTypeError."""
+    """Return microseconds since 1970 from an age such as 12h or a time as in RFC 3339.
+
+    Raises argparse.ArgumentTypeError for other texts.
+    """
     if re.fullmatch(r"[0-9]+[smhd]", value):
         return int((time.time() - _parse_duration(value)) * 1e6)
     try:
@@ -158,7 +163,7 @@ def _add_listening_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--tls-cert-file", type=Path, metavar="FILE", help="certificate for TLS; read again when it changes"
     )
-    group.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="the certificate's key")
+    group.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="private key of the certificate")
     group.add_argument(
         "--threads",
         type=_IntegerInRange(1, MAX_THREADS),
@@ -183,7 +188,7 @@ def _add_reader_flags(group: argparse._ArgumentGroup) -> None:
         " authorizes them; needs PostgreSQL and TLS",
     )
     group.add_argument(
-        "--kubeconfig", metavar="FILE", help="the API server to ask (default: the cluster around this pod)"
+        "--kubeconfig", metavar="FILE", help="kubeconfig of the API server (default: the cluster of this pod)"
     )
     group.add_argument(
         "--max-watches",
@@ -228,7 +233,7 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def add_database_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that select the database."""
+    """Add the flags that set the location of the database."""
     store = parser.add_argument_group("store").add_mutually_exclusive_group()
     store.add_argument(
         "--data",
@@ -258,7 +263,7 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         "--max-age-of",
         action="append",
         type=_parse_age_of,
-        metavar="WHOSE=TIME",
+        metavar="SCOPE=TIME",
         help="other age limit for a namespace or a cluster, repeatable: noisy=1h,"
         " CLUSTER/noisy=1h, CLUSTER/=30d (CLUSTER: the UID of its namespace kube-system)",
     )
@@ -274,7 +279,7 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         "--summary-max-age-of",
         action="append",
         type=_parse_age_of,
-        metavar="WHOSE=TIME",
+        metavar="SCOPE=TIME",
         help="other age limit of summaries for a namespace or cluster, as --max-age-of",
     )
     limits.add_argument(
@@ -326,33 +331,33 @@ def _parse_sender(value: str) -> tuple[str, str]:
 def _parse_duration(value: str) -> float:
     match = re.fullmatch(r"([0-9]{1,12})([smhd])", value)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
-    if not 0 < seconds <= MOST_SECONDS:
+    if not 0 < seconds <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"{value!r} is not a time of at most 36500d, such as 90s, 12h or 7d")
     return float(seconds)
 
 
 def _parse_age_of(value: str) -> tuple[str, float]:
-    whose, equals, age = value.partition("=")
-    if not equals or whose.strip("/") == "" or whose.startswith("/") or whose.count("/") > 1:
+    scope, equals, age = value.partition("=")
+    if not equals or scope.strip("/") == "" or scope.startswith("/") or scope.count("/") > 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
-    return whose, _parse_duration(age)
+    return scope, _parse_duration(age)
 
 
 def _parse_size(value: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi|Ti)?", value)
     size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
-    if not LEAST_BYTES <= size <= MOST_BYTES:
+    if not MIN_BYTES <= size <= MAX_BYTES:
         raise argparse.ArgumentTypeError(f"{value!r} is not a size from 1Mi to 1024Ti, such as 500Mi or 4Gi")
     return size
 
 
 class _IntegerInRange:
-    """An argparse type: an integer within bounds."""
+    """An argparse type for integers from a minimum to a maximum of at most three digits."""
 
-    def __init__(self, least: int, most: int) -> None:
-        self._least, self._most = least, most
+    def __init__(self, minimum: int, maximum: int) -> None:
+        self._minimum, self._maximum = minimum, maximum
 
     def __call__(self, value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,3}", value) or not self._least <= int(value) <= self._most:
-            raise argparse.ArgumentTypeError(f"{value!r} is not a number from {self._least} to {self._most}")
+        if not re.fullmatch(r"[0-9]{1,3}", value) or not self._minimum <= int(value) <= self._maximum:
+            raise argparse.ArgumentTypeError(f"{value!r} is not a number from {self._minimum} to {self._maximum}")
         return int(value)

@@ -1,9 +1,9 @@
-"""No reader occupies every thread of a pool.
+"""Limits on the concurrent requests of one reader, so that no reader occupies every thread of a pool.
 
-Owns: how many requests of one reader run at a time. Does not own: who the reader is (`access`), watches
-(`kubeapi.watching`).
+A reader is the user that the API server names; without a user, it is the client's address.
 
-A reader is the user that the API server names, or the address of a client that nobody names.
+Owns: how many requests of one reader run at a time. Does not own: authentication (`access`), watches
+(`kubeapi.watches`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Key = tuple[str, str]  # pool, reader
 
 
 def reader_name() -> str:
-    """Return the name of the request's reader."""
+    """Return the user of the current request, or its client's address if no user is known."""
     return g.user or f"address {request.remote_addr}"
 
 
 def install_reader_limits(app: Flask, threads: Mapping[str, int]) -> None:
-    """Refuse requests of a reader beyond its share with 429. `threads`: the size of each limited pool."""
+    """Make the app answer 429 to requests of a reader beyond SHARE of a pool. `threads`: threads by pool name."""
     limits = {pool: max(1, int(size * SHARE)) for pool, size in threads.items()}
     lock = threading.Lock()
     running: Counter[Key] = Counter()
@@ -43,7 +43,7 @@ def install_reader_limits(app: Flask, threads: Mapping[str, int]) -> None:
         key = pool, reader_name()
         with lock:
             if running[key] >= limit:
-                raise retry_later(429, f"{limit} requests of this reader run already; try again")
+                raise retry_later(429, f"{limit} requests of this reader are already running; try again")
             running[key] += 1
         g.running = key
 

@@ -1,9 +1,9 @@
-"""The readiness checks of the service, which run in a background thread.
+"""Readiness of the service, checked in a background thread.
 
-Owns: when the checks run, and the maximum age of a result. Does not own: the checks (`store`), the response (`app`).
+Owns: when the checks run, and how old their result may be. Does not own: the checks (`store`), the response (`app`).
 
-Invariant: a probe never waits for the database, so no client and no lock delays it. The response names only the failing
-checks, because everybody may read it; the log has the cause.
+Invariant: a probe never waits for the database, so that no client and no lock delays it. The result contains only the
+names of failed checks, because every client may read it; the log has the cause.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ class Readiness:
     """The last result of each check. Thread-safe."""
 
     def __init__(self, checks: Mapping[str, Callable[[], None]], clock: Callable[[], float] = time.monotonic) -> None:
-        """Set the checks, which raise StoreUnavailableError. Before `start`, `failed` runs them itself."""
+        """Create the readiness that `checks` decide; a check raises StoreUnavailableError if it fails.
+
+        Until `start`, each call of `failed` runs the checks.
+        """
         self._checks, self._clock = checks, clock
         self._failed: Sequence[str] = ()
         self._checked_at = float("-inf")
         self._logged: dict[str, str] = {}
-        self._runs = False
+        self._started = False
 
     @classmethod
     def from_store(cls, store: Store) -> Readiness:
-        """Return the readiness of a store."""
+        """Return the readiness that checks reading from and writing to a store."""
         return cls(
             {
                 "database-read": lambda: store.reader.check_readable(),
@@ -46,14 +49,14 @@ class Readiness:
         )
 
     def start(self) -> None:
-        """Run the checks once, then every EVERY_S seconds in a daemon thread."""
+        """Run the checks once, then every CHECK_INTERVAL_S in a daemon thread."""
         self._check()
-        self._runs = True
+        self._started = True
         threading.Thread(target=self._run, name="readiness", daemon=True).start()
 
     def failed(self) -> Sequence[str]:
-        """Return the names of the checks that fail."""
-        if not self._runs:
+        """Return the names of the failed checks: all names if the last result is older than MAX_AGE_S."""
+        if not self._started:
             self._check()
         if self._clock() - self._checked_at > MAX_AGE_S:
             return tuple(self._checks)

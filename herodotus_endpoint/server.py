@@ -25,7 +25,9 @@ from herodotus_serving.listener import Listener, Server
 from herodotus_serving.sockets import Address, get_bound_address, listen
 
 GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
-SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # the folder through which workers share metrics (`metrics.SHARED`)
+SHARED_METRICS: Final = (
+    "PROMETHEUS_MULTIPROC_DIR"  # the folder through which workers share metrics (`metrics.MULTIPROCESS_VARIABLE`)
+)
 PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a few other clients
 
 
@@ -89,7 +91,7 @@ class _Worker:
         if listen_on.tls:
             self.tls = ServingTls(listen_on.tls, authorities or tuple)
         store = Store(self.database_url, settings.clock)
-        PruningThread(Pruner(store, settings.limits), metrics.left).start()
+        PruningThread(Pruner(store, settings.limits), metrics.count_pruned).start()
         pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)
         readiness.start()

@@ -1,4 +1,4 @@
-"""The settings with which the service was started. Owns: the values. Does not own: flags (`options`), their effect."""
+"""The settings of the service. Owns: their values and defaults. Does not own: flags (`options`) or their effect."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.senders import SenderAuthenticator
 from herodotus_endpoint.store import RetentionLimits
 
-MAX_WATCHES: Final = 32  # each holds a thread of its own, idle but for two reads a second
+MAX_WATCHES: Final = 32  # each occupies a thread, which reads twice a second
 MAX_WATCHES_PER_USER: Final = 8
-MAX_REVIEWS: Final = 8  # under way at the same time; each holds a thread of its own while a scheduler decides
-MAX_POLLS: Final = 8  # schedulers that are kept waiting at the same time, a thread each (`desk`)
-MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one is decoded, two wait; half of the default threads answer queries
+MAX_REVIEWS: Final = 8  # at the same time; each occupies a thread while a scheduler decides
+MAX_POLLS: Final = 8  # schedulers that wait for a review at the same time, a thread each (`review_queue`)
+MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one decodes, two wait
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """The settings of one application.
+    """The settings of one process of the decisions service.
 
-    `ingest_listeners`: the addresses that serve ingest; empty means all. `access`: None lets everybody who reaches a
-    listener read. `senders`: None accepts records from loopback only. `cluster`: the UID of the API server's namespace
-    kube-system; "" without an API server.
+    `ingest_listeners`: the addresses that serve ingest; empty means all. `access`: None lets every client read.
+    `senders`: None accepts records from loopback only (from anywhere if `insecure`). `cluster`: the UID of the API
+    server's namespace kube-system; "" without an API server.
     """
 
     insecure: bool = False

@@ -1,7 +1,7 @@
-"""The service's TLS files: its certificate, its key and client authorities, reloaded while the service runs.
+"""The service's certificate and trusted authorities, read from files and reloaded when they change.
 
-Owns: reading the files, and authorities that others add. Does not own: when a context is rebuilt
-(`herodotus_serving.tls_contexts`), the identity of a client certificate (`access`).
+Owns: the files, and merging further authorities. Does not own: when a context is rebuilt
+(`herodotus_serving.tls_contexts`), the meaning of a client certificate (`access`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ServingTlsError(Exception):
-    """The certificate cannot be used; the message is one line."""
+    """The certificate, its key or an authority is unusable; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Paths of PEM files; `client_ca` has the authorities of senders' certificates."""
+    """Paths of PEM files. `client_ca` holds the authorities of senders' certificates."""
 
     certificate: Path
     key: Path
@@ -33,7 +33,7 @@ class TlsFiles:
 
 
 class ServingTls:
-    """TLS contexts of a certificate and its key. Thread-safe."""
+    """The current TLS context of the service, built from TlsFiles. Thread-safe."""
 
     def __init__(
         self,
@@ -41,38 +41,41 @@ class ServingTls:
         authorities: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read the files; `authorities` returns PEMs trusted beside `client_ca`. Raises ServingTlsError if unusable."""
+        """Load the files. Raises ServingTlsError if they are unusable.
+
+        `authorities` returns PEMs of client authorities to trust in addition to `client_ca`.
+        """
         self._files, self._authorities = files, authorities
         try:
-            self._renewed = TLSContextReloader(self._look, self._made, _log_reload, clock)
+            self._reloader = TLSContextReloader(self._read, self._build, _log_reload, clock)
         except (OSError, ValueError) as e:
             raise ServingTlsError(
                 f"cannot use the certificate {files.certificate} with its key and authorities: {e}"
             ) from e
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of a new connection."""
-        return self._renewed.context()
+        """Return the TLS context for a new connection."""
+        return self._reloader.context()
 
     def client_authority(self) -> str:
-        """Return the PEM in `client_ca`, or "" if there is none at present."""
+        """Return the PEM in `client_ca`, or "" if no file is configured or it cannot be read."""
         try:
             return self._files.client_ca.read_text() if self._files.client_ca else ""
         except OSError:
             return ""
 
-    def _look(self) -> tuple[bytes, bytes, str]:
-        """Read the files' contents, which are compared because a mounted Secret is a symbolic link that changes."""
+    def _read(self) -> tuple[bytes, bytes, str]:
+        """Return the contents of all files: modification times of a mounted Secret, which is a link, prove nothing."""
         pems = [*self._authorities(), self._files.client_ca.read_text() if self._files.client_ca else ""]
         return self._files.certificate.read_bytes(), self._files.key.read_bytes(), "\n".join(filter(None, pems))
 
-    def _made(self, seen: tuple[bytes, bytes, str]) -> ssl.SSLContext:
+    def _build(self, inputs: tuple[bytes, bytes, str]) -> ssl.SSLContext:
         files = self._files
-        return build_server_context(lambda context: context.load_cert_chain(files.certificate, files.key), seen[2])
+        return build_server_context(lambda context: context.load_cert_chain(files.certificate, files.key), inputs[2])
 
 
 def _log_reload(failure: Exception | None) -> None:
     if failure is None:
-        _log.info("the serving certificate or its authorities changed, and were read anew")
+        _log.info("reloaded the serving certificate and its authorities")
     else:
-        _log.warning("cannot load the changed certificate, going on with the old one: %s", failure)
+        _log.warning("cannot load the changed certificate, continuing with the previous one: %s", failure)

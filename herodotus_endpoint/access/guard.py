@@ -124,7 +124,7 @@ def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: 
         g.access = access
         g.clusters = clusters
         g.right = needs(request.view_args or {}) if needs else None
-        g.cluster = (parameters.text("cluster") if isinstance(g.right, ResourceRight) else "") or own
+        g.cluster = (parameters.parse_name("cluster") if isinstance(g.right, ResourceRight) else "") or own
         whole = access is not None and g.cluster != own
         if whole:
             g.right = _right_to_cluster(g.cluster)

@@ -81,7 +81,7 @@ class AggregateViews:
 
     def pending(self, namespace: str = "") -> Response:
         """Return the pods whose last attempt found no node, with retry times for MAX_DECISIONS_READ of them."""
-        parameters.known("cluster", "labelSelector")
+        parameters.reject_unknown("cluster", "labelSelector")
         within = self._within(namespace)
         failed = self._rows([*within, UnsuccessfulCondition()])
         placed = self._rows([*within, *_same_pod_names(failed), _PLACED]) if failed else []
@@ -97,8 +97,8 @@ class AggregateViews:
 
     def workload(self, namespace: str, workload: str) -> Response:
         """Return where the pods of `workload` (KIND.NAME) were placed, and what decided the newest placements."""
-        parameters.known("since", "cluster", "labelSelector")
-        match = _KIND_NAME.fullmatch(parameters.name(workload, "the workload's name"))
+        parameters.reject_unknown("since", "cluster", "labelSelector")
+        match = _KIND_NAME.fullmatch(parameters.check_name(workload, "the workload's name"))
         if not match:
             raise StatusError(400, f"{workload[:60]!r} is not a workload: write KIND.NAME, such as deployment.web")
         kind, name = match.groups()
@@ -127,10 +127,10 @@ class AggregateViews:
 
         The answer covers the newest `limit` placed decisions.
         """
-        parameters.known("since", "limit", "weights", "profile", "cluster", "labelSelector")
-        weights = _parse_weights(parameters.text("weights"))
-        limit = parameters.integer("limit", least=1, most=MAX_SAMPLE) or DEFAULT_SAMPLE
-        since_us, profile = self._since(), parameters.text("profile")
+        parameters.reject_unknown("since", "limit", "weights", "profile", "cluster", "labelSelector")
+        weights = _parse_weights(parameters.parse_name("weights"))
+        limit = parameters.parse_integer("limit", minimum=1, maximum=MAX_SAMPLE) or DEFAULT_SAMPLE
+        since_us, profile = self._since(), parameters.parse_name("profile")
         conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         found = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
@@ -145,8 +145,8 @@ class AggregateViews:
 
     def agreements(self, namespace: str = "") -> Response:
         """Return how other schedulers' outcomes compare with their reconstruction, with the newest disagreements."""
-        parameters.known("since", "profile", "cluster", "labelSelector")
-        since_us, profile = self._since(), parameters.text("profile")
+        parameters.reject_unknown("since", "profile", "cluster", "labelSelector")
+        since_us, profile = self._since(), parameters.parse_name("profile")
         rows = self._rows(
             [*self._within(namespace), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         )
@@ -181,12 +181,12 @@ class AggregateViews:
 
     def _within(self, namespace: str) -> list[AnyCondition]:
         """Return the conditions on the namespace and the pod labels that the request names."""
-        asked = parameters.name(namespace, "the namespace")
+        asked = parameters.check_name(namespace, "the namespace")
         within: list[AnyCondition] = [ColumnCondition("namespace", (asked,))] if asked else []
         return within + parse_label_selector(request.args.get("labelSelector", ""))
 
     def _since(self) -> int:
-        since_us = parameters.since("since", self._clock)
+        since_us = parameters.parse_time("since", self._clock)
         return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
 
     def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> StatusError:

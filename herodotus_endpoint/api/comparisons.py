@@ -50,8 +50,8 @@ class ComparisonViews:
 
     def pod_history(self, namespace: str, pod: str) -> Response:
         """Return the newest `limit` attempts of a pod, oldest first; of its latest UID unless `uid` is given."""
-        parameters.known("limit", "uid", "cluster")
-        limit = parameters.integer("limit", least=1, most=MAX_ATTEMPTS) or ATTEMPTS
+        parameters.reject_unknown("limit", "uid", "cluster")
+        limit = parameters.parse_integer("limit", minimum=1, maximum=MAX_ATTEMPTS) or ATTEMPTS
         last = find_decision_of_pod(self._reader, namespace, pod, "podhistories")
         first = max(1, last.attempts - limit + 1)
         uid = last.decision.pod.uid
@@ -63,8 +63,8 @@ class ComparisonViews:
 
     def pod_comparison(self, namespace: str, pod: str) -> Response:
         """Compare the latest attempts of two pods of a namespace: the pod of the path, and `with`."""
-        parameters.known("with", "cluster")
-        other = parameters.text("with")
+        parameters.reject_unknown("with", "cluster")
+        other = parameters.parse_name("with")
         if not other:
             raise StatusError(400, "with must name another pod")
         pods = [find_decision_of_pod(self._reader, namespace, name, "podcomparisons") for name in (pod, other)]
@@ -75,8 +75,8 @@ class ComparisonViews:
 
     def node_comparison(self, namespace: str, pod: str) -> Response:
         """Compare two nodes, `a` and `b`, in one attempt of a pod."""
-        parameters.known("a", "b", "attempt", "uid", "cluster")
-        nodes = parameters.text("a"), parameters.text("b")
+        parameters.reject_unknown("a", "b", "attempt", "uid", "cluster")
+        nodes = parameters.parse_name("a"), parameters.parse_name("b")
         if not all(nodes) or nodes[0] == nodes[1]:
             raise StatusError(400, "a and b must name two nodes")
         stored = find_decision_of_pod(self._reader, namespace, pod, "nodecomparisons")

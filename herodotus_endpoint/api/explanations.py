@@ -61,19 +61,19 @@ class ExplanationViews:
         counts and which restarts with the scheduler. Without `attempt`, the latest attempt is used. A decision ID in
         place of the pod's name selects that decision.
         """
-        parameters.known("attempt", "all", "columns", "node", "uid", "cluster")
+        parameters.reject_unknown("attempt", "all", "columns", "node", "uid", "cluster")
         stored = find_decision(self._reader, namespace, pod, "podexplanations")
-        node, every_node = parameters.text("node"), parameters.boolean("all")
+        node, every_node = parameters.parse_name("node"), parameters.parse_boolean("all")
         try:
-            columns = parameters.boolean("columns")
+            columns = parameters.parse_boolean("columns")
             return json_response(documents.build_explanation(stored, every_node=every_node, columns=columns, node=node))
         except KeyError as e:
             raise node_not_found(stored, node) from e
 
     def node_history(self, node: str) -> Response:
         """Return how often a node was considered, rejected and chosen, by reason and over time."""
-        parameters.known("since", "cluster", "includeObject", "pretty", "resourceVersion")
-        parameters.name(node, "the node's name")
+        parameters.reject_unknown("since", "cluster", "includeObject", "pretty", "resourceVersion")
+        parameters.check_name(node, "the node's name")
         over = node_history.parse_window(self._clock)
         since = bucket_of(over.from_us)
         facts = self._reader.sum_node_history(node, from_bucket=since)
@@ -86,24 +86,24 @@ class ExplanationViews:
 
     def incarnations(self) -> Response:
         """Return the known scheduler processes and the gaps in their sequences."""
-        parameters.known("cluster")
+        parameters.reject_unknown("cluster")
         known = documents.build_incarnations(self._reader.incarnations())
         return json_response(documents.build_list("IncarnationList", known))
 
 
 def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:
     """Return the decision with the ID `name`, or else the decision of the pod `name`. Raises StatusError 404."""
-    parameters.name(namespace, "the namespace")
+    parameters.check_name(namespace, "the namespace")
     stored = reader.decision_by_id(namespace, name) if ID.fullmatch(name) else None
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
 
 def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
     """Return the decision that `attempt` and `uid` select, by default the latest. Raises StatusError 404."""
-    parameters.name(namespace, "the namespace")
-    parameters.name(pod, "the pod's name")
-    attempt = parameters.integer("attempt", least=1)
-    uid = parameters.text("uid")
+    parameters.check_name(namespace, "the namespace")
+    parameters.check_name(pod, "the pod's name")
+    attempt = parameters.parse_integer("attempt", minimum=1)
+    uid = parameters.parse_name("uid")
     stored = reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt)
     if stored is None:
         raise _decision_not_found(reader, namespace, pod, attempt, uid, kind)

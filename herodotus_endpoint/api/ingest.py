@@ -69,7 +69,7 @@ def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) ->
     except StoreUnavailableError:  # a full disk or an unreachable database
         metrics.refused.labels("database").inc()
         raise
-    metrics.count(receipt, len(body))
+    metrics.count_batch(receipt, len(body))
     return json_response(
         {
             "accepted": receipt.accepted,

@@ -43,7 +43,7 @@ def blueprint(reader: MaskedReader) -> Blueprint:
 
     @routes.get("/pod", provide_automatic_options=False)
     def pod() -> Response:
-        parameters.known("name", "namespace", "cluster")
+        parameters.reject_unknown("name", "namespace", "cluster")
         name, namespace = _required_parameter("name"), _required_parameter("namespace")
         stored = reader.decision_of_pod(namespace, name)
         answer = build_pod_document(stored.decision, stored.table) if stored else None
@@ -53,7 +53,7 @@ def blueprint(reader: MaskedReader) -> Blueprint:
 
     @routes.get("/node", provide_automatic_options=False)
     def node() -> Response:
-        parameters.known("name", "cluster")
+        parameters.reject_unknown("name", "cluster")
         name = _required_parameter("name")
         facts = reader.sum_node_history(name)
         if facts is None or not facts.counters[CounterName("scored")]:
@@ -119,4 +119,4 @@ def _statuses(decision: Decision, slot: int) -> dict[str, int]:
 def _required_parameter(parameter: str) -> str:
     if not request.args.get(parameter):
         raise StatusError(400, f"parameter {parameter!r} is missing")
-    return parameters.text(parameter)
+    return parameters.parse_name(parameter)

@@ -49,7 +49,7 @@ def build_window(since_us: int, now_us: int) -> HistoryWindow:
 def parse_window(clock: Callable[[], float]) -> HistoryWindow:
     """Return the window that the parameter `since` selects; by default the last day."""
     now_us = int(clock() * 1e6)
-    since_us = parameters.since("since", clock)
+    since_us = parameters.parse_time("since", clock)
     return build_window(now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us, now_us)
 
 

@@ -26,8 +26,8 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
 
     @routes.get(PATH, provide_automatic_options=False)
     def open_decisions() -> Response:
-        cluster = review_queue.resolve_sender_cluster(settings, parameters.text("cluster"))
-        schedulers = [parameters.name(n, "scheduler") for n in request.args.getlist("scheduler")]
+        cluster = review_queue.resolve_sender_cluster(settings, parameters.parse_name("cluster"))
+        schedulers = [parameters.check_name(n, "scheduler") for n in request.args.getlist("scheduler")]
         if not schedulers:
             raise StatusError(400, "scheduler must be given")
         with store.snapshot() as connection:
@@ -35,7 +35,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
                 connection,
                 cluster,
                 schedulers[: review_queue.MAX_SCHEDULERS],
-                parameters.text("exceptIncarnation"),
+                parameters.parse_name("exceptIncarnation"),
                 MAX_ITEMS,
             )
         return json_response(

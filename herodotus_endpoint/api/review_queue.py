@@ -47,17 +47,19 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
 
     @routes.get(PATH, provide_automatic_options=False)
     def take() -> Response:
-        cluster = resolve_sender_cluster(settings, parameters.text("cluster"))
-        schedulers = [parameters.name(n, "scheduler") for n in request.args.getlist("scheduler")][:MAX_SCHEDULERS]
+        cluster = resolve_sender_cluster(settings, parameters.parse_name("cluster"))
+        schedulers = [parameters.check_name(n, "scheduler") for n in request.args.getlist("scheduler")][:MAX_SCHEDULERS]
         if not schedulers:
             raise StatusError(400, "scheduler must be given")
         cancelled = request.environ.get(CANCELLED) or threading.Event()
-        return _take_review(store, cluster, schedulers, parameters.integer("wait", most=MAX_WAIT_S) or 0, cancelled)
+        return _take_review(
+            store, cluster, schedulers, parameters.parse_integer("wait", maximum=MAX_WAIT_S) or 0, cancelled
+        )
 
     @routes.post(f"{PATH}/<id>", provide_automatic_options=False)
     def answer(id: str) -> Response:
-        cluster = resolve_sender_cluster(settings, parameters.text("cluster"))
-        waited = store.reviews.store_answer(parameters.name(id, "the review"), cluster, _parse_answer())
+        cluster = resolve_sender_cluster(settings, parameters.parse_name("cluster"))
+        waited = store.reviews.store_answer(parameters.check_name(id, "the review"), cluster, _parse_answer())
         if not waited:
             raise StatusError(404, "nobody waits for this review")
         return json_response({})

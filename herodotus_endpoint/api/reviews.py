@@ -111,8 +111,8 @@ class ReviewViews:
 
     def create(self, namespace: str) -> Response:
         """Queue the review for a scheduler, wait for its answer and return the document."""
-        parameters.known("fieldManager", "pretty", "dryRun", "fieldValidation")
-        asked = _parse_request(parameters.name(namespace, "the namespace"))
+        parameters.reject_unknown("fieldManager", "pretty", "dryRun", "fieldValidation")
+        asked = _parse_request(parameters.check_name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
             guard.switch_cluster(asked.spec.cluster)
         known = self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S)
@@ -188,10 +188,10 @@ def _parse_request(namespace: str) -> ReviewRequest:
     if template.namespace not in ("", namespace):
         raise StatusError(400, f'the namespace of the object, "{template.namespace}", is not "{namespace}"')
     for name, what in ((template.name, "spec.object.metadata.name"), (review.spec.node, "spec.node")):
-        parameters.name(name, what)
+        parameters.check_name(name, what)
     replicas = template.replicas if review.spec.replicas is None else review.spec.replicas
     if not 1 <= replicas <= MAX_REPLICAS:
-        raise StatusError(422, f"spec.replicas: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
+        raise StatusError(422, f"spec.replicas: expected 1 to {MAX_REPLICAS}, got {replicas}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
 

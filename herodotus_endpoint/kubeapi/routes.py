@@ -68,8 +68,11 @@ class ObjectViews:
         self._places = places
 
     def decision(self, namespace: str, name: str) -> Response:
-        """Return a decision by ID, or the latest one of a pod (`attempt` selects as for explanations)."""
-        parameters.known("attempt", "uid", "cluster", *GET)
+        """Return a decision by its ID, or the latest decision of the pod with that name.
+
+        `attempt` selects an earlier attempt, as for an explanation.
+        """
+        parameters.reject_unknown("attempt", "uid", "cluster", *GET)
         form = representations.negotiate(representations.TABLE, representations.METADATA)
         stored = explanations.find_decision(self._reader, namespace, name, "decisions")
         (row,) = self._reader.listing().decisions([ColumnCondition("decision_id", (stored.decision.id,))], None, 1)
@@ -79,13 +82,13 @@ class ObjectViews:
         return json_response(representations.build_metadata_only(document) if form else document)
 
     def decisions(self, namespace: str = "") -> Response:
-        """Return a page of decisions, or a stream of new and changed ones (`watch`)."""
-        parameters.known("pod", "cluster", *LIST, *WATCH)
+        """Return a page of decisions, or with `watch` a stream of new and changed decisions."""
+        parameters.reject_unknown("pod", "cluster", *LIST, *WATCH)
         form = representations.negotiate(representations.TABLE, representations.METADATA, representations.METADATA_LIST)
-        conditions = self._conditions(parameters.name(namespace, "the namespace"))
-        if parameters.boolean("watch") and request.method == "GET":
+        conditions = self._conditions(parameters.check_name(namespace, "the namespace"))
+        if parameters.parse_boolean("watch") and request.method == "GET":
             return self._watch(conditions, form)
-        limit = parameters.limit(DEFAULT_PAGE, MAX_PAGE)
+        limit = parameters.parse_limit(DEFAULT_PAGE, MAX_PAGE)
         listing = self._reader.listing()
         _, highest = listing.id_range()  # before the page: what comes in between is watched, not missed
         rows = listing.decisions(conditions, _parse_cursor(request.args.get("continue", "")), limit + 1)
@@ -96,15 +99,15 @@ class ObjectViews:
         return json_response(self._list("DecisionList", objects.DECISION_COLUMNS, items, metadata, form))
 
     def node_histories(self) -> Response:
-        """Return a page of nodes that have a history, by name, with their counts over the last day."""
-        parameters.known("since", "cluster", *LIST, *WATCH)
-        if parameters.boolean("watch"):
+        """Return a page of the nodes with a history, sorted by name, with their counts in the last day."""
+        parameters.reject_unknown("since", "cluster", *LIST, *WATCH)
+        if parameters.parse_boolean("watch"):
             raise StatusError(405, "nodehistories cannot be watched")
         form = representations.negotiate(representations.TABLE, representations.METADATA_LIST)
         if request.args.get("labelSelector") or request.args.get("fieldSelector"):
             raise StatusError(400, "nodehistories cannot be selected by labels or fields")
         over = node_history.parse_window(self._clock)
-        limit = parameters.limit(DEFAULT_PAGE, MAX_PAGE)
+        limit = parameters.parse_limit(DEFAULT_PAGE, MAX_PAGE)
         after = _parse_continue(request.args.get("continue", ""), r"v1n:([^\0]{1,253})")
         found = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
         more = _format_continue(found[limit - 1].name, "v1n") if len(found) > limit else {}
@@ -112,7 +115,7 @@ class ObjectViews:
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
     def _conditions(self, namespace: str) -> list[AnyCondition]:
-        named = {"namespace": namespace, "pod": parameters.text("pod")}
+        named = {"namespace": namespace, "pod": parameters.parse_name("pod")}
         conditions: list[AnyCondition] = [ColumnCondition(column, (value,)) for column, value in named.items() if value]
         conditions += parse_label_selector(request.args.get("labelSelector", ""))
         return conditions + parse_field_selector(request.args.get("fieldSelector", ""))
@@ -135,11 +138,11 @@ class ObjectViews:
         if "sendInitialEvents" in request.args:
             raise StatusError(422, "sendInitialEvents is not served: list, then watch", reason="Invalid")
         most = watches.MAX_TIMEOUT_S
-        timeout_s = parameters.integer("timeoutSeconds", most=2**31)
+        timeout_s = parameters.parse_integer("timeoutSeconds", maximum=2**31)
         timeout_s = min(watches.DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or most, most)
         include = representations.parse_include_object()
-        bookmarks = parameters.boolean("allowWatchBookmarks")
-        version = parameters.text("resourceVersion")
+        bookmarks = parameters.parse_boolean("allowWatchBookmarks")
+        version = parameters.parse_name("resourceVersion")
         listing = self._reader.listing()
         conditions = [*listing.within, *conditions]
         before: Iterator[watches.Event] = iter(())

@@ -1,13 +1,14 @@
-"""Web pages: static files that draw the API's answers in the browser of the reader.
+"""The web pages: static files whose scripts fetch data from the API with the browser user's rights.
 
-Owns: the files, how they are served, and the headers that restrict what a browser does with any response. Does not own:
-the contents of the pages (`files`), access control (`access`).
+The files are served below the API group's path, because it is the one path that reaches the service directly, through
+the service proxy and through an APIService. They refer to each other and to the API by relative URLs, so that any
+prefix works.
 
-The files are below the API group's path, because that path leads here in all three ways: directly, through the service
-proxy, and through an APIService. They refer to each other and to the API by relative URLs, so any prefix works.
+Owns: the list of files, how they are served, and the security headers of all responses. Does not own: the contents of
+the pages (`files`), access control (`access`).
 
-Invariant: a file contains nothing of the cluster, so it needs no right. A browser loads nothing from other hosts and
-runs no script that is not one of these files.
+Invariant: a file contains no data of the cluster, so it requires no right. A browser loads nothing from other sites and
+runs no script but these files.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ TYPES: Final = {
 }
 HOME: Final = f"{PREFIX}/pages/"
 
-# Of every answer. `frame-ancestors` and the like do not fall back to `default-src`.
+# Headers of every response. `frame-ancestors` and `form-action` do not fall back to `default-src`.
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -61,8 +62,8 @@ HEADERS: Final = {
 
 
 @dataclass(frozen=True)
-class File:
-    """A static file with its media type and ETag."""
+class StaticFile:
+    """A file with its content type and entity tag."""
 
     body: bytes
     content_type: str
@@ -70,7 +71,7 @@ class File:
 
 
 def blueprint() -> Blueprint:
-    """Return the blueprint of the files and of `/ui`, a short path. Raises FileNotFoundError if one is missing."""
+    """Return the blueprint of the files, and of `/ui`, which redirects to them. Raises FileNotFoundError."""
     routes = Blueprint("pages", __name__)
     files = {name: _read(name) for name in FILES}
 
@@ -80,24 +81,24 @@ def blueprint() -> Blueprint:
 
     @routes.get(HOME, provide_automatic_options=False)
     def home() -> Response:
-        return _served(files[SHELL])
+        return _serve(files[SHELL])
 
     @routes.get(f"{HOME}<name>", provide_automatic_options=False)
     def file(name: str) -> Response:
         if name not in files:
             raise NotFound
-        return _served(files[name])
+        return _serve(files[name])
 
     return routes
 
 
-def _read(name: str) -> File:
+def _read(name: str) -> StaticFile:
     body = (FOLDER / name).read_bytes()
-    return File(body, TYPES[Path(name).suffix], hashlib.sha256(body).hexdigest()[:32])
+    return StaticFile(body, TYPES[Path(name).suffix], hashlib.sha256(body).hexdigest()[:32])
 
 
-def _served(found: File) -> Response:
-    """Return the file, or 304 if the browser's copy is current. Browsers keep copies and ask each time."""
-    response = Response(found.body, content_type=found.content_type, headers={"Cache-Control": "no-cache"})
-    response.set_etag(found.etag)
+def _serve(file: StaticFile) -> Response:
+    """Return the response with a file, or 304 if the browser's copy is current."""
+    response = Response(file.body, content_type=file.content_type, headers={"Cache-Control": "no-cache"})
+    response.set_etag(file.etag)
     return response.make_conditional(request)  # type: ignore[return-value]

@@ -111,8 +111,8 @@ def test_unknown_node_names_similar_ones(service: Service, capsys: pytest.Captur
 
 
 def test_keeps_other_server_messages(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    service.refuse(f"{PODS}/chekout", 503, "ServiceUnavailable", "the database cannot do this now: disk full")
-    words = "Error from server (ServiceUnavailable): the database cannot do this now: disk full\n"
+    service.refuse(f"{PODS}/chekout", 503, "ServiceUnavailable", "the database is unavailable")
+    words = "Error from server (ServiceUnavailable): the database is unavailable\n"
     assert failed(capsys, *ask(service)) == words
 
 

@@ -160,5 +160,5 @@ def test_arguments_that_say_no_place_are_refused(
 def test_without_an_api_server_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--secret", "/".join(NAME), "--host", HOST, "--directory", str(tmp_path)]
     assert program.main(["certificate", *place, "--kubeconfig", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err.startswith("error: no certificate: kubeconfig ")
+    assert capsys.readouterr().err.startswith("error: cannot provide a certificate: kubeconfig ")
     assert list(tmp_path.iterdir()) == []

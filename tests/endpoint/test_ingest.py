@@ -312,7 +312,7 @@ def test_a_database_without_room_is_a_507_and_keeps_nothing(service: Service, mo
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
     big = [replace(DECISION, sequence=i, message="x" * 900) for i in range(1, 400)]
     answer = service.send(*big)
-    assert envelope(answer)["message"] == "the database cannot do this now: database or disk is full"
+    assert envelope(answer)["message"] == "the database is full; the service's log has the details"
     assert (answer.status_code, answer.headers["Retry-After"]) == (507, "1")
     assert stored_rows(service) == {}
     with service.store.writer.transaction() as connection:

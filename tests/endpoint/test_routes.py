@@ -58,7 +58,7 @@ def test_every_error_is_an_envelope(service: Service, method: str, path: str, co
 
 def test_an_unknown_parameter_is_named(service: Service) -> None:
     status = service.error(f"{API}/decisions", limti=3)
-    assert status["message"].startswith("unknown parameter 'limti'; known here: pod, cluster, limit, continue")
+    assert status["message"].startswith("unknown parameter 'limti'; supported: pod, cluster, limit, continue")
 
 
 def test_405_says_what_is_allowed(service: Service) -> None:
@@ -85,11 +85,24 @@ def test_probes_tell_alive_from_ready(
     def gone() -> None:
         raise StoreUnavailableError("unable to open database file")
 
-    monkeypatch.setattr(service.store.reader, "check", gone)
+    monkeypatch.setattr(service.store.reader, "check_readable", gone)
     assert service.client.get("/livez").status_code == 200
     status = envelope(service.client.get("/readyz"))
     assert (status["code"], status["message"]) == (503, "not ready: database-read failed: reason withheld")
     assert "unable to open database file" in caplog.text, "the log has the reason, and not everybody"
+
+
+def test_unavailable_database_is_503_without_the_drivers_text(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unavailable(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailableError("connection to server at 10.0.0.1 failed")
+
+    monkeypatch.setattr(service.store.reader, "incarnations", unavailable)
+    answer = service.client.get(f"{API}/incarnations")
+    message = "the database is unavailable; the service's log has the details"
+    assert (answer.status_code, envelope(answer)["message"]) == (503, message)
+    assert "10.0.0.1" in caplog.text
 
 
 def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) -> None:

@@ -28,7 +28,7 @@ POSTGRESQL = replace(
 
 
 @pytest.mark.parametrize(
-    "shape",
+    "mode",
     [
         SQLITE,
         POSTGRESQL,
@@ -40,28 +40,28 @@ POSTGRESQL = replace(
     ],
     ids=["SQLite", "PostgreSQL", "insecure", "SQLite with TLS", "tokens on loopback", "certificates", "a developer's"],
 )
-def test_what_works_is_let_be(shape: DeploymentMode) -> None:
-    check_mode(shape)
+def test_what_works_is_let_be(mode: DeploymentMode) -> None:
+    check_mode(mode)
 
 
 @pytest.mark.parametrize(
-    ("shape", "changes", "reason"),
+    ("mode", "changes", "reason"),
     [
-        (SQLITE, {"aggregated_api": True, "tls": True}, "--aggregated-api needs PostgreSQL: an APIService whose one"),
+        (SQLITE, {"aggregated_api": True, "tls": True}, "--aggregated-api needs PostgreSQL: a SQLite database has one"),
         (SQLITE, {"workers": 2}, "--workers needs PostgreSQL: a SQLite database has one writer"),
         (POSTGRESQL, {"aggregated_api": False}, "PostgreSQL off loopback needs --aggregated-api"),
         (POSTGRESQL, {"tls": False}, "--aggregated-api needs --tls-cert-file"),
         (POSTGRESQL, {"insecure": True}, "--insecure and --aggregated-api"),
-        (SQLITE, {"insecure": True, "senders": True}, "--insecure and --ingest-sender contradict each other"),
+        (SQLITE, {"insecure": True, "senders": True}, "--insecure and --ingest-sender are incompatible"),
         (SQLITE, {"client_ca": True, "senders": True}, "--client-ca-file needs --tls-cert-file"),
         (SQLITE, {"client_ca": True, "tls": True}, "--client-ca-file needs --ingest-sender"),
         (SQLITE, {"senders": True, "ingest_hosts": ANYWHERE}, "--ingest-sender off loopback needs --tls-cert-file"),
     ],
     ids=lambda v: str(v) if isinstance(v, dict) else "",
 )
-def test_anything_else_is_refused_with_the_reason(shape: DeploymentMode, changes: dict[str, Any], reason: str) -> None:
+def test_anything_else_is_refused_with_the_reason(mode: DeploymentMode, changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(DeploymentModeError) as refused:
-        check_mode(replace(shape, **changes))
+        check_mode(replace(mode, **changes))
     assert str(refused.value).startswith(reason)
 
 

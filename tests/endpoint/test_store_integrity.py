@@ -98,7 +98,7 @@ def test_of_an_intact_database_it_says_what_it_read(service: Service, capsys: py
     code, out = checked(service, capsys)
     assert code == 0, out
     assert "decisions: 60 rows, outcomes: 60 rows, gaps: 0 rows, nodes: 3 rows, node_rows: 3 rows" in out
-    assert out.endswith("nothing is damaged\n")
+    assert out.endswith("no damage found\n")
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:
@@ -242,7 +242,7 @@ def test_what_was_stored_before_there_were_checksums_is_decoded(
     with closing(sqlite3.connect(tmp_path / "herodotus.db")) as connection:
         connection.executescript((STORED / "0012.sql").read_text())
     assert main(["check", "--data", str(tmp_path)]) == 0
-    assert "rows stored before there were checksums: only decoded" in capsys.readouterr().out
+    assert "rows without a checksum, stored by an early version: only decoded" in capsys.readouterr().out
     with closing(sqlite3.connect(tmp_path / "herodotus.db")) as connection:
         connection.execute("UPDATE decisions SET pod = 'other' WHERE sequence = 2")
         connection.commit()
