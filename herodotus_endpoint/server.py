@@ -25,9 +25,7 @@ from herodotus_serving.listener import Listener, Server
 from herodotus_serving.sockets import Address, get_bound_address, listen
 
 GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
-SHARED_METRICS: Final = (
-    "PROMETHEUS_MULTIPROC_DIR"  # the folder through which workers share metrics (`metrics.MULTIPROCESS_VARIABLE`)
-)
+SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # as `metrics.MULTIPROCESS_VARIABLE`, which is imported later
 PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a few other clients
 
 
