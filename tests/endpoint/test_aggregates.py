@@ -53,7 +53,7 @@ def test_a_pod_that_was_placed_in_the_end_is_not_pending(served: Service) -> Non
         ("replicaset.web-5484d601e6", {"worker-2": 1}, ["web-2"]),
     ],
 )
-def test_a_workload_has_its_own_pods_alone(
+def test_a_workload_has_only_its_own_pods(
     served: Service, workload: str, pods: dict[str, int], waiting: list[str]
 ) -> None:
     document = served.get(f"{API}/namespaces/shop/workloadplacements/{workload}")
@@ -75,12 +75,12 @@ def test_labels_select_the_pods_of_an_answer(served: Service, path: str, selecto
     assert [p["pod"] for p in document.get("pods", document.get("pending"))] == pods
 
 
-def test_labels_select_what_is_weighed(served: Service) -> None:
+def test_labels_select_the_pods_of_a_balance(served: Service) -> None:
     assert served.get(f"{API}/balances", labelSelector="app=checkout")["decisions"] == 2
     assert served.get(f"{API}/balances", labelSelector="!app")["decisions"] == 0
 
 
-def test_a_deployment_is_told_by_the_hash_of_its_template_where_pods_have_it(service: Service) -> None:
+def test_a_deployment_is_recognized_by_its_template_hash(service: Service) -> None:
     """`web-blue` with the hash `abcde12345` is no ReplicaSet of `web`, though its name could be one's."""
     owner, labels = Owner("ReplicaSet", "web-blue-abcde12345"), {"pod-template-hash": "abcde12345"}
     lone = decided("w", 1, owner=Owner("ReplicaSet", "web-abcde12345"), labels={"pod-template-hash": "other"})
@@ -90,7 +90,7 @@ def test_a_deployment_is_told_by_the_hash_of_its_template_where_pods_have_it(ser
     assert service.error(f"{path}.web")["code"] == 404
 
 
-def test_a_workload_that_is_not_there_names_similar_ones(served: Service) -> None:
+def test_an_unknown_workload_gives_similar_names(served: Service) -> None:
     status = served.error(f"{API}/namespaces/shop/workloadplacements/deployment.wep")
     assert (status["code"], status["message"]) == (404, 'no decision for deployment "wep" in namespace "shop"')
     assert status["details"]["similar"] == ["web"]
@@ -98,7 +98,7 @@ def test_a_workload_that_is_not_there_names_similar_ones(served: Service) -> Non
     assert status["details"]["similar"] == ["web-canary", "web-canary-abcde"]
 
 
-def test_a_balance_weighs_what_was_placed(served: Service) -> None:
+def test_a_balance_counts_placed_pods(served: Service) -> None:
     document = served.get(f"{API}/balances", weights="NodeResourcesFit=0")
     assert {n["node"]: (n["won"], n["wouldWin"]) for n in document["nodes"]} == {
         "worker-1": (1, 1.0),
@@ -109,7 +109,7 @@ def test_a_balance_weighs_what_was_placed(served: Service) -> None:
     assert served.get(f"{API}/balances", limit=1)["complete"] is False
 
 
-def test_a_nodes_history_says_what_it_keeps_getting_and_what_an_equal_share_is(served: Service) -> None:
+def test_a_node_history_has_its_share_and_an_equal_share(served: Service) -> None:
     document = served.history("worker-2")
     assert document["share"] == {"placements": 2, "nodes": 3}
     assert document["keepsGetting"] == [
@@ -122,7 +122,7 @@ def test_a_nodes_history_says_what_it_keeps_getting_and_what_an_equal_share_is(s
     ]
 
 
-def test_a_history_is_of_the_newest_attempts(served: Service) -> None:
+def test_a_history_has_the_newest_attempts(served: Service) -> None:
     path = f"{API}/namespaces/shop/podhistories/web-1"
     assert [a["ordinal"] for a in served.get(path)["attempts"]] == [1, 2]
     document = served.get(path, limit=1)
@@ -155,12 +155,14 @@ def test_pods_and_nodes_are_compared(served: Service) -> None:
     ],
     ids=str,
 )
-def test_what_is_refused(served: Service, path: str, query: dict[str, str], code: int, words: str) -> None:
+def test_invalid_requests_are_refused_with_the_reason(
+    served: Service, path: str, query: dict[str, str], code: int, words: str
+) -> None:
     status = served.error(f"{API}/{path}", **query)
     assert (status["code"], status["message"].startswith(words)) == (code, True), status["message"]
 
 
-def test_outcomes_of_other_schedulers_are_counted_and_the_ones_that_do_not_follow_are_told(service: Service) -> None:
+def test_agreement_with_other_schedulers_is_counted_and_disagreements_are_listed(service: Service) -> None:
     source = replace(THEN.key, source=Source.RECONSTRUCTED)
     agrees = replace(THEN, key=source, reconstruction=Reconstruction(Agreement.IN_WINDOW, None, -1))
     otherwise = Reconstruction(Agreement.DISAGREE, Cause.SAMPLING)

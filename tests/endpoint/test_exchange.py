@@ -163,7 +163,7 @@ def histories(store: Store) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("source", "to"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
-def test_what_is_imported_answers_as_before(opened: Open, source: str, to: str) -> None:
+def test_imported_decisions_give_the_same_answers(opened: Open, source: str, to: str) -> None:
     """Histories too; and what came back in two parts, in the wrong order and more than once."""
     one, other = opened(source), opened(to)
     put(one, *a_past(7, 60))
@@ -178,7 +178,7 @@ def test_what_is_imported_answers_as_before(opened: Open, source: str, to: str) 
 
 @settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 40), cut=st.integers(0, 40))
-def test_parts_in_any_order_make_the_whole(
+def test_parts_imported_in_any_order_give_the_complete_data(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, cut: int
 ) -> None:
     """Each part answers as the source does for it, also where it skips decisions, node rows and outcomes between."""
@@ -218,7 +218,7 @@ def test_summaries_are_imported_as_summaries(opened: Open) -> None:
     assert (other.reader.measure_sizes().missing, histories(other)) == (0, {})
 
 
-def test_a_scheduler_goes_on_after_an_import(opened: Open) -> None:
+def test_a_scheduler_continues_after_an_import(opened: Open) -> None:
     """What it sends again is not stored twice, what the file left out is not lost, and gaps are still seen."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
@@ -238,7 +238,7 @@ def test_a_scheduler_goes_on_after_an_import(opened: Open) -> None:
     assert other.reader.measure_sizes().rows == sizes.rows
 
 
-def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
+def test_an_import_fills_in_missing_records(opened: Open) -> None:
     """A database was lost: the scheduler goes on with a new one, where all before is missing until it is imported."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
@@ -252,7 +252,7 @@ def test_what_was_missing_comes_back_by_an_import(opened: Open) -> None:
     assert (other.reader.measure_sizes().missing, len(answers(other))) == (0, 6)
 
 
-def test_an_older_attempt_that_is_imported_does_not_make_a_pod_pending(opened: Open, service: Service) -> None:
+def test_importing_an_older_attempt_does_not_make_a_pod_pending(opened: Open, service: Service) -> None:
     """Nor is it the attempt that is told of the pod: that is the one that began last."""
     one, nowhere = opened("sqlite"), {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
     failed = a_decision(pod="p", nodes=NODES, rejected=nowhere)
@@ -263,7 +263,7 @@ def test_an_older_attempt_that_is_imported_does_not_make_a_pod_pending(opened: O
     assert service.explain("p")["outcome"]["state"] == "Binding"
 
 
-def test_a_later_export_brings_the_results_that_were_open(opened: Open) -> None:
+def test_a_later_export_adds_outcomes_of_open_decisions(opened: Open) -> None:
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
     d = past.decide()
@@ -276,7 +276,7 @@ def test_a_later_export_brings_the_results_that_were_open(opened: Open) -> None:
     assert answers(other) == answers(one)
 
 
-def test_fields_that_this_version_does_not_know_pass_through(opened: Open) -> None:
+def test_unknown_fields_are_exported_and_imported(opened: Open) -> None:
     """As they do through the store: what a newer scheduler says is not lost on the way to a newer service."""
     store = opened("sqlite")
     d = a_decision(nodes=NODES)
@@ -348,7 +348,7 @@ def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
     assert capsys.readouterr().out == "2 decisions imported, 3 stored already\n"
 
 
-def test_a_line_whose_node_rows_stand_in_another_is_refused_without_it(opened: Open) -> None:
+def test_a_line_is_refused_without_the_line_of_its_node_rows(opened: Open) -> None:
     """Also where the database has newer rows of that scheduler: nobody would know that some are missing."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
@@ -365,7 +365,7 @@ def test_a_line_whose_node_rows_stand_in_another_is_refused_without_it(opened: O
     assert take(other, [*written[:2], *written]) == 4, "from the start again, in one file"
 
 
-def test_what_the_database_refuses_is_told_with_its_line(
+def test_a_line_that_the_database_refuses_is_reported_with_its_number(
     opened: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A scheduler that is known as another cluster's."""
@@ -382,7 +382,7 @@ def test_what_the_database_refuses_is_told_with_its_line(
     assert f"line 3: incarnation {AGAIN} belongs to cluster two, not one; 2 decisions of the lines before it" in said
 
 
-def test_filters(opened: Open) -> None:
+def test_export_filters_select_decisions(opened: Open) -> None:
     """By time of start, namespace and cluster, each alone and together."""
     store = opened("sqlite")
     past = Scheduler()
@@ -420,7 +420,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_line_is_the_whole_record(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_line_is_a_complete_record(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As `-o json --full` prints it, with the pod's UID and the time that it is replayed by."""
     assert main(["export", "--data", str(data), "--since", "2026-03-01T12:00:00Z", "-o", str(data / "out.jsonl")]) == 0
     assert capsys.readouterr() == ("", "2 decisions exported\n")
@@ -436,7 +436,7 @@ def test_each_line_is_the_whole_record(data: Path, capsys: pytest.CaptureFixture
     assert stat.S_IMODE((data / "out.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_dash_is_standard_output(
+def test_export_to_a_dash_writes_to_standard_output(
     data: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(data)
@@ -445,7 +445,7 @@ def test_a_dash_is_standard_output(
     assert not (data / "-").exists()
 
 
-def test_parquet_is_read_back(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parquet_tables_have_the_recorded_values(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--data", str(data), "--format", "parquet", "-o", str(data / "out")]) == 0
     decisions = pq.read_table(data / "out" / "decisions.parquet").to_pylist()
     assert [(d["pod"], d["state"], d["node"], d["nodes_feasible"]) for d in decisions] == [
@@ -468,7 +468,7 @@ def test_parquet_is_read_back(data: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "line 1: JSON is malformed" in capsys.readouterr().err
 
 
-def test_parquet_without_pyarrow_says_what_to_install(
+def test_parquet_without_pyarrow_names_the_package_to_install(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "herodotus_endpoint.exchange.parquet", raising=False)
@@ -490,7 +490,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     ],
     ids=["no database", "a file that is there", "no folder", "parquet to a pipe", "parquet to -", "no file"],
 )
-def test_what_cannot_be_done_is_said(
+def test_impossible_exports_and_imports_are_refused_with_the_reason(
     data: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(p.name for p in data.iterdir())
@@ -500,13 +500,13 @@ def test_what_cannot_be_done_is_said(
 
 
 @pytest.mark.parametrize("time", ["yesterday", "2026-03-01T12:00:00", "7w"])
-def test_a_time_that_is_none_is_wrong_usage(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_time_is_a_usage_error(time: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["export", "--since", time])
     assert f"'{time}' is neither a time such as 12h or 7d, nor 2026-03-01T12:00:00Z" in capsys.readouterr().err
 
 
-def test_memory_does_not_grow_with_what_is_exported(opened: Open) -> None:
+def test_memory_is_independent_of_the_size_of_the_export(opened: Open) -> None:
     """Five times as many decisions take as much: a page at a time."""
     one = opened("sqlite")
     nodes = [f"worker-{i}" for i in range(100)]

@@ -139,7 +139,7 @@ def placed(pod: str, sequence: int, started_us: int = MONDAY_US, **kwargs: Any) 
     return a_decision(pod=pod, nodes=NODES, sequence=sequence, started_us=started_us, **kwargs)
 
 
-def test_recent_decisions_say_how_the_node_fared(service: Service) -> None:
+def test_recent_decisions_have_the_results_of_the_node(service: Service) -> None:
     lead = {"worker-1": {"NodeResourcesFit": 40}, "worker-2": {"NodeResourcesFit": 10, "ImageLocality": 5}}
     others = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES if n and n != "worker-1"}
     sampled = placed("e", 5, rejected={"worker-1": {"NodeName": CORDONED}})
@@ -178,7 +178,7 @@ def test_recent_decisions_say_how_the_node_fared(service: Service) -> None:
     ],
     ids=["a day by default", "now", "a minute", "an hour", "since a time", "with an offset", "ever"],
 )
-def test_the_window_is_whole_hours_and_says_so(
+def test_the_window_is_rounded_to_hours_and_stated(
     service: Service, since: str | None, considered: int, start: str
 ) -> None:
     times = (MONDAY_US, MONDAY_US - 3 * HOUR_US, MONDAY_US - 48 * HOUR_US)
@@ -216,7 +216,7 @@ def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None
         assert set(status["details"]["similar"]) == {"worker-1", "worker-2"}
 
 
-def test_before_the_first_records_nothing_is_known_of_anything(service: Service) -> None:
+def test_without_records_every_name_is_unknown(service: Service) -> None:
     """Which is another matter than a name that is not known."""
     paths = ("nodehistories/n", "namespaces/shop/podexplanations/p", "namespaces/shop/workloadplacements/deployment.d")
     said = [service.error(f"{API}/{path}") for path in paths]
@@ -225,7 +225,7 @@ def test_before_the_first_records_nothing_is_known_of_anything(service: Service)
     assert not any("noRecords" in service.error(f"{API}/{path}")["details"] for path in paths)
 
 
-def test_a_node_of_two_clusters_can_be_told_apart(service: Service) -> None:
+def test_nodes_of_two_clusters_are_distinguished(service: Service) -> None:
     other = "00000000-0000-4000-8000-0000000000bb"
     service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
     service.stored(rows(TABLE, incarnation=other, cluster="c2"), placed("there", 1, incarnation=other, cluster="c2"))
@@ -236,7 +236,7 @@ def test_a_node_of_two_clusters_can_be_told_apart(service: Service) -> None:
     assert [r["pod"] for r in service.history("worker-1", cluster="c2")["recent"]] == ["there"]
 
 
-def test_a_verdict_that_only_some_nodes_get_is_counted_by_code_and_resource(service: Service) -> None:
+def test_rejections_are_counted_by_code_and_resource(service: Service) -> None:
     memory = replace(
         INSUFFICIENT_CPU,
         reasons=(*INSUFFICIENT_CPU.reasons, replace(INSUFFICIENT_CPU.reasons[0], params={"resource": "memory"})),
@@ -255,9 +255,7 @@ def test_a_verdict_that_only_some_nodes_get_is_counted_by_code_and_resource(serv
     assert told == {"worker-1": [cpu], "worker-2": [cpu, cpu | {"resource": "memory", "text": "Insufficient memory"}]}
 
 
-def test_buckets_that_are_kept_unpacked_are_those_that_are_stored(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_rollups_equal_those_in_the_database(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may have written them, a transaction may have failed, and there is not room for many."""
     unpacked: list[bytes] = []
     unpack = rollups.Rollup.unpack

@@ -83,7 +83,7 @@ def pods(service: Service) -> list[str]:
     return [row.pod for row in service.store.listing.decisions([], None, 1000)]
 
 
-def test_old_decisions_go_with_what_belonged_to_them_alone(service: Service) -> None:
+def test_retention_deletes_old_decisions_with_their_outcomes_and_node_rows(service: Service) -> None:
     """By the time of ingest. Histories stay, and so does the node table that a kept decision saw."""
     old = [a_decision(pod=f"old-{i}", sequence=2 * i + 1) for i in range(300)]
     service.stored(rows(TABLE), *(f for d in old for f in (d, bound(d, TABLE))))
@@ -101,7 +101,7 @@ def test_old_decisions_go_with_what_belonged_to_them_alone(service: Service) -> 
     assert service.stored(old[0])["duplicates"] == 1, "what was pruned does not come back"
 
 
-def test_the_oldest_decisions_go_when_the_database_is_too_large(service: Service) -> None:
+def test_retention_deletes_the_oldest_decisions_over_the_size_limit(service: Service) -> None:
     noise = random.Random(1)
     for i in range(8):
         batch = (
@@ -121,7 +121,7 @@ def test_the_oldest_decisions_go_when_the_database_is_too_large(service: Service
     connection.close()
 
 
-def test_an_ended_incarnation_vanishes_with_its_last_decision(service: Service) -> None:
+def test_retention_deletes_an_ended_incarnation_after_its_last_decision(service: Service) -> None:
     service.stored(rows(TABLE), a_decision())
     service.clock.now_s += 2 * DAY_S
     service.stored(rows(TABLE, incarnation="next"), a_decision(incarnation="next"))
@@ -130,7 +130,7 @@ def test_an_ended_incarnation_vanishes_with_its_last_decision(service: Service) 
     assert service.stored(rows(TABLE), a_decision())["accepted"] == 2, f"{INCARNATION} starts again"
 
 
-def test_old_histories_go_by_an_age_of_their_own(service: Service) -> None:
+def test_retention_deletes_histories_by_their_own_age(service: Service) -> None:
     service.stored(rows(TABLE), a_decision())
     service.clock.now_s += 100 * DAY_S
     pruned(service)
@@ -148,7 +148,7 @@ events = st.lists(
 
 
 @given(events, st.integers(0, 40))
-def test_what_a_file_leaves_out_is_neither_missing_nor_lost(sample: list[Any], last: int) -> None:
+def test_sequences_left_out_of_a_file_are_neither_missing_nor_lost(sample: list[Any], last: int) -> None:
     """Up to the last that it holds only the database knows; what was lost before stays so, what came stays."""
     sequences = Sequences()
     for event in sample:

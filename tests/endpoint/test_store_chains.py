@@ -39,7 +39,7 @@ class Shelf:
         )
 
 
-def test_every_decision_of_a_chain_comes_back_as_it_was() -> None:
+def test_every_decision_of_a_chain_is_decoded_unchanged() -> None:
     shelf = Shelf()
     sent = [a_decision(sequence=i, points=POINTS, rejected={"worker-3": {"NodeName": CORDONED}}) for i in range(1, 90)]
     for decision in sent:
@@ -52,7 +52,7 @@ columns = st.lists(st.integers(-(1 << 40), 1 << 40), min_size=3, max_size=3)
 
 
 @given(columns, columns)
-def test_a_rank_that_does_not_follow_from_the_totals_comes_back_too(totals: list[int], rank: list[int]) -> None:
+def test_a_rank_that_differs_from_the_totals_is_decoded_unchanged(totals: list[int], rank: list[int]) -> None:
     decision = replace(a_decision(), totals=array("q", totals), rank=array("q", rank))
     shelf = Shelf()
     shelf.put(decision)
@@ -71,13 +71,15 @@ def test_a_rank_that_does_not_follow_from_the_totals_comes_back_too(totals: list
     ],
     ids=["namespace", "template", "profile", "incarnation (so cluster)", "lifetime", "slots"],
 )
-def test_a_chain_ends_with(change: Callable[[Decision], Decision], further: dict[str, int]) -> None:
+def test_a_chain_ends_when_a_shared_value_changes(
+    change: Callable[[Decision], Decision], further: dict[str, int]
+) -> None:
     shelf = Shelf()
     shelf.put(a_decision())
     assert shelf.put(change(a_decision(sequence=2)), **further) == 2
 
 
-def test_nothing_is_packed_against_a_key_frame_that_is_gone() -> None:
+def test_no_delta_refers_to_a_deleted_key_frame() -> None:
     shelf = Shelf()
     assert [shelf.put(a_decision(sequence=i)) for i in (1, 2)] == [1, 1]
     assert shelf.chains.base_sequences(1) == {1}
@@ -111,7 +113,7 @@ def test_a_damaged_delta_is_refused(damage: Callable[[bytes], bytes], said: str)
         decompress_blob(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
 
 
-def test_what_was_stored_before_there_were_chains_is_read() -> None:
+def test_a_decision_stored_before_chains_existed_is_read() -> None:
     assert decode_decision(decompress_blob(codec.compress(codec.encode(a_decision())), None)) == a_decision()
 
 

@@ -113,7 +113,7 @@ def test_a_clock_that_is_ten_years_off_for_a_while_deletes_nothing(
     assert sequences(store) == list(range(46, 51)), "a week after their ingest they go, those of the wrong time too"
 
 
-def test_an_idle_cluster_s_records_go_in_time(machine: Machine) -> None:
+def test_records_of_an_idle_cluster_expire(machine: Machine) -> None:
     """No record comes, and the process runs on: the time of retention advances by itself."""
     store = machine.start()
     put(store, 1, 30)
@@ -124,7 +124,7 @@ def test_an_idle_cluster_s_records_go_in_time(machine: Machine) -> None:
     assert sequences(store) == []
 
 
-def test_an_outage_is_made_up_for_slowly(machine: Machine) -> None:
+def test_the_clock_catches_up_slowly_after_an_outage(machine: Machine) -> None:
     store = machine.start()
     put(store, 1, 30)
     store.close()
@@ -137,7 +137,7 @@ def test_an_outage_is_made_up_for_slowly(machine: Machine) -> None:
     assert store.clock.offset_s() == pytest.approx(29 * DAY_S)
 
 
-def test_restarts_move_the_time_of_retention_no_further_than_time_passes(machine: Machine) -> None:
+def test_restarts_do_not_advance_the_time_of_retention(machine: Machine) -> None:
     store = machine.start()
     put(store, 1, 5)
     began_us = store.clock.now_us()
@@ -166,7 +166,7 @@ def test_replicas_agree_on_the_time(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("years_s", [YEARS_S, -YEARS_S], ids=["ahead", "behind"])
-def test_a_database_of_before_this_time_begins_at_the_earlier_clock(machine: Machine, years_s: float) -> None:
+def test_a_database_without_stored_time_starts_at_the_earlier_clock(machine: Machine, years_s: float) -> None:
     """Its newest record or the wall clock: whichever of both is wrong, nothing is deleted."""
     store = machine.start()
     put(store, 1, 30)
@@ -205,7 +205,7 @@ def test_a_clock_that_is_off_is_reported_once(machine: Machine, caplog: pytest.L
     assert "the clock of this machine is 315360000 s ahead of the time that retention has counted" in record.message
 
 
-def test_ages_that_an_operator_shortens_delete_a_share_in_a_day(
+def test_shortened_ages_delete_a_limited_share_per_day(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A twentieth in a pass and a quarter in a day, until the operator says that it is meant."""
@@ -231,7 +231,7 @@ def test_ages_that_an_operator_shortens_delete_a_share_in_a_day(
     assert sequences(store) == [401, 402, 403, 404]
 
 
-def test_an_operator_can_have_the_time_follow_the_clock_at_once(machine: Machine) -> None:
+def test_retention_unbounded_sets_the_time_to_the_wall_clock(machine: Machine) -> None:
     store = machine.start()
     put(store, 1, 30)
     store.close()

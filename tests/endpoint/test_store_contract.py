@@ -104,7 +104,7 @@ def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> Non
     engine.dispose()
 
 
-def test_a_decision_comes_back_with_what_belongs_to_it(store: Store) -> None:
+def test_a_decision_is_loaded_with_its_outcomes_and_node_table(store: Store) -> None:
     sent = decisions(1, 70, points={"worker-2": {"ImageLocality": 7}})
     outcome = bound(sent[40], TABLE)
     put(store, ROWS, *sent, replace(outcome, sequence=71))
@@ -119,7 +119,7 @@ def test_a_decision_comes_back_with_what_belongs_to_it(store: Store) -> None:
     assert {row.pod: row.state for row in store.listing.decisions([], None, 100)}["p-41"] == "Bound"
 
 
-def test_what_is_sent_again_is_stored_once(store: Store) -> None:
+def test_a_repeated_frame_is_stored_once(store: Store) -> None:
     frames = [ROWS, *decisions(1, 5)]
     assert put(store, *frames) == {"accepted": 6, "duplicates": 0}
     assert put(store, *frames) == {"accepted": 0, "duplicates": 6}
@@ -128,7 +128,7 @@ def test_what_is_sent_again_is_stored_once(store: Store) -> None:
     assert facts.counters[("considered", "", "")] == 5
 
 
-def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
+def test_a_failed_batch_stores_nothing(store: Store) -> None:
     with pytest.raises(NodeRowsMissingError):
         put(store, ROWS, *decisions(1, 3), a_decision(sequence=4, generation=99))
     assert sequences(store) == []
@@ -191,7 +191,7 @@ def test_replicas_that_write_at_the_same_time_lose_nothing(replicas: Callable[[]
     assert len(beside.listing.decisions([], None, 1000)) == 117
 
 
-def test_old_decisions_go_and_histories_stay(store: Store, clock: Clock) -> None:
+def test_retention_deletes_old_decisions_and_keeps_histories(store: Store, clock: Clock) -> None:
     put(store, ROWS, *(f for d in decisions(1, 299) if d.sequence % 2 for f in (d, bound(d, TABLE))))
     clock.now_s += 2 * 86_400
     put(store, *decisions(1001, 1003))
@@ -205,7 +205,7 @@ def test_old_decisions_go_and_histories_stay(store: Store, clock: Clock) -> None
     assert all(store.reader.decision_of_pod("shop", f"p-{i}") for i in range(1001, 1011))
 
 
-def test_the_oldest_go_when_the_database_is_too_large(store: Store, clock: Clock) -> None:
+def test_retention_deletes_the_oldest_decisions_over_the_size_limit(store: Store, clock: Clock) -> None:
     put(store, ROWS, *decisions(1, 200))
     clock.now_s += PARTITION_US / 1e6
     put(store, *decisions(201, 210))
@@ -224,7 +224,9 @@ def test_a_namespace_can_have_a_shorter_age(store: Store, clock: Clock) -> None:
     assert sequences(store) == [*range(1, 41), *range(81, 91)]
 
 
-def test_nothing_is_stored_against_what_another_replica_pruned(replicas: Callable[[], Store], clock: Clock) -> None:
+def test_no_delta_refers_to_a_key_frame_that_another_replica_pruned(
+    replicas: Callable[[], Store], clock: Clock
+) -> None:
     one, other = replicas(), replicas()
     put(one, ROWS, *decisions(1, 5))
     with other.writer.transaction() as connection:
@@ -233,12 +235,12 @@ def test_nothing_is_stored_against_what_another_replica_pruned(replicas: Callabl
     assert all(one.reader.decision_of_pod("shop", f"p-{i}") for i in (6, 7, 8))
 
 
-def test_readiness_needs_a_database_that_can_be_written(store: Store) -> None:
+def test_readiness_requires_a_writable_database(store: Store) -> None:
     store.reader.check_readable()
     store.writer.check_writable()
 
 
-def test_a_database_that_is_not_there_is_refused_with_the_reason() -> None:
+def test_a_missing_database_is_refused_with_the_reason() -> None:
     with pytest.raises(StoreError, match=r"cannot use postgresql://u:\*\*\*@127\.0\.0\.1:1/d: connection failed"):
         Store("postgresql://u:secret@127.0.0.1:1/d")
 
@@ -248,7 +250,7 @@ def test_a_reader_cannot_write(store: Store) -> None:
         connection.execute(sa.text("DELETE FROM decisions"))
 
 
-def test_a_review_is_asked_of_one_replica_and_answered_through_another(replicas: Callable[[], Store]) -> None:
+def test_a_review_is_claimed_and_answered_through_another_replica(replicas: Callable[[], Store]) -> None:
     """It is taken once, by whoever may, and nothing of it stays."""
     asked, polled = replicas().reviews, replicas().reviews
     polled.register("c1", ["ours", "other"])
@@ -266,7 +268,7 @@ def test_a_review_is_asked_of_one_replica_and_answered_through_another(replicas:
     assert not polled.store_answer("001", "c1", ReviewAnswer(b"late", "type"))
 
 
-def test_a_full_disk_of_postgresql_is_told_from_other_troubles(server: postgresql.Server | None) -> None:
+def test_a_full_disk_of_postgresql_raises_its_own_error(server: postgresql.Server | None) -> None:
     """By the code of its error, which the server is made to raise here: a disk of its own is not to be had."""
     if server is None:
         pytest.skip(postgresql.MISSING)
@@ -292,7 +294,7 @@ def of_tomorrow(folder: Path, revision: str, does: str) -> Path:
     return folder
 
 
-def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
+def test_an_older_version_uses_a_schema_with_added_columns(
     url: str,
     replicas: Callable[[], Store],
     tmp_path: Path,
@@ -318,7 +320,7 @@ def test_an_older_version_goes_on_with_a_schema_that_was_only_added_to(
         assert set(connection.scalars(sa.text("SELECT of_tomorrow FROM decisions"))) == {7}
 
 
-def test_a_schema_that_lost_what_an_older_version_needs_is_refused_and_says_from_where_on_it_can_be_used(
+def test_a_schema_without_needed_columns_is_refused_naming_the_first_usable_version(
     url: str, replicas: Callable[[], Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     does = "UPDATE usable_from SET revision = '9999'"

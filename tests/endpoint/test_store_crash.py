@@ -112,7 +112,7 @@ def stored(url: str) -> list[int]:
         store.close()
 
 
-def test_killed_under_load_it_loses_nothing_and_stores_nothing_twice(
+def test_a_service_killed_under_load_loses_and_duplicates_nothing(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.recorder.shipper.BACKOFF_S", (0.05, 0.2))

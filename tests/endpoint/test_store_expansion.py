@@ -81,7 +81,7 @@ def only_expands(before: Shape, after: Shape) -> bool:
     return before.columns <= after.columns and asked <= before.needed and before.keys <= after.keys
 
 
-def test_a_version_that_may_use_the_schema_can_write_what_it_wrote(engine: sa.Engine) -> None:
+def test_each_version_that_may_use_the_schema_can_write_its_rows(engine: sa.Engine) -> None:
     revisions = [r.revision for r in reversed(list(ScriptDirectory(str(MIGRATIONS)).walk_revisions()))]
     shapes: dict[str, Shape] = {}
     for revision in revisions:
@@ -106,7 +106,7 @@ def test_a_version_that_may_use_the_schema_can_write_what_it_wrote(engine: sa.En
         ("DROP TABLE gaps", False),
     ],
 )
-def test_what_counts_as_expanding(engine: sa.Engine, change: str, allowed: bool) -> None:
+def test_the_check_of_expansions_distinguishes_changes(engine: sa.Engine, change: str, allowed: bool) -> None:
     with engine.begin() as connection:
         command.upgrade(config(connection), "head")
         before = shape(connection)

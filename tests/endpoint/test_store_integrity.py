@@ -94,7 +94,9 @@ def checked(service: Service, capsys: pytest.CaptureFixture[str]) -> tuple[int, 
     return code, capsys.readouterr().out
 
 
-def test_of_an_intact_database_it_says_what_it_read(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_of_an_intact_database_prints_what_it_read(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out = checked(service, capsys)
     assert code == 0, out
     assert "decisions: 60 rows, outcomes: 60 rows, gaps: 0 rows, nodes: 3 rows, node_rows: 3 rows" in out
@@ -110,7 +112,7 @@ BLOBS = [("decisions", "frame", "id"), ("outcomes", "frame", "sequence"), ("roll
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_flipped_byte_in_a_stored_blob_is_found_and_not_answered_with(
+def test_a_flipped_byte_in_a_blob_is_found_and_never_in_an_answer(
     service: Service, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -167,7 +169,7 @@ def test_a_changed_column_is_found(
     assert f"damaged: table {named}, row " in out
 
 
-def test_a_list_leaves_a_damaged_row_out_and_says_so(service: Service) -> None:
+def test_a_list_leaves_out_a_damaged_row_and_reports_it(service: Service) -> None:
     execute(service, "UPDATE decisions SET message = 'all is well' WHERE pod = 'p-7'")
     answer = service.client.get(f"{API}/decisions?limit=500")
     items = answer.get_json()["items"]
@@ -195,7 +197,7 @@ def test_damage_stops_neither_ingest_nor_retention_nor_an_export(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_overwritten_place_of_a_file_is_found_or_changes_no_answer(
+def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     """64 random bytes anywhere behind the header of a checkpointed file."""
@@ -223,7 +225,7 @@ def test_an_overwritten_place_of_a_file_is_found_or_changes_no_answer(
     reopened.store.close()
 
 
-def test_twelve_overwritten_places_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_twelve_overwritten_parts_of_the_file_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened = a_service(tmp_path)
     fill(opened)
     opened.store.close()
@@ -236,9 +238,7 @@ def test_twelve_overwritten_places_are_found(tmp_path: Path, capsys: pytest.Capt
     assert code == 1
 
 
-def test_what_was_stored_before_there_were_checksums_is_decoded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_without_checksums_are_decoded_by_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect(tmp_path / "herodotus.db")) as connection:
         connection.executescript((STORED / "0012.sql").read_text())
     assert main(["check", "--data", str(tmp_path)]) == 0
@@ -250,7 +250,7 @@ def test_what_was_stored_before_there_were_checksums_is_decoded(
     assert "its column pod differs from its frame" in capsys.readouterr().out
 
 
-def test_nothing_is_checked_where_no_database_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_refuses_a_missing_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--data", str(tmp_path / "typo")]) == 1
     assert "there is no such file" in capsys.readouterr().err
     assert database_from_url(sqlite_url(tmp_path / "typo" / "herodotus.db")).name

@@ -49,7 +49,7 @@ def readable(store: Store) -> list[Decision]:
     return [f.decision for f in found if f]
 
 
-def test_a_pod_goes_and_what_shared_its_key_frames_stays_readable(store: Store) -> None:
+def test_purging_a_pod_keeps_decisions_of_its_chains_readable(store: Store) -> None:
     """Key frames among them: the first decision of all is one."""
     sent = filled(store)
     left = [d for d in sent if d.key.pod_uid != "again"]
@@ -61,7 +61,7 @@ def test_a_pod_goes_and_what_shared_its_key_frames_stays_readable(store: Store) 
     assert readable(store) == [*left, later]
 
 
-def test_a_namespace_goes_with_the_names_of_its_workloads(store: Store) -> None:
+def test_purging_a_namespace_removes_the_names_of_its_workloads(store: Store) -> None:
     sent = filled(store)
     before = store.reader.sum_node_history("worker-1")
     assert before is not None
@@ -73,7 +73,7 @@ def test_a_namespace_goes_with_the_names_of_its_workloads(store: Store) -> None:
     assert (after.counters, [w for w in after.workloads if w.startswith("bank/")]) == (before.counters, [])
 
 
-def test_another_cluster_is_not_touched(store: Store) -> None:
+def test_purging_keeps_other_clusters(store: Store) -> None:
     filled(store)
     assert purge_decisions(store.writer, PurgeSelection(namespace="shop", cluster="another")) == 0
 
@@ -95,13 +95,13 @@ def test_a_copy_of_a_used_database_can_be_restored(tmp_path: Path, capsys: pytes
     assert "the file is there already" in capsys.readouterr().err
 
 
-def test_what_is_no_database_of_ours_is_not_restored(tmp_path: Path) -> None:
+def test_restore_refuses_a_file_that_is_no_database_of_this_service(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"no database" * 1000)
     assert main(["restore", str(tmp_path / "noise"), "--data", str(tmp_path / "b")]) == 1
     assert not (tmp_path / "b").exists()
 
 
-def test_of_a_damaged_copy_it_is_said_that_it_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restore_reports_a_damaged_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And not that the new file could not be opened."""
     store = Store(sqlite_url(tmp_path / "herodotus.db"))
     filled(store)
@@ -112,14 +112,14 @@ def test_of_a_damaged_copy_it_is_said_that_it_is_damaged(tmp_path: Path, capsys:
     assert not (tmp_path / "b").exists()
 
 
-def test_nothing_is_purged_where_no_database_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_purge_refuses_a_missing_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who mistypes a directory must not read that nothing of the pod is stored."""
     assert main(["purge", "--namespace", "bank", "--data", str(tmp_path / "typo")]) == 1
     assert "there is no such file" in capsys.readouterr().err
     assert not (tmp_path / "typo").exists()
 
 
-def test_the_command_says_how_many_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_purge_prints_the_number_of_deleted_decisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(sqlite_url(tmp_path / "herodotus.db"))
     filled(store)
     store.close()

@@ -34,7 +34,7 @@ def sent(sequence: int) -> object:
 
 
 @pytest.mark.parametrize("dump", sorted(STORED.glob("*.sql")), ids=lambda dump: dump.stem)
-def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None:
+def test_an_old_database_is_migrated_read_and_written(dump: Path, tmp_path: Path) -> None:
     file = tmp_path / "herodotus.db"
     connection = sqlite3.connect(file)
     connection.executescript(dump.read_text())
@@ -62,7 +62,7 @@ def test_an_old_database_answers_and_goes_on(dump: Path, tmp_path: Path) -> None
         store.close()
 
 
-def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server | None) -> None:
+def test_partitions_from_before_tiers_existed_are_used(server: postgresql.Server | None) -> None:
     """What was stored in them is read and summarised, and new records are stored beside it."""
     if server is None:
         pytest.skip(postgresql.MISSING)
@@ -99,7 +99,7 @@ def test_partitions_of_before_there_were_tiers_go_on(server: postgresql.Server |
         store.close()
 
 
-def test_a_revision_that_takes_something_away_says_who_can_no_longer_use_the_schema() -> None:
+def test_a_revision_that_removes_a_column_updates_usable_from() -> None:
     """From 0010 on, where services began to read that: expand, then contract. One that only adds says nothing."""
     revisions = [p for p in sorted((MIGRATIONS / "versions").glob("0*.py")) if p.stem[:4] > "0010"]
     takes = re.compile(r"op\.(?:drop|alter|rename)_|DROP |RENAME |add_column\([^\n]*nullable=False(?!.*server_default)")

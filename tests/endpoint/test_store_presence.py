@@ -64,7 +64,7 @@ def execute(service: Service, statement: str) -> None:
             file.execute(statement)
 
 
-def test_without_its_file_a_running_service_answers_nothing_until_it_is_back(
+def test_a_service_without_its_file_is_unavailable_until_it_returns(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -82,7 +82,7 @@ def test_without_its_file_a_running_service_answers_nothing_until_it_is_back(
     assert service.metric("herodotus_database_up") == 1
 
 
-def test_a_file_in_the_place_of_the_database_is_noticed(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replaced_database_file_is_detected(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     service.stored(rows(TABLE), a_decision())
     file = database_of(service)
     copy = file.read_bytes()
@@ -93,7 +93,7 @@ def test_a_file_in_the_place_of_the_database_is_noticed(service: Service, caplog
     assert "was replaced by another file" in caplog.text
 
 
-def test_nothing_is_acknowledged_when_the_file_goes_before_the_commit(service: Service) -> None:
+def test_a_batch_is_not_acknowledged_if_the_file_is_deleted_before_the_commit(service: Service) -> None:
     service.stored(rows(TABLE), a_decision())
     file = database_of(service)
 
@@ -135,7 +135,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     assert file.stat().st_size == 0
 
 
-def test_another_database_of_this_service_is_refused_until_it_is_meant(tmp_path: Path) -> None:
+def test_another_database_of_this_service_is_refused_until_its_marker_is_deleted(tmp_path: Path) -> None:
     one, other = tmp_path / "one" / "herodotus.db", tmp_path / "other" / "herodotus.db"
     for file in (one, other):
         prepare_database(sqlite_url(file))
@@ -146,7 +146,7 @@ def test_another_database_of_this_service_is_refused_until_it_is_meant(tmp_path:
     prepare_database(sqlite_url(one))
 
 
-def test_another_program_s_file_is_refused_as_it_is(tmp_path: Path) -> None:
+def test_another_program_s_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "herodotus.db"
     for statement, said in (
         ("CREATE TABLE invoices (id INTEGER)", "it holds the tables invoices"),
@@ -163,7 +163,7 @@ def test_another_program_s_file_is_refused_as_it_is(tmp_path: Path) -> None:
         assert len(before) == file.stat().st_size
 
 
-def test_another_program_s_postgresql_database_is_refused_as_it_is(server: postgresql.Server | None) -> None:
+def test_another_program_s_postgresql_database_is_refused_and_unchanged(server: postgresql.Server | None) -> None:
     if server is None:
         pytest.skip(postgresql.MISSING)
     url = server.database()
@@ -176,7 +176,7 @@ def test_another_program_s_postgresql_database_is_refused_as_it_is(server: postg
     assert found == [("invoices",)]
 
 
-def test_what_a_first_start_left_when_it_was_broken_off_is_in_nobody_s_way(tmp_path: Path) -> None:
+def test_files_of_an_interrupted_first_start_do_not_block_the_next(tmp_path: Path) -> None:
     for name in ("herodotus.db.new", "herodotus.db.new-wal"):
         (tmp_path / name).write_bytes(b"half")
     prepare_database(sqlite_url(tmp_path / "herodotus.db"))
@@ -197,7 +197,7 @@ def test_a_service_without_a_table_or_a_column_is_not_ready_and_does_not_start(e
         Store(url if "://" in url else sqlite_url(Path(url)))
 
 
-def test_a_list_without_its_column_is_unavailable_and_no_fault_of_the_service(either: Service) -> None:
+def test_a_list_without_its_column_is_answered_with_unavailable(either: Service) -> None:
     either.stored(rows(TABLE), a_decision())
     execute(either, "ALTER TABLE decisions DROP COLUMN message")
     assert either.error(f"{API}/decisions")["code"] == 503
@@ -223,7 +223,7 @@ def test_a_refused_restore_leaves_nothing_behind(tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "to").exists()
 
 
-def test_a_restore_takes_the_place_of_a_deleted_database(tmp_path: Path) -> None:
+def test_a_restore_replaces_a_deleted_database(tmp_path: Path) -> None:
     backup, file = tmp_path / "backup.db", tmp_path / "to" / "herodotus.db"
     prepare_database(sqlite_url(backup))
     prepare_database(sqlite_url(file))
@@ -244,9 +244,7 @@ def test_readers_of_a_locked_table_are_answered_in_time(on_postgresql: Service) 
     assert on_postgresql.client.get(EXPLANATION).status_code == 200
 
 
-def test_a_reader_s_statement_does_not_run_without_end(
-    server: postgresql.Server | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reading_statement_has_a_timeout(server: postgresql.Server | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if server is None:
         pytest.skip(postgresql.MISSING)
     monkeypatch.setattr("herodotus_endpoint.store.postgresql.STATEMENT_TIMEOUT_S", 0.2)
@@ -256,7 +254,7 @@ def test_a_reader_s_statement_does_not_run_without_end(
         assert store.reader.measure_sizes().rows["decisions"] == 0
 
 
-def test_a_session_that_stops_in_a_transaction_does_not_keep_the_writer_s_lock(
+def test_a_session_idle_in_a_transaction_loses_the_writer_s_lock(
     server: postgresql.Server | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if server is None:

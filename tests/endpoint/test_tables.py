@@ -50,7 +50,7 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
 
 @settings(max_examples=40, deadline=None)
 @given(changes, st.lists(st.tuples(st.integers(0, 5), st.integers(0, SLOTS)), min_size=1, max_size=12), st.data())
-def test_a_kept_table_is_the_databases(
+def test_a_cached_table_equals_that_of_the_database(
     history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     kept = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
@@ -65,7 +65,7 @@ def test_a_kept_table_is_the_databases(
         store.close()
 
 
-def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_table_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
     read: list[int] = []
     kept = NodeTableCache(max_slots=4)
@@ -83,7 +83,7 @@ def test_a_table_asked_for_again_is_not_read_again(tmp_path: Path, monkeypatch: 
     store.close()
 
 
-def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
+def test_the_cache_is_safe_for_concurrent_use(tmp_path: Path) -> None:
     history = [dict.fromkeys(range(SLOTS), "worker-1"), *({slot: ""} for slot in range(SLOTS))]
     store, engine = stored(tmp_path, history)
     kept = NodeTableCache(max_slots=2 * SLOTS)

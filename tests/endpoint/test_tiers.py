@@ -111,7 +111,7 @@ def read(store: Store) -> list[DecisionRecord]:
     ],
     ids=["scored", "tied", "nowhere", "one fits", "a free slot", "a log's"],
 )
-def test_a_summary_counts_what_the_record_said(decision: Decision) -> None:
+def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None:
     """And says the same of the nodes that it keeps; what it no longer knows is counted."""
     whole = DecisionRecord(decision, (), TABLE)
     kept = summarise_record(whole, 1)
@@ -154,7 +154,7 @@ def test_a_summary_counts_what_the_record_said(decision: Decision) -> None:
     )
 
 
-def test_full_records_become_summaries_and_those_go(store: Store, clock: Clock) -> None:
+def test_full_records_become_summaries_which_are_deleted_later(store: Store, clock: Clock) -> None:
     sent = decisions(1, 69)
     put(store, ROWS, *with_outcomes(sent))
     whole = read(store)
@@ -177,7 +177,7 @@ def test_full_records_become_summaries_and_those_go(store: Store, clock: Clock) 
     assert [w.decision.pod.name for w in read(store)] == ["p-1001", "p-1003"]
 
 
-def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: Clock) -> None:
+def test_a_late_outcome_updates_a_summary(store: Store, clock: Clock) -> None:
     (sent,) = decisions(1, 1)
     put(store, ROWS, sent)
     clock.now_s += 8 * DAY_S
@@ -195,7 +195,7 @@ def test_a_result_that_comes_late_is_told_of_a_summary_too(store: Store, clock: 
     assert store.reader.measure_sizes().rows["outcomes"] == 0
 
 
-def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(store: Store, clock: Clock) -> None:
+def test_an_outcome_that_arrives_during_summarising_is_kept(store: Store, clock: Clock) -> None:
     (sent,) = decisions(1, 1)
     put(store, ROWS, sent)
     clock.now_s += 8 * DAY_S
@@ -209,7 +209,7 @@ def test_a_result_that_comes_while_its_decision_is_summarised_is_waited_for(stor
     assert [[o.phase for o in w.outcomes] for w in read(store)] == [["Bind"]]
 
 
-def test_the_name_of_a_node_that_is_gone_goes_with_its_history(store: Store, clock: Clock) -> None:
+def test_the_name_of_a_deleted_node_is_deleted_with_its_history(store: Store, clock: Clock) -> None:
     put(store, ROWS, *decisions(1, 1))
     gone = a_table([f"later-{i}" for i in range(3)], generation=9)
     put(store, rows(gone, incarnation="another"), a_decision(nodes=gone.names, incarnation="another", generation=9))
@@ -230,7 +230,7 @@ def test_the_name_of_a_node_that_is_gone_goes_with_its_history(store: Store, clo
     assert known() == {*filter(None, NODES), gone.names[-1]}
 
 
-def test_of_several_replicas_one_prunes_at_a_time(store: Store, clock: Clock) -> None:
+def test_one_replica_prunes_at_a_time(store: Store, clock: Clock) -> None:
     put(store, ROWS, *decisions(1, 9))
     clock.now_s += 8 * DAY_S
     with store.try_prune_lock() as alone:
@@ -259,7 +259,7 @@ AGES = {
 
 
 @pytest.mark.parametrize(("limits", "expected"), AGES.values(), ids=AGES)
-def test_a_namespace_or_cluster_has_ages_of_its_own(
+def test_a_namespace_or_cluster_can_have_its_own_ages(
     store: Store, clock: Clock, limits: dict[str, Any], expected: dict[str, str]
 ) -> None:
     """Longer ones too: on PostgreSQL what is kept longer leaves its partition, which is dropped, and stays readable."""
@@ -306,7 +306,7 @@ def test_every_decision_is_in_one_scope(store: Store, clock: Clock) -> None:
     assert found == {(c, n): expected.get((c, n), 7 * DAY_S) for c in ("c1", "c2", "c3") for n in "abc"}
 
 
-def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
+def test_records_over_the_size_limit_become_summaries(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest first, and no more than it must."""
@@ -323,7 +323,7 @@ def test_a_large_database_keeps_summaries_of_what_it_cannot_keep_whole(
     assert places == sorted(places, reverse=True), "the newest stay whole"
 
 
-def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summaries_have_their_own_size_limit(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expired_chains, "CHAINS_PER_STEP", 1)
     for batch in range(4):
         put(store, ROWS, *decisions(1000 * batch + 1, 1000 * batch + 19))
@@ -337,7 +337,7 @@ def test_summaries_have_a_size_of_their_own(store: Store, clock: Clock, monkeypa
     assert [w.decision.pod.name for w in read(store)][-1] == "p-3019"
 
 
-def test_what_becomes_a_summary_late_goes_in_time(store: Store, clock: Clock) -> None:
+def test_a_late_summary_expires_by_the_age_of_its_decision(store: Store, clock: Clock) -> None:
     """Though summaries of later decisions went before it was one."""
     limits = {
         "max_age_of": {"shop": 20 * DAY_S},
@@ -354,7 +354,7 @@ def test_what_becomes_a_summary_late_goes_in_time(store: Store, clock: Clock) ->
     assert found == [{"full": 2, "summary": 2}, {"full": 2}, {"summary": 2}, {}]
 
 
-def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
+def test_a_kill_between_two_steps_loses_and_duplicates_nothing(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever step is the last one; a later look goes on where the first one stopped."""
@@ -393,7 +393,7 @@ def test_a_kill_between_two_steps_loses_nothing_and_doubles_nothing(
     assert [(w.decision.pod.name, len(w.outcomes)) for w in read(store)] == [(n, int(n[2:]) < 200) for n in names]
 
 
-def test_what_another_process_purged_meanwhile_does_not_come_back(store: Store, clock: Clock) -> None:
+def test_retention_does_not_restore_decisions_purged_meanwhile(store: Store, clock: Clock) -> None:
     """And what is stored anew after a purge is left alone until the next look."""
     put(store, ROWS, *decisions(1, 39))
     clock.now_s += 8 * DAY_S
@@ -424,7 +424,7 @@ def summarised_service(service: Service) -> Service:
     return service
 
 
-def test_a_node_that_is_not_kept_is_gone_and_not_unknown(summarised_service: Service) -> None:
+def test_a_node_left_out_of_a_summary_is_reported_as_pruned(summarised_service: Service) -> None:
     service = summarised_service
     assert service.explain("placed", node="worker-3")["perNode"][0]["rank"] > 0
     for path, query in (
@@ -455,7 +455,7 @@ def test_an_answer_says_that_the_full_record_was_pruned(
     assert "the full record was pruned on 2026-03-09; kept: " in str(ask(summarised_service))
 
 
-def test_lists_and_sums_go_on_with_summaries(summarised_service: Service) -> None:
+def test_lists_and_aggregates_include_summaries(summarised_service: Service) -> None:
     service = summarised_service
     listed = service.get(f"{API}/namespaces/shop/decisions")["items"]
     assert [(d["spec"]["pod"]["name"], d["status"]["state"]) for d in listed] == [

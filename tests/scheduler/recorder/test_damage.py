@@ -296,16 +296,27 @@ def test_damage_to_a_dead_scheduler_s_segment_costs_what_builds_on_it_and_is_a_g
     assert not list((tmp_path / "spool").glob("*/*.seg"))
 
 
-def test_one_damaged_outcome_costs_that_one_record(tmp_path: Path, service: Service) -> None:
-    system = System(tmp_path / "spool", service)
-    for _ in range(70):
-        system.decide()
-    segment = system.segment()
-    system.recorder.close()
-    data = bytearray(segment.read_bytes())
-    outcomes = [end for end, frame in codec.split_frames(bytes(data)) if frame[codec.KIND_AT] == 2]
-    data[outcomes[30] - 5] ^= 255
-    segment.write_bytes(data)
+@pytest.fixture
+def with_damaged_outcome(tmp_path: Path, service: Service) -> Callable[[int, int], System]:
+    """Return a function that records some decisions and flips a byte in the outcome with an index."""
+
+    def build(decisions: int, outcome: int) -> System:
+        system = System(tmp_path / "spool", service)
+        for _ in range(decisions):
+            system.decide()
+        segment = system.segment()
+        system.recorder.close()
+        data = bytearray(segment.read_bytes())
+        ends = [end for end, frame in codec.split_frames(bytes(data)) if frame[codec.KIND_AT] == 2]
+        data[ends[outcome] - 5] ^= 255
+        segment.write_bytes(data)
+        return system
+
+    return build
+
+
+def test_one_damaged_outcome_costs_that_one_record(with_damaged_outcome: Callable[[int, int], System]) -> None:
+    system = with_damaged_outcome(70, 30)
     system.deliver()
     seen = system.seen()
     assert (seen["missing"], seen["explainedByGaps"], system.stored()) == (0, 1, 139)
@@ -313,16 +324,10 @@ def test_one_damaged_outcome_costs_that_one_record(tmp_path: Path, service: Serv
     assert system.shipper.progress.lost == 1
 
 
-def test_a_gap_that_the_shipper_found_is_stored_once_when_it_is_sent_again(tmp_path: Path, service: Service) -> None:
-    system = System(tmp_path / "spool", service)
-    for _ in range(10):
-        system.decide()
-    segment = system.segment()
-    system.recorder.close()
-    data = bytearray(segment.read_bytes())
-    ends = [end for end, frame in codec.split_frames(bytes(data)) if frame[codec.KIND_AT] == 2]
-    data[ends[3] - 5] ^= 255
-    segment.write_bytes(data)
+def test_a_gap_that_the_shipper_found_is_stored_once_when_it_is_sent_again(
+    tmp_path: Path, service: Service, with_damaged_outcome: Callable[[int, int], System]
+) -> None:
+    system = with_damaged_outcome(10, 3)
     shutil.copytree(tmp_path / "spool", tmp_path / "again")
     system.deliver()
     system.directory = tmp_path / "again"
