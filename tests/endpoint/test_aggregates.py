@@ -1,4 +1,4 @@
-"""Answers of many decisions and of several: what is in them, what is not, and what is refused."""
+"""Answers over many decisions: contents, selection and refused requests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_labels_select_the_pods_of_a_balance(served: Service) -> None:
 
 
 def test_a_deployment_is_recognized_by_its_template_hash(service: Service) -> None:
-    """`web-blue` with the hash `abcde12345` is no ReplicaSet of `web`, though its name could be one's."""
+    """`web-blue` with the hash `abcde12345` is not a ReplicaSet of `web`, although its name could be that of one."""
     owner, labels = Owner("ReplicaSet", "web-blue-abcde12345"), {"pod-template-hash": "abcde12345"}
     lone = decided("w", 1, owner=Owner("ReplicaSet", "web-abcde12345"), labels={"pod-template-hash": "other"})
     service.stored(rows(TABLE), decided("b", 2, owner=owner, labels=labels), lone)

@@ -1,4 +1,4 @@
-"""Export and import: what was stored in one database answers alike in another, in whatever parts it comes."""
+"""Export and import: another database gives the same answers, also if files are imported in parts."""
 
 import base64
 import io
@@ -46,7 +46,7 @@ Open = Callable[..., Store]
 
 @pytest.fixture
 def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
-    """Opens empty databases, `sqlite` or `postgresql`; `clock`: one that the test moves."""
+    """Return a function that opens an empty `sqlite` or `postgresql` database; the test moves `clock`."""
     stores: list[Store] = []
 
     def open_one(kind: str, clock: Clock | None = None) -> Store:
@@ -65,7 +65,7 @@ def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
 
 @dataclass
 class Scheduler:
-    """One life of a scheduler whose nodes change between decisions."""
+    """One incarnation of a scheduler whose nodes change between decisions."""
 
     incarnation: str = INCARNATION
     table: NodeTable = field(default_factory=lambda: a_table(NODES))
@@ -88,7 +88,7 @@ class Scheduler:
         self.frames.append(bound(d, self.table, sequence=self.sequence))
 
     def node(self, slot: int, name: str, *, gpus: bool = False) -> None:
-        """Another node in a slot, "": none; some have other resources than the rest."""
+        """Assign a node to a slot, "" for none; some nodes have other resources than the rest."""
         base = self.table.generation
         had = {"cpu": 4000 + base} | ({"gpu": 8} if gpus else {})
         rows = NodeRows(
@@ -101,7 +101,7 @@ class Scheduler:
 
 
 def a_past(seed: int, steps: int) -> list[Frame]:
-    """Two schedulers, one after the other."""
+    """Return the frames of two schedulers, one after the other."""
     random, frames = Random(seed), list[Frame]()
     for incarnation in (INCARNATION, AGAIN):
         scheduler, open_ones = Scheduler(incarnation), list[Decision]()
@@ -132,13 +132,13 @@ def lines(store: Store, what: ExportSelection = ExportSelection()) -> list[bytes
 
 
 def take(store: Store, given_: list[bytes]) -> int:
-    """Import; how many decisions are new."""
+    """Import lines and return the number of new decisions."""
     read = LineReader().lines(io.BytesIO(b"".join(given_)))
     return store.writer.store((frame for line in read for frame in line.frames), imported=True).decisions
 
 
 def answers(store: Store, what: ExportSelection = ExportSelection()) -> list[Any]:  # noqa: B008
-    """All that a reader can be told of the decisions that are selected, but when they were ingested."""
+    """Return all answers about the selected decisions, without ingest times."""
     told = []
     kept = [
         c
@@ -164,7 +164,7 @@ def histories(store: Store) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("source", "to"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
 def test_imported_decisions_give_the_same_answers(opened: Open, source: str, to: str) -> None:
-    """Histories too; and what came back in two parts, in the wrong order and more than once."""
+    """Histories are equal too, also after imports in two parts, in the wrong order and repeated."""
     one, other = opened(source), opened(to)
     put(one, *a_past(7, 60))
     written = lines(one)
@@ -181,7 +181,7 @@ def test_imported_decisions_give_the_same_answers(opened: Open, source: str, to:
 def test_parts_imported_in_any_order_give_the_complete_data(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, cut: int
 ) -> None:
-    """Each part answers as the source does for it, also where it skips decisions, node rows and outcomes between."""
+    """Each part gives the answers of the source, also if it lacks decisions, node rows and outcomes in between."""
     folder = tmp_path_factory.mktemp("parts")
     with (
         closing(Store(an_empty_file(folder / "a.db"), Clock())) as one,
@@ -204,7 +204,7 @@ def test_parts_imported_in_any_order_give_the_complete_data(
 
 
 def test_summaries_are_imported_as_summaries(opened: Open) -> None:
-    """With the nodes that they kept, and their outcomes; they count in no history."""
+    """They keep their nodes and outcomes, and are not counted in histories."""
     clock = Clock()
     one, other = opened("sqlite", clock), opened("postgresql")
     put(one, *a_past(7, 30))
@@ -219,7 +219,7 @@ def test_summaries_are_imported_as_summaries(opened: Open) -> None:
 
 
 def test_a_scheduler_continues_after_an_import(opened: Open) -> None:
-    """What it sends again is not stored twice, what the file left out is not lost, and gaps are still seen."""
+    """Repeated frames are stored once, sequences left out of the file are not lost, and gaps are still detected."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
     sent = [past.decide(namespace="shop" if i % 2 else "bank") for i in range(6)]
@@ -239,7 +239,7 @@ def test_a_scheduler_continues_after_an_import(opened: Open) -> None:
 
 
 def test_an_import_fills_in_missing_records(opened: Open) -> None:
-    """A database was lost: the scheduler goes on with a new one, where all before is missing until it is imported."""
+    """After the loss of a database, earlier records are missing in the new one until they are imported."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
     for _ in range(5):
@@ -253,7 +253,7 @@ def test_an_import_fills_in_missing_records(opened: Open) -> None:
 
 
 def test_importing_an_older_attempt_does_not_make_a_pod_pending(opened: Open, service: Service) -> None:
-    """Nor is it the attempt that is told of the pod: that is the one that began last."""
+    """The pod's latest attempt is still the one that started last."""
     one, nowhere = opened("sqlite"), {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
     failed = a_decision(pod="p", nodes=NODES, rejected=nowhere)
     put(one, ROWS, failed, a_decision(pod="other", nodes=NODES, rejected=nowhere, sequence=2))
@@ -277,7 +277,7 @@ def test_a_later_export_adds_outcomes_of_open_decisions(opened: Open) -> None:
 
 
 def test_unknown_fields_are_exported_and_imported(opened: Open) -> None:
-    """As they do through the store: what a newer scheduler says is not lost on the way to a newer service."""
+    """Fields of a newer scheduler thus reach a newer service."""
     store = opened("sqlite")
     d = a_decision(nodes=NODES)
     payload = msgspec.msgpack.encode(
@@ -289,7 +289,7 @@ def test_unknown_fields_are_exported_and_imported(opened: Open) -> None:
 
 
 def damaged(line: bytes) -> dict[str, bytes]:
-    """A line with what can be wrong with it."""
+    """Return damaged copies of a line, by what is wrong with each."""
     document = json.loads(line)
     frames = [base64.b64decode(f) for f in document["import"]["frames"]]
 
@@ -332,7 +332,7 @@ REASONS = {
 def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
     opened: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    """What was imported before it stays, and once it is mended the import goes on."""
+    """Earlier lines stay imported, and the import continues when the line is corrected."""
     one = opened("sqlite")
     put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in range(1, 6)))
     written = lines(one)
@@ -349,7 +349,7 @@ def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
 
 
 def test_a_line_is_refused_without_the_line_of_its_node_rows(opened: Open) -> None:
-    """Also where the database has newer rows of that scheduler: nobody would know that some are missing."""
+    """This holds even if the database has newer rows of the scheduler, because some could be missing."""
     one, other = opened("sqlite"), opened("sqlite")
     past = Scheduler()
     for i in range(4):
@@ -368,7 +368,7 @@ def test_a_line_is_refused_without_the_line_of_its_node_rows(opened: Open) -> No
 def test_a_line_that_the_database_refuses_is_reported_with_its_number(
     opened: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A scheduler that is known as another cluster's."""
+    """The scheduler is known in another cluster."""
     one = opened("sqlite")
     put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in (1, 2)))
     other = Scheduler(AGAIN)
@@ -383,7 +383,7 @@ def test_a_line_that_the_database_refuses_is_reported_with_its_number(
 
 
 def test_export_filters_select_decisions(opened: Open) -> None:
-    """By time of start, namespace and cluster, each alone and together."""
+    """Filters are the start time, namespace and cluster, alone and combined."""
     store = opened("sqlite")
     past = Scheduler()
     for hour, namespace in enumerate(("shop", "bank", "shop", "bank")):
@@ -412,7 +412,7 @@ def test_export_filters_select_decisions(opened: Open) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory with two decisions; the second fits nowhere."""
+    """Create a data directory with two decisions; the second pod fits nowhere."""
     nowhere = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
     placed = a_decision(nodes=NODES[:3], points=POINTS, rejected={"worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU}})
     with closing(Store(an_empty_file(tmp_path / "herodotus.db"), Clock())) as store:
@@ -421,7 +421,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_each_line_is_a_complete_record(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As `-o json --full` prints it, with the pod's UID and the time that it is replayed by."""
+    """It has what `-o json --full` prints, with the pod's UID and the time for replay."""
     assert main(["export", "--data", str(data), "--since", "2026-03-01T12:00:00Z", "-o", str(data / "out.jsonl")]) == 0
     assert capsys.readouterr() == ("", "2 decisions exported\n")
     documents = [json.loads(line) for line in (data / "out.jsonl").read_text().splitlines()]
@@ -507,7 +507,7 @@ def test_an_invalid_time_is_a_usage_error(time: str, capsys: pytest.CaptureFixtu
 
 
 def test_memory_is_independent_of_the_size_of_the_export(opened: Open) -> None:
-    """Five times as many decisions take as much: a page at a time."""
+    """Five times as many decisions need the same memory, because pages are read one by one."""
     one = opened("sqlite")
     nodes = [f"worker-{i}" for i in range(100)]
     put(one, a_table(nodes).rows(CLUSTER, INCARNATION))

@@ -54,7 +54,7 @@ def decisions(draw: st.DrawFn) -> Decision:
 
 
 def brute_force(sample: list[Decision], node: str) -> dict[str, Any]:
-    """The history's numbers, by the questions of `explain`."""
+    """Compute the numbers of a history with the functions of `explain`."""
     slot, count = NODES.index(node), Counter[Any]()
     for d in sample:
         evaluated = d.evaluation[slot] == Evaluation.EVALUATED
@@ -92,7 +92,7 @@ def brute_force(sample: list[Decision], node: str) -> dict[str, Any]:
 
 
 def as_counts(history: Any) -> dict[str, Any]:
-    """The same numbers out of the document."""
+    """Return the same numbers from the document."""
     count: dict[Any, Any] = {k: history[k] for k in ("considered", "evaluated", "feasible", "chosen")}
     assert history["notEvaluated"] == count["considered"] - count["evaluated"]
     feasible, evaluated = count["feasible"], count["evaluated"]
@@ -217,7 +217,7 @@ def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None
 
 
 def test_without_records_every_name_is_unknown(service: Service) -> None:
-    """Which is another matter than a name that is not known."""
+    """The error differs from that for an unknown name."""
     paths = ("nodehistories/n", "namespaces/shop/podexplanations/p", "namespaces/shop/workloadplacements/deployment.d")
     said = [service.error(f"{API}/{path}") for path in paths]
     assert [(status["code"], status["details"].get("noRecords")) for status in said] == [(404, True)] * 3
@@ -256,7 +256,7 @@ def test_rejections_are_counted_by_code_and_resource(service: Service) -> None:
 
 
 def test_cached_rollups_equal_those_in_the_database(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process may have written them, a transaction may have failed, and there is not room for many."""
+    """This holds after writes of another process and failed transactions, and for a full cache."""
     unpacked: list[bytes] = []
     unpack = rollups.Rollup.unpack
     monkeypatch.setattr(rollups.Rollup, "unpack", lambda blob: unpacked.append(blob) or unpack(blob))

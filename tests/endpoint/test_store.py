@@ -1,4 +1,4 @@
-"""The database itself: made new, kept private, brought up to date, pruned."""
+"""The database itself: creation, file modes, migration, retention."""
 
 import random
 import sqlite3
@@ -84,7 +84,7 @@ def pods(service: Service) -> list[str]:
 
 
 def test_retention_deletes_old_decisions_with_their_outcomes_and_node_rows(service: Service) -> None:
-    """By the time of ingest. Histories stay, and so does the node table that a kept decision saw."""
+    """Age counts from ingest. Histories stay, and so do the node rows of decisions that are kept."""
     old = [a_decision(pod=f"old-{i}", sequence=2 * i + 1) for i in range(300)]
     service.stored(rows(TABLE), *(f for d in old for f in (d, bound(d, TABLE))))
     later = replace(TABLE, generation=8, since=[0, 8, 0], names=["worker-1", "worker-9", "worker-3"])
@@ -149,7 +149,7 @@ events = st.lists(
 
 @given(events, st.integers(0, 40))
 def test_sequences_left_out_of_a_file_are_neither_missing_nor_lost(sample: list[Any], last: int) -> None:
-    """Up to the last that it holds only the database knows; what was lost before stays so, what came stays."""
+    """Up to the last sequence of the file only the database knows what is stored; earlier losses stay losses."""
     sequences = Sequences()
     for event in sample:
         if isinstance(event, int):
@@ -171,7 +171,7 @@ def test_sequences_left_out_of_a_file_are_neither_missing_nor_lost(sample: list[
 
 @given(events)
 def test_sequences_agree_with_a_set(sample: list[Any]) -> None:
-    """Taken once each; missing and explained are what a set of all numbers says."""
+    """Each is received once; missing and explained sequences are those of a model with a set of all numbers."""
     sequences, taken, lost = Sequences(), set[int](), set[int]()
     for event in sample:
         if isinstance(event, int):

@@ -1,4 +1,4 @@
-"""Decisions at rest: what was packed comes back, chains end where they must, damage is told."""
+"""Stored decisions are decoded unchanged, chains end where they must, and damage is detected."""
 
 from array import array
 from collections.abc import Callable
@@ -20,7 +20,7 @@ POINTS = {"worker-1": {"ImageLocality": 10}, "worker-2": {"NodeResourcesFit": 30
 
 
 class Shelf:
-    """Decisions packed one after the other, and read back."""
+    """A fake table of blobs: decisions are packed one after the other and read back."""
 
     def __init__(self) -> None:
         self.chains = OpenChains()
@@ -118,7 +118,7 @@ def test_a_decision_stored_before_chains_existed_is_read() -> None:
 
 
 def test_fields_of_a_newer_writer_are_kept() -> None:
-    """A later version of this service can read them out of what this one stored."""
+    """A later version of the service can read these fields from what this version stored."""
     document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])
     raw = b"\0" * codec.HEADER_BYTES + msgspec.msgpack.encode(document | {"not_yet": [1, 2]})
     _, blob = OpenChains().pack(1, a_decision(), raw, MONDAY_US)

@@ -1,4 +1,4 @@
-"""A wrong clock deletes no history: retention measures how much time has passed, not what a clock says."""
+"""A wrong clock deletes no history: retention measures elapsed time and ignores jumps of the wall clock."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ WHOLE = {"max_age_s": 7 * DAY_S, "summary_max_age_s": 0.0}  # decisions go whole
 
 @dataclass
 class Machine:
-    """A machine's two clocks, and the processes on it. `jump` moves the wall clock alone."""
+    """A machine with a wall clock and a monotonic clock. `jump` moves only the wall clock."""
 
     url: str
     wall: Clock = field(default_factory=Clock)
@@ -73,7 +73,7 @@ def prune(store: Store, **limits: float) -> PruneResult:
 
 
 def sequences(store: Store) -> list[int]:
-    """In pages, as a client reads them."""
+    """Read all sequences in pages, as a client does."""
     found: list[int] = []
     before = None
     while page := store.listing.decisions([], before, 7):
@@ -88,7 +88,7 @@ def sequences(store: Store) -> list[int]:
 def test_a_clock_that_is_ten_years_off_for_a_while_deletes_nothing(
     machine: Machine, years_s: float, restarts: bool
 ) -> None:
-    """Records come before, during and after it, and all are kept for as long as they should be."""
+    """Records from before, during and after it are kept for their full age."""
     store = machine.start()
     put(store, 1, 30)
     machine.pass_time(HOUR_S)
@@ -114,7 +114,7 @@ def test_a_clock_that_is_ten_years_off_for_a_while_deletes_nothing(
 
 
 def test_records_of_an_idle_cluster_expire(machine: Machine) -> None:
-    """No record comes, and the process runs on: the time of retention advances by itself."""
+    """The time of retention advances although no record arrives."""
     store = machine.start()
     put(store, 1, 30)
     pruner = Pruner(store, RetentionLimits(**WHOLE))  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def test_restarts_do_not_advance_the_time_of_retention(machine: Machine) -> None
 
 
 def test_replicas_agree_on_the_time(machine: Machine) -> None:
-    """One whose clock is far ahead, and one that was started later: none is ahead by more than both have run."""
+    """The time is ahead by at most the run time of both, although one clock is wrong and one process started later."""
     one = machine.start()
     ahead = Store(machine.url, lambda: machine.wall() + YEARS_S, machine.monotonic)
     machine.opened.append(ahead)
@@ -167,7 +167,7 @@ def test_replicas_agree_on_the_time(machine: Machine) -> None:
 
 @pytest.mark.parametrize("years_s", [YEARS_S, -YEARS_S], ids=["ahead", "behind"])
 def test_a_database_without_stored_time_starts_at_the_earlier_clock(machine: Machine, years_s: float) -> None:
-    """Its newest record or the wall clock: whichever of both is wrong, nothing is deleted."""
+    """The time starts at the newest record or at the wall clock; nothing is deleted if either is wrong."""
     store = machine.start()
     put(store, 1, 30)
     with store.writer.transaction() as connection:
@@ -179,7 +179,7 @@ def test_a_database_without_stored_time_starts_at_the_earlier_clock(machine: Mac
 
 
 def test_a_scheduler_that_was_silent_while_the_clock_was_wrong_is_not_forgotten(machine: Machine) -> None:
-    """Of a forgotten one all earlier sequences would count as missing."""
+    """If its incarnation were deleted, all earlier sequences would count as missing."""
     store = machine.start()
     machine.jump(-YEARS_S)
     put(store, 1, 1)
@@ -208,7 +208,7 @@ def test_a_clock_that_is_off_is_reported_once(machine: Machine, caplog: pytest.L
 def test_shortened_ages_delete_a_limited_share_per_day(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A twentieth in a pass and a quarter in a day, until the operator says that it is meant."""
+    """At most a twentieth is deleted per pass and a quarter per day, until an operator lifts the quota."""
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(retention_quota, "FLOOR", 16)
     store = machine.start()
@@ -252,7 +252,7 @@ time.time = _shifted
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[[float], "subprocess.Popen[str]"]]:
-    """Starts the service with its wall clock off by some seconds, and ends the one before."""
+    """Starts the service with its wall clock off by some seconds, after it ends the previous one."""
     started: list[subprocess.Popen[str]] = []
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(SITE.format(file=str(tmp_path / "offset")))
@@ -278,7 +278,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[float], "subprocess.Popen[str]"]]:
 def test_a_service_keeps_its_history_through_a_clock_ten_years_off(
     run: Callable[[float], "subprocess.Popen[str]"],
 ) -> None:
-    """Whole processes, restarted with the clock ahead, behind and right; each prunes as soon as it starts."""
+    """Processes are restarted with the clock ahead, behind and right; each prunes as soon as it starts."""
     first = 1
     for offset_s in (0.0, YEARS_S, -YEARS_S, 0.0):
         at = port(run(offset_s))

@@ -1,4 +1,4 @@
-"""What holds for the store on either database: each test runs on SQLite and on a real PostgreSQL."""
+"""Properties of the store on both databases: each test runs on SQLite and on a real PostgreSQL."""
 
 import logging
 import shutil
@@ -57,7 +57,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def replicas(url: str, clock: Clock) -> Iterator[Callable[[], Store]]:
-    """Opens the store, any number of times: each is a replica of its own."""
+    """Return a function that opens the store; each call makes another replica."""
     opened: list[Store] = []
 
     def another() -> Store:
@@ -92,7 +92,7 @@ def pruned(store: Store, clock: Clock, **limits: Any) -> int:
 
 
 def test_the_schema_is_what_the_statements_expect(url: str, store: Store) -> None:
-    """On PostgreSQL keys hold the time of ingest too, and texts are ordered by code point."""
+    """On PostgreSQL keys also contain the ingest time, and texts are ordered by code point."""
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
 
     def described(thing: Any, kind: str, *_: object) -> bool:
@@ -140,13 +140,13 @@ def test_a_failed_batch_stores_nothing(store: Store) -> None:
 
 
 def test_names_with_a_zero_byte_can_be_stored(store: Store) -> None:
-    """A scheduler never sends one; who does must not be able to stop a spool."""
+    """No scheduler sends a zero byte, and a client that does must not block its spool."""
     put(store, ROWS, replace(a_decision(), message="a\0b"))
     assert sequences(store) == [1]
 
 
 def test_replicas_continue_each_other(replicas: Callable[[], Store]) -> None:
-    """Whatever one remembers of an incarnation, the other may have moved on: idempotence, gaps, node ids, chains."""
+    """The cached state of one replica may be outdated: idempotence, gaps, node ids, chains."""
     one, other = replicas(), replicas()
     put(one, ROWS, *decisions(1, 3))
     assert put(other, ROWS, *decisions(2, 6)) == {"accepted": 3, "duplicates": 3}
@@ -161,7 +161,7 @@ def test_replicas_continue_each_other(replicas: Callable[[], Store]) -> None:
 
 
 def test_replicas_that_write_at_the_same_time_lose_nothing(replicas: Callable[[], Store]) -> None:
-    """Each its own incarnation, and both the same one: every frame once, ids in the order of commits."""
+    """With one incarnation each and with a shared one: every frame is stored once, ids are in commit order."""
     stores = [replicas(), replicas()]
     failures: list[BaseException] = []
     seen: list[int] = []
@@ -251,7 +251,7 @@ def test_a_reader_cannot_write(store: Store) -> None:
 
 
 def test_a_review_is_claimed_and_answered_through_another_replica(replicas: Callable[[], Store]) -> None:
-    """It is taken once, by whoever may, and nothing of it stays."""
+    """It is claimed once, by a scheduler of its cluster, and its row is deleted."""
     asked, polled = replicas().reviews, replicas().reviews
     polled.register("c1", ["ours", "other"])
     polled.register("c1", ["ours"])
@@ -269,7 +269,7 @@ def test_a_review_is_claimed_and_answered_through_another_replica(replicas: Call
 
 
 def test_a_full_disk_of_postgresql_raises_its_own_error(server: postgresql.Server | None) -> None:
-    """By the code of its error, which the server is made to raise here: a disk of its own is not to be had."""
+    """The server is made to raise the error code, because the test has no disk of its own."""
     if server is None:
         pytest.skip(postgresql.MISSING)
     store = Store(server.database())
@@ -284,7 +284,7 @@ def test_a_full_disk_of_postgresql_raises_its_own_error(server: postgresql.Serve
 
 
 def of_tomorrow(folder: Path, revision: str, does: str) -> Path:
-    """The migrations of a version to come: today's, and one more."""
+    """Create the migrations of a future version: those of today and one more."""
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
     body = f"    op.execute({does!r})\n"
@@ -301,7 +301,7 @@ def test_an_older_version_uses_a_schema_with_added_columns(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One beside the newer one, and one started anew, as after a rollback; nothing is changed back."""
+    """One runs beside the newer version and one starts after a rollback; the schema is not changed back."""
     caplog.set_level(logging.WARNING)  # whatever another test made the root's
     beside = replicas()
     does = "ALTER TABLE decisions ADD COLUMN of_tomorrow INTEGER NOT NULL DEFAULT 7"

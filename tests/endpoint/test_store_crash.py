@@ -46,7 +46,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 class Acknowledged(httpx.BaseTransport):
-    """The network, and which decisions were acknowledged over it."""
+    """A transport that notes which decisions were acknowledged."""
 
     def __init__(self) -> None:
         self.sequences: set[int] = set()
@@ -65,7 +65,7 @@ class Acknowledged(httpx.BaseTransport):
 
 @dataclass
 class Scheduler:
-    """Writes decisions into a spool until it is told to stop, each with its outcome; a shipper delivers them."""
+    """Writes decisions with outcomes to a spool until it is stopped, while a shipper delivers them."""
 
     folder: Path
     endpoint: str
@@ -84,7 +84,7 @@ class Scheduler:
             thread.start()
 
     def finish(self) -> None:
-        """Nothing more is written; what was is delivered."""
+        """Stop writing, and deliver what was written."""
         self.stop.set()
         self._threads[0].join()
         self._ended.set()

@@ -31,7 +31,7 @@ CONTRACTED = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What statements of a version rely on. `needed`: columns that must be given; `keys`: what conflicts are about."""
+    """What the statements of a version rely on. `needed` are columns without default, `keys` unique constraints."""
 
     columns: frozenset[tuple[str, str, str]]
     needed: frozenset[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Damage at rest: `check` finds it, and no answer presents it as what was stored."""
+"""Damage of stored data: `check` finds it, and no answer contains damaged values."""
 
 import random
 import sqlite3
@@ -38,7 +38,7 @@ Execute = Callable[..., list[Any]]
 
 
 def fill(service: Service) -> None:
-    """Decisions of one template, some of which share no key frame, each with its result."""
+    """Store decisions of one template with their outcomes, in several chains."""
     for first in range(1, 121, 40):
         sent = [
             a_decision(
@@ -58,7 +58,7 @@ def answers(service: Service) -> dict[str, TestResponse]:
 
 
 def untrue(before: dict[str, TestResponse], after: dict[str, TestResponse]) -> list[str]:
-    """Queries that are answered otherwise than before without saying that something is wrong."""
+    """Return the queries whose answers changed without reporting damage."""
     return [
         query
         for query, answer in after.items()
@@ -77,7 +77,7 @@ def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.S
 
 
 def execute(service: Service, statement: str, *values: Any) -> list[Any]:
-    """As damage would: beside the service, without its checksums."""
+    """Execute a statement beside the service, without updating checksums."""
     name = service.store.database.name
     if name.startswith("postgresql"):
         with psycopg.connect(name) as connection:
@@ -132,7 +132,7 @@ def test_a_flipped_byte_in_a_blob_is_found_and_never_in_an_answer(
 
 
 def again(service: Service) -> Service:
-    """The service started anew: nothing that was read before is in memory."""
+    """Restart the service, so that all caches are empty."""
     name = service.store.database.name
     opened = a_service(Path("/nonexistent"), url=name if "://" in name else sqlite_url(Path(name)))
     opened.clock.now_s = service.clock.now_s
@@ -200,7 +200,7 @@ def test_damage_stops_neither_ingest_nor_retention_nor_an_export(
 def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
-    """64 random bytes anywhere behind the header of a checkpointed file."""
+    """Overwrite 64 bytes at a random place behind the header of a checkpointed file."""
     rng = random.Random(seed)
     opened = a_service(tmp_path)
     fill(opened)

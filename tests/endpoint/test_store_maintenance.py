@@ -1,4 +1,4 @@
-"""Purge, backup and restore: what goes, what stays readable, on both databases where both can."""
+"""Purge, backup and restore: what is deleted and what stays readable, on both databases where possible."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def put(store: Store, *frames: Frame) -> None:
 
 
 def filled(store: Store) -> list[Decision]:
-    """80 decisions of one template, every fourth of pod-uid `again`, and some of another namespace."""
+    """Return 80 decisions of one template, every fourth with pod UID `again`, and some of another namespace."""
     shop = [a_decision(pod=f"p-{i}", uid="again" if i % 8 == 1 else "", sequence=i) for i in range(1, 161, 2)]
     bank = [a_decision(pod=f"b-{i}", namespace="bank", sequence=i, owner=Owner("Job", "j")) for i in range(201, 211)]
     put(store, TABLE.rows(CLUSTER, INCARNATION), *(f for d in shop for f in (d, bound(d, TABLE))), *bank)
@@ -50,7 +50,7 @@ def readable(store: Store) -> list[Decision]:
 
 
 def test_purging_a_pod_keeps_decisions_of_its_chains_readable(store: Store) -> None:
-    """Key frames among them: the first decision of all is one."""
+    """Key frames are among the deleted decisions: the first decision is one."""
     sent = filled(store)
     left = [d for d in sent if d.key.pod_uid != "again"]
     assert purge_decisions(store.writer, PurgeSelection(pod_uid="again")) == len(sent) - len(left) == 20
@@ -102,7 +102,7 @@ def test_restore_refuses_a_file_that_is_no_database_of_this_service(tmp_path: Pa
 
 
 def test_restore_reports_a_damaged_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And not that the new file could not be opened."""
+    """The message names the copy and not the new file."""
     store = Store(sqlite_url(tmp_path / "herodotus.db"))
     filled(store)
     store.close()
@@ -113,7 +113,7 @@ def test_restore_reports_a_damaged_copy(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_purge_refuses_a_missing_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who mistypes a directory must not read that nothing of the pod is stored."""
+    """With a mistyped directory the command must not report that nothing of the pod is stored."""
     assert main(["purge", "--namespace", "bank", "--data", str(tmp_path / "typo")]) == 1
     assert "there is no such file" in capsys.readouterr().err
     assert not (tmp_path / "typo").exists()

@@ -1,4 +1,4 @@
-"""Databases of earlier versions, as they were stored then, are brought up to date with nothing lost.
+"""Stored databases of earlier versions are migrated without loss.
 
 stored/NUMBER.sql is a dump of a small database whose schema is that revision: three decisions, an outcome, a gap.
 """
@@ -63,7 +63,7 @@ def test_an_old_database_is_migrated_read_and_written(dump: Path, tmp_path: Path
 
 
 def test_partitions_from_before_tiers_existed_are_used(server: postgresql.Server | None) -> None:
-    """What was stored in them is read and summarised, and new records are stored beside it."""
+    """Their records are read and summarised, and new records are stored beside them."""
     if server is None:
         pytest.skip(postgresql.MISSING)
     url, clock = server.database(), Clock()
@@ -100,7 +100,7 @@ def test_partitions_from_before_tiers_existed_are_used(server: postgresql.Server
 
 
 def test_a_revision_that_removes_a_column_updates_usable_from() -> None:
-    """From 0010 on, where services began to read that: expand, then contract. One that only adds says nothing."""
+    """Services read the table from 0010 on. A revision that only adds does not update it."""
     revisions = [p for p in sorted((MIGRATIONS / "versions").glob("0*.py")) if p.stem[:4] > "0010"]
     takes = re.compile(r"op\.(?:drop|alter|rename)_|DROP |RENAME |add_column\([^\n]*nullable=False(?!.*server_default)")
     silent = [p.name for p in revisions if takes.search(p.read_text()) and "usable_from" not in p.read_text()]

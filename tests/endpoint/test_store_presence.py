@@ -1,4 +1,4 @@
-"""The database must be the one that was there before: made once, then found, whole, under its name."""
+"""The service uses only the database of its first start, complete and under its name."""
 
 import logging
 import sqlite3
@@ -26,7 +26,7 @@ def database_of(service: Service) -> Path:
 
 
 def codes(service: Service) -> dict[str, int]:
-    """What a probe, a sender and two readers get."""
+    """Return the status codes of a probe, an ingest and two queries."""
     return {
         "readyz": service.client.get("/readyz").status_code,
         "ingest": service.send(a_decision(pod="later", sequence=2)).status_code,
@@ -54,7 +54,7 @@ def on_postgresql(tmp_path: Path, server: postgresql.Server | None) -> Iterator[
 
 
 def execute(service: Service, statement: str) -> None:
-    """As an administrator, beside the service."""
+    """Execute a statement as an administrator, beside the service."""
     name = service.store.database.name
     if name.startswith("postgresql"):
         with psycopg.connect(name) as connection:
@@ -122,7 +122,7 @@ def test_a_deleted_database_does_not_count_as_a_first_start(tmp_path: Path, caps
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
-    """Whether or not a database was there before."""
+    """This holds with and without a marker of an earlier database."""
     file = tmp_path / "herodotus.db"
     file.touch()
     with pytest.raises(StoreError, match=r"the file is empty \(0 bytes\) and its records are lost"):

@@ -1,4 +1,4 @@
-"""Node tables kept in memory are those that the database has, whatever was asked before, in a bounded number."""
+"""Cached node tables equal those of the database after any sequence of reads, and the cache is bounded."""
 
 import tempfile
 from array import array
@@ -25,7 +25,7 @@ changes = st.lists(
 
 
 def delta(generation: int, names: dict[int, str]) -> NodeRows:
-    """Who comes to which slot at a generation; of generation 0 it is the complete table."""
+    """Return the node rows of one generation; generation 0 is a complete table."""
     return NodeRows(
         cluster=CLUSTER,
         incarnation=INCARNATION,

@@ -1,4 +1,4 @@
-"""Retention in tiers: what is left of a decision when its full record goes, for how long, and how it is told.
+"""Retention in tiers: what summaries keep, for how long, and how answers state it.
 
 Each store test runs on SQLite and on a real PostgreSQL.
 """
@@ -93,7 +93,7 @@ def tiers(store: Store) -> dict[str, int]:
 
 
 def read(store: Store) -> list[DecisionRecord]:
-    """Every decision, oldest first."""
+    """Return all records, oldest first."""
     rows = reversed(store.listing.decisions([], None, 1000))
     found = [store.reader.decision_by_id(row.namespace, row.decision_id) for row in rows]
     return [DecisionRecord(f.decision, f.outcomes, f.table) for f in found if f]
@@ -112,7 +112,7 @@ def read(store: Store) -> list[DecisionRecord]:
     ids=["scored", "tied", "nowhere", "one fits", "a free slot", "a log's"],
 )
 def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None:
-    """And says the same of the nodes that it keeps; what it no longer knows is counted."""
+    """It has the same values for the nodes that it keeps, and counts for the others."""
     whole = DecisionRecord(decision, (), TABLE)
     kept = summarise_record(whole, 1)
     assert decode_summary(encode_summary(kept)) == kept
@@ -262,7 +262,7 @@ AGES = {
 def test_a_namespace_or_cluster_can_have_its_own_ages(
     store: Store, clock: Clock, limits: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    """Longer ones too: on PostgreSQL what is kept longer leaves its partition, which is dropped, and stays readable."""
+    """Also longer ages: on PostgreSQL such records leave their partition before it is dropped and stay readable."""
     each = {"shop": range(1, 20, 2), "bank": range(21, 40, 2), "noisy": range(41, 60, 2)}
     sent = [
         a_decision(pod=f"p-{i}", namespace=name, sequence=i, nodes=NODES, points=POINTS)
@@ -291,7 +291,7 @@ def test_a_namespace_or_cluster_can_have_its_own_ages(
 
 
 def test_every_decision_is_in_one_scope(store: Store, clock: Clock) -> None:
-    """And the most specific age holds."""
+    """The most specific age applies."""
     limits = RetentionLimits(max_age_of={"a": 1.0, "c1/a": 2.0, "c2/": 3.0}, summary_max_age_of={"b": 4.0})
     expected = {("c1", "a"): 2.0, ("c2", "a"): 1.0, ("c3", "a"): 1.0, ("c2", "b"): 3.0, ("c2", "c"): 3.0}
     for cluster in ("c1", "c2", "c3"):
@@ -309,7 +309,7 @@ def test_every_decision_is_in_one_scope(store: Store, clock: Clock) -> None:
 def test_records_over_the_size_limit_become_summaries(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest first, and no more than it must."""
+    """The oldest records are summarised first, and no more than necessary."""
     monkeypatch.setattr(expired_chains, "CHAINS_PER_STEP", 1)
     for batch in range(4):
         put(store, ROWS, *with_outcomes(decisions(100 * batch + 1, 100 * batch + 59)))
@@ -338,7 +338,7 @@ def test_summaries_have_their_own_size_limit(store: Store, clock: Clock, monkeyp
 
 
 def test_a_late_summary_expires_by_the_age_of_its_decision(store: Store, clock: Clock) -> None:
-    """Though summaries of later decisions went before it was one."""
+    """Summaries of later decisions were deleted before it became a summary."""
     limits = {
         "max_age_of": {"shop": 20 * DAY_S},
         "summary_max_age_s": 15 * DAY_S,
@@ -357,7 +357,7 @@ def test_a_late_summary_expires_by_the_age_of_its_decision(store: Store, clock: 
 def test_a_kill_between_two_steps_loses_and_duplicates_nothing(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever step is the last one; a later look goes on where the first one stopped."""
+    """This holds after any step, and the next pass continues."""
     put(store, ROWS, *with_outcomes(decisions(1, 199, nodes=NODES[:3])), *decisions(301, 319))
     clock.now_s += 8 * DAY_S
     put(store, *decisions(1001, 1001))
@@ -394,7 +394,7 @@ def test_a_kill_between_two_steps_loses_and_duplicates_nothing(
 
 
 def test_retention_does_not_restore_decisions_purged_meanwhile(store: Store, clock: Clock) -> None:
-    """And what is stored anew after a purge is left alone until the next look."""
+    """Chains that a purge compressed again are skipped until the next pass."""
     put(store, ROWS, *decisions(1, 39))
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
@@ -410,7 +410,7 @@ def test_retention_does_not_restore_decisions_purged_meanwhile(store: Store, clo
 
 @pytest.fixture
 def summarised_service(service: Service) -> Service:
-    """Two attempts of a pod that fits nowhere and one of a pod that is placed, all of them summaries."""
+    """Serve summaries of two attempts of a pod that fits nowhere and of one placed pod."""
     placed = a_decision(pod="placed", nodes=NODES, points=POINTS, rejected=SOME, sequence=1)
     nowhere = [
         a_decision(
