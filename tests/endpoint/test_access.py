@@ -110,14 +110,12 @@ def guarded(tmp_path: Path, reviewer: Reviewer) -> Iterator[Service]:
     opened.store.close()
 
 
-def test_every_route_has_a_row(guarded: Service) -> None:
+def test_every_route_has_a_required_right(guarded: Service) -> None:
     assert {rule.rule for rule in guarded.client.application.url_map.iter_rules()} == ROUTES.keys()
 
 
 @pytest.mark.parametrize("row", GUARDED, ids=lambda r: r.path)
-def test_a_route_is_open_to_who_has_the_right_and_to_nobody_else(
-    guarded: Service, reviewer: Reviewer, row: Row
-) -> None:
+def test_route_requires_its_right(guarded: Service, reviewer: Reviewer, row: Row) -> None:
     assert row.right is not None
     reviewer.allowed = {("ada", *row.right)}
     codes = [
@@ -128,14 +126,12 @@ def test_a_route_is_open_to_who_has_the_right_and_to_nobody_else(
 
 
 @pytest.mark.parametrize("row", [r for r in ROUTES.values() if not r.right], ids=lambda r: r.path)
-def test_what_tells_nothing_of_the_cluster_is_open_and_asks_nobody(
-    guarded: Service, reviewer: Reviewer, row: Row
-) -> None:
+def test_routes_without_cluster_data_need_no_review(guarded: Service, reviewer: Reviewer, row: Row) -> None:
     assert guarded.client.get(row.path).status_code in (200, 204, 302, 405)
     assert not reviewer.asked
 
 
-def test_a_refusal_is_worded_as_the_api_servers(guarded: Service) -> None:
+def test_forbidden_message_equals_that_of_the_api_server(guarded: Service) -> None:
     status = envelope(guarded.client.get(f"{SHOP}/decisions/{POD}", headers=bearer("bob's")))
     assert (status["reason"], status["message"]) == (
         "Forbidden",
@@ -145,7 +141,7 @@ def test_a_refusal_is_worded_as_the_api_servers(guarded: Service) -> None:
 
 
 @pytest.mark.parametrize("row", GUARDED, ids=lambda r: r.path)
-def test_who_asks_for_what_is_of_no_namespace_leaves_a_line(
+def test_cluster_wide_requests_are_logged(
     guarded: Service, reviewer: Reviewer, row: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert row.right is not None
@@ -165,7 +161,7 @@ def test_who_asks_for_what_is_of_no_namespace_leaves_a_line(
     assert not any("ada's" in record.message for record in caplog.records)
 
 
-def test_a_watch_needs_the_right_to_watch(guarded: Service, reviewer: Reviewer) -> None:
+def test_watch_requires_the_watch_verb(guarded: Service, reviewer: Reviewer) -> None:
     reviewer.allowed = {("ada", "list", "decisions", "shop")}
     assert guarded.client.get(f"{SHOP}/decisions?watch=1", headers=bearer("ada's")).status_code == 403
 
@@ -175,7 +171,7 @@ def test_a_watch_needs_the_right_to_watch(guarded: Service, reviewer: Reviewer) 
     [httpx.ConnectError("no route"), httpx.Response(500, text="oops"), httpx.Response(201, json={"kind": "x"})],
     ids=["away", "error", "no review"],
 )
-def test_without_an_answer_of_the_api_server_nobody_gets_in(
+def test_access_is_denied_while_the_api_server_is_unavailable(
     guarded: Service, reviewer: Reviewer, answer: httpx.Response | Exception
 ) -> None:
     reviewer.answer = answer
@@ -183,7 +179,7 @@ def test_without_an_answer_of_the_api_server_nobody_gets_in(
     assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
 
 
-def test_an_answer_holds_for_seconds(tmp_path: Path, reviewer: Reviewer) -> None:
+def test_reviews_are_cached_for_seconds(tmp_path: Path, reviewer: Reviewer) -> None:
     now = [0.0]
     reviewer.allowed = {("ada", "list", "decisions", "shop")}
     service = a_service(tmp_path, access=reviewer.access(clock=lambda: now[0]))
@@ -199,7 +195,7 @@ def test_an_answer_holds_for_seconds(tmp_path: Path, reviewer: Reviewer) -> None
     service.store.close()
 
 
-def test_pods_of_namespaces_that_a_reader_may_not_see_are_hidden(guarded: Service, reviewer: Reviewer) -> None:
+def test_hides_pods_of_invisible_namespaces(guarded: Service, reviewer: Reviewer) -> None:
     reviewer.allowed = {("ada", "get", "podexplanations", "shop"), ("bob", "get", "podexplanations", "*")}
     reviewer.allowed |= {("bob", "get", "decisions", "ci"), ("bob", "get", "decisions", "shop")}
     ada, bob = (
@@ -209,7 +205,7 @@ def test_pods_of_namespaces_that_a_reader_may_not_see_are_hidden(guarded: Servic
     assert ("ci/job-1" in ada, "ci/job-1" in bob) == (False, True)
 
 
-def test_what_decided_for_a_single_pod_is_told_to_who_may_see_every_pod(guarded: Service, reviewer: Reviewer) -> None:
+def test_balance_of_selected_pods_requires_the_right_to_all_decisions(guarded: Service, reviewer: Reviewer) -> None:
     reviewer.allowed = {("ada", "list", "balances", ""), ("bob", "get", "decisions", "")}
     selected = f"{API}/balances?labelSelector=herodotus.dev/pod={POD}"
     codes = [
@@ -240,7 +236,7 @@ def environment(certificate: bytes | None, *headers: tuple[str, str]) -> dict[st
 ADA = (("X-Remote-User", "ada"), ("X-Remote-Group", "dev"), ("X-Remote-Group", "cn=ops,dc=example"))
 
 
-def test_the_front_proxy_names_the_reader_in_full(
+def test_front_proxy_headers_name_user_groups_and_extra(
     tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority]
 ) -> None:
     """A group with a comma is one group; extra keys are decoded."""
@@ -266,7 +262,7 @@ def test_the_front_proxy_names_the_reader_in_full(
 
 
 @pytest.mark.parametrize("case", ["no certificate", "another authority", "another name", "no settings", "no user"])
-def test_the_headers_of_anybody_else_are_not_believed(
+def test_ignores_user_headers_of_other_clients(
     tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority], case: str
 ) -> None:
     proxies, others = authorities
@@ -282,7 +278,7 @@ def test_the_headers_of_anybody_else_are_not_believed(
     service.store.close()
 
 
-def test_privileged_readers_are_not_asked_about(
+def test_privileged_group_needs_no_review(
     tmp_path: Path, reviewer: Reviewer, authorities: tuple[Authority, Authority]
 ) -> None:
     proxies, _ = authorities
@@ -295,7 +291,7 @@ def test_privileged_readers_are_not_asked_about(
     service.store.close()
 
 
-def test_the_settings_are_read_as_published(authorities: tuple[Authority, Authority]) -> None:
+def test_parses_published_front_proxy_settings(authorities: tuple[Authority, Authority]) -> None:
     pem = authorities[0].pem
     data = {
         "client-ca-file": "unused",

@@ -38,7 +38,7 @@ def served(service: Service) -> Service:
     return service
 
 
-def test_a_pod_that_was_placed_in_the_end_is_not_pending(served: Service) -> None:
+def test_pod_that_was_placed_later_is_not_pending(served: Service) -> None:
     assert [p["pod"] for p in served.get(f"{API}/pendingpods")["pods"]] == ["web-2", "db-0"]
     document = served.get(f"{API}/namespaces/shop/pendingpods")
     assert [(p["pod"], p["queue"], p["overdue"]) for p in document["pods"]] == [("web-2", "backoff", True)]
@@ -70,7 +70,7 @@ def test_a_workload_has_only_its_own_pods(
         ("namespaces/shop/workloadplacements/deployment.web", "version=2", ["web-2"]),
     ],
 )
-def test_labels_select_the_pods_of_an_answer(served: Service, path: str, selector: str, pods: list[str]) -> None:
+def test_label_selector_selects_pods(served: Service, path: str, selector: str, pods: list[str]) -> None:
     document = served.get(f"{API}/{path}", labelSelector=selector)
     assert [p["pod"] for p in document.get("pods", document.get("pending"))] == pods
 
@@ -129,7 +129,7 @@ def test_a_history_has_the_newest_attempts(served: Service) -> None:
     assert ([a["ordinal"] for a in document["attempts"]], document["attemptsOmitted"]) == ([2], 1)
 
 
-def test_pods_and_nodes_are_compared(served: Service) -> None:
+def test_compares_pods_and_nodes(served: Service) -> None:
     pods = served.get(f"{API}/namespaces/shop/podcomparisons/web-1", **{"with": "web-2"})
     assert [(p["name"], p["node"], p["attempt"]["ordinal"]) for p in pods["pods"]] == [
         ("web-1", "worker-2", 2),

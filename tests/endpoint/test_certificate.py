@@ -55,7 +55,7 @@ def encoded(pair: dict[str, bytes]) -> dict[str, str]:
     return {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
 
 
-def test_a_certificate_is_made_once_and_then_kept() -> None:
+def test_creates_a_certificate_once() -> None:
     secret = Secret()
     first = secret.kept()
     assert secret.data == encoded(first)
@@ -74,12 +74,12 @@ def test_a_certificate_is_made_once_and_then_kept() -> None:
     ],
     ids=["empty", "empty values", "no base64", "no certificate"],
 )
-def test_what_is_no_certificate_is_replaced(data: dict[str, str]) -> None:
+def test_replaces_an_invalid_certificate(data: dict[str, str]) -> None:
     secret = Secret(data)
     assert encoded(secret.kept()) == secret.data != data
 
 
-def test_one_that_is_about_to_end_is_made_anew_at_a_start() -> None:
+def test_renews_a_certificate_that_expires_soon() -> None:
     secret = Secret()
     first = secret.kept()
     end = parse_expiry(first["tls.crt"])
@@ -87,13 +87,13 @@ def test_one_that_is_about_to_end_is_made_anew_at_a_start() -> None:
     assert secret.kept(end - RENEW_BEFORE) != first
 
 
-def test_one_that_the_user_has_put_there_is_taken() -> None:
+def test_uses_a_certificate_of_the_user() -> None:
     key, certificate = create_self_signed([HOST], VALID_FOR)
     theirs = {"tls.crt": certificate, "tls.key": key, "ca.crt": certificate}
     assert Secret(encoded(theirs)).kept() == theirs
 
 
-def test_of_two_that_make_one_at_the_same_time_one_fails_and_then_finds_it() -> None:
+def test_concurrent_creation_fails_once_and_then_finds_the_certificate() -> None:
     secret = Secret(version=2, read=1)
     with pytest.raises(KubeError, match="409: it was changed"):
         secret.kept()
@@ -106,7 +106,7 @@ def test_of_two_that_make_one_at_the_same_time_one_fails_and_then_finds_it() -> 
     [(HOST, True), ("elsewhere.herodotus.svc", False), ("localhost", False)],
     ids=["its own name", "another", "the machine"],
 )
-def test_who_has_its_authority_believes_it_for_its_name_alone(tmp_path: Path, host: str, believed: bool) -> None:
+def test_clients_with_the_authority_verify_the_host_name(tmp_path: Path, host: str, believed: bool) -> None:
     """Also where a verifier is strict, as Python's own is from 3.13."""
     pair = Secret().kept()
     write_certificate(tmp_path, pair)
@@ -118,7 +118,7 @@ def test_who_has_its_authority_believes_it_for_its_name_alone(tmp_path: Path, ho
     assert shaken(server, client, host) == believed
 
 
-def test_who_has_another_authority_does_not_believe_it(tmp_path: Path) -> None:
+def test_clients_with_another_authority_reject_it(tmp_path: Path) -> None:
     write_certificate(tmp_path, Secret().kept())
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -148,16 +148,14 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> bool:
         (["--host", HOST], "--secret"),
     ],
 )
-def test_arguments_that_say_no_place_are_refused(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rejects_invalid_arguments(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         program.main(["certificate", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
-def test_without_an_api_server_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_api_server_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--secret", "/".join(NAME), "--host", HOST, "--directory", str(tmp_path)]
     assert program.main(["certificate", *place, "--kubeconfig", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err.startswith("error: cannot provide a certificate: kubeconfig ")

@@ -66,7 +66,7 @@ def code(service: Service, path: str, **query: Any) -> int:
     return service.client.get(path, query_string=query, headers=bearer("ada's")).status_code
 
 
-def test_an_answer_is_of_the_api_servers_own_cluster(service: Service, api: Reviewer) -> None:
+def test_default_cluster_is_that_of_the_api_server(service: Service, api: Reviewer) -> None:
     api.allowed = ALL_OF_SHOP | OF_NODES | EVERYTHING
     for rule in service.client.application.url_map.iter_rules():
         if rule.rule.startswith("/ingest/") or "GET" not in (rule.methods or ()):
@@ -93,7 +93,7 @@ def _paths(rule: Rule) -> list[str]:
         pytest.param({("ada", "get", "clusters", "")}, 200, id="the cluster"),
     ],
 )
-def test_records_of_another_cluster_need_the_right_to_that_cluster(
+def test_other_clusters_require_a_right(
     service: Service, api: Reviewer, rights: set[tuple[str, str, str, str]], answer: int
 ) -> None:
     api.allowed = rights
@@ -105,7 +105,7 @@ def test_records_of_another_cluster_need_the_right_to_that_cluster(
     assert code(service, "/metrics", cluster=OTHER) == 403
 
 
-def test_who_may_read_the_cluster_sees_all_of_it(service: Service, api: Reviewer) -> None:
+def test_right_to_a_cluster_shows_all_its_namespaces(service: Service, api: Reviewer) -> None:
     api.allowed = {("ada", "get", "clusters", "")}
     query = {"cluster": OTHER}
     found = service.client.get(f"{SHOP}/podexplanations/{POD}", query_string=query, headers=bearer("ada's"))
@@ -113,7 +113,7 @@ def test_who_may_read_the_cluster_sees_all_of_it(service: Service, api: Reviewer
     assert code(service, f"{SHOP}/podexplanations/{POD}") == 403
 
 
-def test_no_sender_shadows_another_clusters_pod(tmp_path: Path) -> None:
+def test_pods_of_equal_name_in_two_clusters_stay_separate(tmp_path: Path) -> None:
     """Of the same namespace, name and UID, and of the latest time there is."""
     for order in ((here(), there(started_us=YEAR_9999_US)), (there(started_us=YEAR_9999_US), here())):
         service = a_service(tmp_path / str(order[0] == here()), cluster=CLUSTER)
@@ -130,7 +130,7 @@ def test_no_sender_shadows_another_clusters_pod(tmp_path: Path) -> None:
         service.store.close()
 
 
-def test_without_an_api_server_the_only_cluster_is_meant_and_of_several_one_must_be_named(tmp_path: Path) -> None:
+def test_without_an_api_server_several_clusters_require_a_name(tmp_path: Path) -> None:
     service = a_service(tmp_path)
     assert service.error(f"{SHOP}/podexplanations/{POD}")["details"]["noRecords"]
     service.stored(*here())
@@ -153,12 +153,12 @@ def test_without_an_api_server_the_only_cluster_is_meant_and_of_several_one_must
     service.store.close()
 
 
-def test_rights_need_a_cluster(tmp_path: Path, api: Reviewer) -> None:
+def test_access_control_requires_a_cluster(tmp_path: Path, api: Reviewer) -> None:
     with pytest.raises(ValueError, match="does not know its own"):
         a_service(tmp_path, access=api.access(), cluster="")
 
 
-def test_a_review_in_another_cluster_needs_the_right_to_it(tmp_path: Path, api: Reviewer) -> None:
+def test_review_in_another_cluster_requires_a_right(tmp_path: Path, api: Reviewer) -> None:
     api.allowed = {("ada", "create", "placementreviews", "shop")}
     service = a_service(tmp_path, access=api.access())
     scheduler = answering(service, *placed())
@@ -217,7 +217,7 @@ class TestTimes:
         assert service.metric("herodotus_ingest_future_times_total") == 3
 
 
-def test_a_bound_sender_cannot_write_of_our_cluster(tmp_path: Path, api: Reviewer) -> None:
+def test_bound_sender_cannot_send_records_of_another_cluster(tmp_path: Path, api: Reviewer) -> None:
     senders: SenderAuthenticator = api.senders({"them": OTHER})
     api.tokens["their's"] = ("them", "herodotus-endpoint")
     service = a_service(tmp_path, senders=senders, cluster=CLUSTER)

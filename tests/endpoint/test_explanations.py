@@ -47,7 +47,7 @@ def facts(ordinal: int, attempts: int, failed: int) -> dict[str, int]:
     [({}, SECOND, 1), ({"attempt": 1}, FIRST, 0), ({"attempt": 2, "uid": SECOND.pod.uid}, SECOND, 1)],
     ids=["latest", "first attempt", "attempt and UID"],
 )
-def test_an_explanation_is_the_records_answer_and_the_stores_facts(
+def test_explanation_combines_record_and_store(
     placed: Service, query: dict[str, Any], decision: Any, failed: int
 ) -> None:
     outcomes = (bound(SECOND, TABLE, sequence=3),) if decision is SECOND else ()
@@ -56,7 +56,7 @@ def test_an_explanation_is_the_records_answer_and_the_stores_facts(
     assert placed.explain(**query) == expected
 
 
-def test_one_node_and_every_node_can_be_asked_for(placed: Service) -> None:
+def test_explanation_of_one_node_and_of_all_nodes(placed: Service) -> None:
     one = placed.explain(attempt=1, node="worker-1")
     assert [n["node"] for n in one["perNode"]] == ["worker-1"]
     assert one["perNode"][0]["rejectedBy"][0]["reasons"][0]["text"] == "cpu: requests 500m; free 100m of 8"
@@ -66,7 +66,7 @@ def test_one_node_and_every_node_can_be_asked_for(placed: Service) -> None:
     assert (status["code"], status["details"]["similar"][0]) == (404, "worker-3")
 
 
-def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service) -> None:
+def test_decision_uses_the_node_table_of_its_time(service: Service) -> None:
     later = a_table(list(TABLE.names), used={"worker-1": 0}, generation=8)
     later.since = [8, 8, 8]
     service.stored(rows(TABLE), FIRST, rows(later), replace(FIRST, sequence=2, generation=8, id="two"))
@@ -77,9 +77,7 @@ def test_a_decision_is_answered_with_the_node_table_that_it_saw(service: Service
     assert by_id["metadata"]["name"] == FIRST.id
 
 
-def test_a_decision_before_the_attempts_that_are_read_is_found_by_its_id(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_decision_is_found_by_its_id(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herodotus_endpoint.store.attempts.MAX_ROWS", 2)
     tried = [
         a_decision(rejected=NOWHERE, attempt=n, sequence=n, started_us=MONDAY_US + n * MINUTE_US) for n in (1, 2, 3, 4)
@@ -89,7 +87,7 @@ def test_a_decision_before_the_attempts_that_are_read_is_found_by_its_id(
     assert found == [d.id for d in tried]
 
 
-def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
+def test_recreated_pod_has_separate_attempts(placed: Service) -> None:
     again = a_decision(uid="uid-2", sequence=4, started_us=MONDAY_US + 2 * MINUTE_US)
     placed.stored(again)
     assert placed.explain()["metadata"]["uid"] == "uid-2"
@@ -97,7 +95,7 @@ def test_a_recreated_pod_is_another_pod(placed: Service) -> None:
     assert placed.explain(uid=SECOND.pod.uid)["attempt"]["number"] == 2
 
 
-def test_attempts_of_several_scheduler_processes_are_numbered_by_start(service: Service) -> None:
+def test_attempts_of_several_incarnations_are_ordered_by_start(service: Service) -> None:
     """Each process counts from 1, so its number alone would not tell them apart; what is stored last started first."""
     second, third = (
         a_decision(
@@ -123,7 +121,7 @@ def test_attempts_of_several_scheduler_processes_are_numbered_by_start(service: 
     assert record["spec"]["key"]["incarnation"] == "second"
 
 
-def test_order_is_by_start_and_not_by_arrival(service: Service) -> None:
+def test_attempts_are_ordered_by_start_not_by_arrival(service: Service) -> None:
     service.stored(rows(TABLE), SECOND, replace(FIRST, sequence=9))
     assert service.explain()["attempt"]["number"] == 2
 
@@ -150,7 +148,7 @@ def test_order_is_by_start_and_not_by_arrival(service: Service) -> None:
     ],
     ids=["misspelt", "other namespace", "nothing like it", "no such attempt"],
 )
-def test_what_is_not_there_is_said_with_what_helps(
+def test_not_found_errors_have_helpful_details(
     placed: Service, namespace: str, pod: str, query: dict[str, Any], message: str, details: dict[str, Any]
 ) -> None:
     status = placed.error(f"{API}/namespaces/{namespace}/podexplanations/{pod}", **query)
@@ -167,9 +165,7 @@ def test_what_is_not_there_is_said_with_what_helps(
     ],
     ids=["replaced", "another profile", "began before"],
 )
-def test_a_result_that_a_restart_lost_is_said_to_be_lost(
-    service: Service, later_start: int, profile: str, lost: bool
-) -> None:
+def test_result_lost_in_a_restart_is_marked(service: Service, later_start: int, profile: str, lost: bool) -> None:
     service.stored(rows(TABLE), SECOND)
     assert "lost" not in service.explain()["outcome"]
     service.stored(
@@ -189,7 +185,7 @@ def test_a_result_that_a_restart_lost_is_said_to_be_lost(
     assert "lost" not in service.explain()["outcome"]
 
 
-def test_a_newer_schedulers_reason_is_shown_by_its_code(service: Service) -> None:
+def test_unknown_reason_is_shown_by_its_code(service: Service) -> None:
     strange = replace(CORDONED, reasons=(Reason("moon-phase", {"phase": "full"}), CORDONED.reasons[0]))
     known = a_decision(rejected={"worker-1": {"NodeName": CORDONED}})
     filters = tuple(replace(f, verdicts=(f.verdicts[0], strange)) if len(f.ids) else f for f in known.filters)
@@ -199,13 +195,13 @@ def test_a_newer_schedulers_reason_is_shown_by_its_code(service: Service) -> Non
     assert sentences == ["moon-phase (phase=full)", "node(s) were unschedulable"]
 
 
-def test_a_node_that_no_row_names_is_said_to_be_unknown(service: Service) -> None:
+def test_node_without_a_row_is_unknown(service: Service) -> None:
     service.stored(rows(a_table(["worker-1"])), SECOND)
     assert service.explain()["outcome"]["node"] == "unknown (slot 1)"
     assert service.history("worker-1")["considered"] == 1
 
 
-def test_lists_page_in_a_stable_order(service: Service) -> None:
+def test_pages_of_a_list_have_a_stable_order(service: Service) -> None:
     def pods(page: Any) -> list[str]:
         return [item["spec"]["pod"]["name"] for item in page["items"]]
 
@@ -221,7 +217,7 @@ def test_lists_page_in_a_stable_order(service: Service) -> None:
     assert pods(service.get(f"{API}/namespaces/shop/decisions", pod="p-2")) == ["p-2"]
 
 
-def test_a_list_item_says_how_the_decision_ended(placed: Service) -> None:
+def test_list_item_has_the_state(placed: Service) -> None:
     document = placed.get(f"{API}/decisions", limit=1)
     assert document == {
         "apiVersion": API_VERSION,
@@ -250,7 +246,7 @@ def test_a_list_item_says_how_the_decision_ended(placed: Service) -> None:
     }
 
 
-def test_what_stands_in_a_list_item_stands_at_the_same_place_in_the_whole_object(placed: Service) -> None:
+def test_fields_of_a_list_item_have_the_same_path_in_the_object(placed: Service) -> None:
     (item,) = placed.get(f"{API}/decisions", limit=1)["items"]
     whole = placed.get(f"{API}/namespaces/shop/decisions/{SECOND.id}")
     assert within(item, whole) == item

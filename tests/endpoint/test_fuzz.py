@@ -67,15 +67,13 @@ def expect_no_500(service: Service, body: bytes, **headers: str) -> None:
 
 @settings(max_examples=80 * SCALE, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(FRAMES)), max_size=4).map(b"".join), st.booleans())
-def test_arbitrary_bytes(shared: Service, body: bytes, packed: bool) -> None:
+def test_rejects_arbitrary_bytes(shared: Service, body: bytes, packed: bool) -> None:
     expect_no_500(shared, codec.compress(body) if packed else body, **({"Content-Encoding": "zstd"} if packed else {}))
 
 
 @settings(max_examples=60 * SCALE, deadline=None)
 @given(st.sampled_from(FRAMES), st.integers(0, 2000), st.integers(0, 255))
-def test_a_frame_with_a_byte_changed_and_its_checksum_made_good(
-    shared: Service, frame: bytes, at: int, byte: int
-) -> None:
+def test_handles_changed_bytes_with_a_valid_checksum(shared: Service, frame: bytes, at: int, byte: int) -> None:
     payload = bytearray(frame[12:])
     payload[at % len(payload)] = byte
     expect_no_500(shared, FRAMES[0] + frame[:8] + zlib.crc32(payload).to_bytes(4, "little") + bytes(payload))
@@ -117,7 +115,7 @@ def encoded(frame: Any) -> bytes:
 
 @settings(max_examples=40 * SCALE, deadline=None)
 @given(st.lists(strange_decisions(), max_size=3), words, numbers, numbers)
-def test_valid_frames_with_strange_contents(sample: list[Decision], word: str, one: int, two: int) -> None:
+def test_handles_valid_frames_with_unusual_contents(sample: list[Decision], word: str, one: int, two: int) -> None:
     frames: list[NodeRows | Decision | Outcome] = [
         rows(TABLE),
         *sample,

@@ -120,7 +120,7 @@ def as_counts(history: Any) -> dict[str, Any]:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(decisions(), min_size=1, max_size=12), st.integers(1, 4))
-def test_a_history_is_a_count_over_the_stored_decisions(sample: list[Decision], batches: int) -> None:
+def test_history_counts_the_stored_decisions(sample: list[Decision], batches: int) -> None:
     sample = [replace(d, sequence=i + 1, id=f"d-{i}") for i, d in enumerate(sample)]
     with tempfile.TemporaryDirectory() as folder:
         service = a_service(Path(folder))
@@ -197,7 +197,7 @@ def test_the_window_is_rounded_to_hours_and_stated(
     ],
     ids=["by the hour", "a clock ahead of the service's counts as now", "all of it ahead", "by more hours"],
 )
-def test_a_history_over_time_has_every_decision_in_a_span(
+def test_history_over_time_counts_each_decision_in_one_span(
     service: Service, hours: list[int], spans: list[tuple[int, int]]
 ) -> None:
     service.stored(rows(TABLE), *(placed(f"p-{i}", i + 1, MONDAY_US + h * HOUR_US) for i, h in enumerate(hours)))
@@ -208,7 +208,7 @@ def test_a_history_over_time_has_every_decision_in_a_span(
     ]
 
 
-def test_a_node_that_no_decision_considered_is_unknown(service: Service) -> None:
+def test_node_without_decisions_is_not_found(service: Service) -> None:
     service.stored(rows(a_table(["worker-1", "worker-2", "worker-5"])), a_decision(nodes=("worker-1", "worker-2")))
     for node in ("worker-5", "worker1"):
         status = service.error(f"{API}/nodehistories/{node}")

@@ -22,7 +22,7 @@ def stored_rows(service: Service) -> dict[str, int]:
     return {k: v for k, v in service.store.reader.measure_sizes().rows.items() if v}
 
 
-def test_a_frame_sent_twice_is_stored_once(service: Service) -> None:
+def test_duplicate_frame_is_stored_once(service: Service) -> None:
     frames = [rows(TABLE), DECISION, bound(DECISION, TABLE)]
     first = service.stored(*frames)
     history = service.history("worker-2")
@@ -33,7 +33,7 @@ def test_a_frame_sent_twice_is_stored_once(service: Service) -> None:
     assert service.metric("herodotus_ingest_duplicates_total") == 4
 
 
-def test_a_frame_is_taken_once_across_restarts_and_after_it_was_pruned(service: Service, tmp_path: Path) -> None:
+def test_duplicates_are_recognized_after_restart_and_pruning(service: Service, tmp_path: Path) -> None:
     service.stored(rows(TABLE), DECISION)
     service.store.close()
     again = a_service(tmp_path)
@@ -42,14 +42,14 @@ def test_a_frame_is_taken_once_across_restarts_and_after_it_was_pruned(service: 
 
 
 @pytest.mark.parametrize("encoding", ["identity", "zstd"])
-def test_a_batch_may_be_compressed(service: Service, encoding: str) -> None:
+def test_accepts_a_compressed_batch(service: Service, encoding: str) -> None:
     body = codec.encode(rows(TABLE)) + codec.encode(DECISION)
     body = codec.compress(body) if encoding == "zstd" else body
     answer = service.post(body, headers={"Content-Encoding": encoding})
     assert answer.get_json()["accepted"] == 2
 
 
-def test_an_empty_batch_is_acknowledged(service: Service) -> None:
+def test_acknowledges_an_empty_batch(service: Service) -> None:
     assert service.stored() == RECEIPT
 
 
@@ -103,7 +103,7 @@ TWICE = replace(DECISION, sequence=2, filters=DECISION.filters * 2)
         ),
     ],
 )
-def test_of_a_malformed_batch_nothing_is_stored(service: Service, body: bytes, said: str) -> None:
+def test_malformed_batch_stores_nothing(service: Service, body: bytes, said: str) -> None:
     status = envelope(service.post(body))
     assert status["code"] == 400
     assert said in status["message"]
@@ -121,14 +121,12 @@ def test_of_a_malformed_batch_nothing_is_stored(service: Service, body: bytes, s
     ],
     ids=["content type", "unknown encoding", "not zstd"],
 )
-def test_a_body_of_another_kind_is_refused(service: Service, headers: dict[str, str], code: int) -> None:
+def test_rejects_other_content_types(service: Service, headers: dict[str, str], code: int) -> None:
     assert envelope(service.post(GOOD, headers=headers))["code"] == code
 
 
 @pytest.mark.parametrize("limit", ["MAX_BODY_BYTES", "MAX_UNPACKED_BYTES", "MAX_FRAMES"])
-def test_a_batch_over_a_limit_is_refused_with_413(
-    service: Service, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
+def test_batch_over_a_limit_is_413(service: Service, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(ingest, limit, 1)
     assert envelope(service.post(codec.compress(GOOD), headers={"Content-Encoding": "zstd"}))["code"] == 413
     assert stored_rows(service) == {}
@@ -147,20 +145,20 @@ def test_a_batch_over_a_limit_is_refused_with_413(
         ("localhost", 403),
     ],
 )
-def test_unauthenticated_ingest_is_taken_from_loopback_only(service: Service, peer: str, code: int) -> None:
+def test_unauthenticated_ingest_requires_loopback(service: Service, peer: str, code: int) -> None:
     answer = service.send(environ_overrides={"REMOTE_ADDR": peer})
     assert answer.status_code == code
     if code == 403:
         assert "--insecure" in envelope(answer)["message"]
 
 
-def test_insecure_takes_ingest_from_anywhere(tmp_path: Path) -> None:
+def test_insecure_accepts_ingest_from_any_client(tmp_path: Path) -> None:
     service = a_service(tmp_path, insecure=True)
     assert service.send(environ_overrides={"REMOTE_ADDR": "10.0.0.7"}).status_code == 200
     service.store.close()
 
 
-def test_an_ingest_listener_alone_serves_ingest(tmp_path: Path) -> None:
+def test_only_the_ingest_listener_serves_ingest(tmp_path: Path) -> None:
     service = a_service(tmp_path, ingest_listeners=("127.0.0.1:8001",))
     here = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8001"}
     assert service.send(environ_overrides=here).status_code == 200
@@ -168,7 +166,7 @@ def test_an_ingest_listener_alone_serves_ingest(tmp_path: Path) -> None:
     service.store.close()
 
 
-def test_rows_and_decisions_whose_predecessors_are_missing_ask_for_a_complete_table(service: Service) -> None:
+def test_missing_node_rows_request_a_complete_table(service: Service) -> None:
     """Whatever was lost, a complete table is a new start."""
     delta = changed(slot=1, name="worker-9", generation=9, base=8)
     newer = replace(DECISION, generation=9)
@@ -197,7 +195,7 @@ def changed(*, slot: int, name: str, generation: int, base: int) -> NodeRows:
     )
 
 
-def test_a_reused_slot_does_not_mix_nodes(service: Service) -> None:
+def test_reused_slot_does_not_mix_nodes(service: Service) -> None:
     """worker-2 leaves, worker-9 takes its slot; a decision of before arrives last."""
     names = ("worker-1", "worker-9", "worker-3")
     before = a_decision(pod="before", points={"worker-2": {"ImageLocality": 50}}, sequence=1)
@@ -219,7 +217,7 @@ def test_a_reused_slot_does_not_mix_nodes(service: Service) -> None:
     assert [[r["pod"] for r in h["recent"]] for h in (two, nine)] == [["late", "before"], ["after"]]
 
 
-def test_missing_sequences_are_found_and_gaps_explain_them(service: Service) -> None:
+def test_counts_missing_sequences_except_those_in_gaps(service: Service) -> None:
     service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=5), replace(DECISION, sequence=9))
 
     def known() -> dict[str, Any]:
@@ -250,7 +248,7 @@ def test_missing_sequences_are_found_and_gaps_explain_them(service: Service) -> 
     assert known()["explainedByGaps"] == 2
 
 
-def test_a_tail_that_never_arrived_is_missing_as_soon_as_the_successor_says_so(service: Service) -> None:
+def test_high_water_mark_of_the_successor_reveals_a_lost_tail(service: Service) -> None:
     """The earlier incarnation's spool is gone with its disk: only its high-water mark, in the Lease, is left."""
     service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=2))
     said = HighWater("successor", 1, INCARNATION, 5, MONDAY_US)
@@ -271,13 +269,13 @@ def test_a_tail_that_never_arrived_is_missing_as_soon_as_the_successor_says_so(s
     assert known()[INCARNATION][1] == 2
 
 
-def test_an_incarnation_of_which_nothing_arrived_is_known_by_its_successor(service: Service) -> None:
+def test_successor_reveals_an_incarnation_without_records(service: Service) -> None:
     service.stored(HighWater("successor", 1, "never-heard-of", 2, MONDAY_US))
     names = [(i["metadata"]["name"], i["missing"]) for i in service.get(f"{API}/incarnations")["items"]]
     assert names == [("successor", 0), ("never-heard-of", 2)], "newest first"
 
 
-def test_a_mark_below_what_arrived_says_nothing_new(service: Service) -> None:
+def test_high_water_mark_below_stored_sequences_changes_nothing(service: Service) -> None:
     service.stored(rows(TABLE), DECISION, replace(DECISION, sequence=2))
     service.stored(HighWater("successor", 1, INCARNATION, 1, MONDAY_US))
     assert service.metric("herodotus_missing_sequences") == 0
@@ -292,19 +290,19 @@ def test_a_mark_below_what_arrived_says_nothing_new(service: Service) -> None:
     ],
     ids=["its own", "nobody's", "too far"],
 )
-def test_a_mark_that_cannot_be_is_refused(service: Service, frame: HighWater, said: str) -> None:
+def test_rejects_an_impossible_high_water_mark(service: Service, frame: HighWater, said: str) -> None:
     status = envelope(service.send(frame))
     assert (status["code"], said in status["message"]) == (400, True)
 
 
-def test_an_outcome_may_come_before_its_decision(service: Service) -> None:
+def test_accepts_an_outcome_before_its_decision(service: Service) -> None:
     service.stored(rows(TABLE), bound(DECISION, TABLE, status=Code.ERROR))
     service.stored(DECISION)
     assert service.explain()["outcome"]["state"] == "Failed"
     assert service.get(f"{API}/decisions")["items"][0]["status"]["state"] == "Failed"
 
 
-def test_a_database_without_room_is_a_507_and_keeps_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_database_is_507_and_stores_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, by SQLite's own limit on the file's size."""
     service.stored(rows(TABLE))
     with service.store.writer.transaction() as connection:

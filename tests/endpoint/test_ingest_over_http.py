@@ -165,7 +165,7 @@ packings: dict[str, Callable[[bytes], bytes]] = {
     way=st.sampled_from(["whole", "chunks", "broken chunks"]),
 )
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_a_made_up_body_is_answered_or_its_sender_left(
+def test_generated_bodies_are_answered_or_disconnected(
     target: Target, body: bytes, encoding: str, damage: list[tuple[int, int]], cut: int | None, more: int, way: str
 ) -> None:
     """Damaged before and after packing, cut off, and announced as longer than it is."""
@@ -182,7 +182,7 @@ def test_a_made_up_body_is_answered_or_its_sender_left(
     assert code or more or way == "broken chunks", "who says what they announced is answered"
 
 
-def test_afterwards_the_same_questions_have_the_same_answers(target: Target) -> None:
+def test_answers_are_unchanged_afterwards(target: Target) -> None:
     assert target.probe() == 200
     assert target.post(b"".join(FRAMES)) == 200
 
@@ -225,7 +225,7 @@ def _nested(opening: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_is_refused_within_bounds(
+def test_decompression_bomb_is_rejected_within_memory_limits(
     target: Target, bomb: str, record_property: Callable[[str, object], None]
 ) -> None:
     """As many at the same time as are taken in."""
@@ -242,7 +242,7 @@ def test_a_bomb_is_refused_within_bounds(
     assert target.probe() == 200
 
 
-def test_memory_is_given_back(target: Target) -> None:
+def test_memory_is_released(target: Target) -> None:
     """What is held after all that is far from a leak of any of it."""
     assert target.memory() < 512 << 20
 
@@ -256,7 +256,7 @@ SLOW: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("slow", SLOW)
-def test_senders_that_say_nothing_more_hold_nobody_up_for_long(target: Target, slow: str) -> None:
+def test_stalled_senders_do_not_block_others(target: Target, slow: str) -> None:
     """More of them than there are threads; afterwards a batch is taken and a question answered."""
     connections = [target.connect() for _ in range(SENDERS)]
     try:
@@ -271,7 +271,7 @@ def test_senders_that_say_nothing_more_hold_nobody_up_for_long(target: Target, s
             connection.close()
 
 
-def test_a_body_that_drips_is_not_waited_for(target: Target) -> None:
+def test_slow_body_is_rejected_at_the_deadline(target: Target) -> None:
     """Each byte comes in time; the whole does not."""
     with target.connect() as connection:
         connection.sendall(head(1000))
@@ -299,7 +299,7 @@ def test_a_body_that_drips_is_not_waited_for(target: Target) -> None:
     ],
     ids=["a long path", "many headers", "no header", "TLS"],
 )
-def test_what_is_no_request_is_answered_with_a_status(target: Target, sent: bytes, code: int, reason: str) -> None:
+def test_unparsable_request_is_answered_with_a_status(target: Target, sent: bytes, code: int, reason: str) -> None:
     with target.connect() as connection:
         connection.sendall(sent)
         head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")

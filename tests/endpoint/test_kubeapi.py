@@ -37,7 +37,7 @@ def pods(document: Any) -> list[str]:
     return [item["spec"]["pod"]["name"] for item in document["items"]]
 
 
-def test_a_list_is_printed_by_the_server(stored: Service) -> None:
+def test_list_as_a_table(stored: Service) -> None:
     table = stored.client.get(f"{API}/decisions", headers=AS_TABLE).get_json()
     assert (table["kind"], table["apiVersion"], table["metadata"]) == (
         "Table",
@@ -63,7 +63,7 @@ def test_a_list_is_printed_by_the_server(stored: Service) -> None:
 @pytest.mark.parametrize(
     ("include", "kind"), [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "Decision")]
 )
-def test_a_row_goes_with_the_object_that_is_asked_for(stored: Service, include: str, kind: str | None) -> None:
+def test_table_rows_include_the_requested_object(stored: Service, include: str, kind: str | None) -> None:
     path = f"{API}/namespaces/shop/decisions/web-1?includeObject={include}"
     (row,) = stored.client.get(path, headers=AS_TABLE).get_json()["rows"]
     assert (row["object"] or {}).get("kind") == kind
@@ -80,13 +80,13 @@ def test_a_row_goes_with_the_object_that_is_asked_for(stored: Service, include: 
         ("application/json;as=Table;v=v1;g=meta.k8s.io", "Table"),
     ],
 )
-def test_the_first_form_that_we_have_is_given(stored: Service, accept: str, kind: str) -> None:
+def test_negotiates_the_first_supported_representation(stored: Service, accept: str, kind: str) -> None:
     headers = {"Accept": accept} if accept else {}
     assert stored.client.get(f"{API}/decisions", headers=headers).get_json()["kind"] == kind
 
 
 @pytest.mark.parametrize("accept", ["application/vnd.kubernetes.protobuf", "text/html", "application/json;q=0"])
-def test_a_client_that_takes_no_json_is_refused(stored: Service, accept: str) -> None:
+def test_client_without_json_is_406(stored: Service, accept: str) -> None:
     answer = stored.client.get(f"{API}/decisions", headers={"Accept": accept})
     assert envelope(answer)["reason"] == "NotAcceptable"
 
@@ -115,17 +115,17 @@ def test_a_client_that_takes_no_json_is_refused(stored: Service, accept: str) ->
     ],
     ids=str,
 )
-def test_decisions_are_selected(stored: Service, query: dict[str, Any], found: list[str]) -> None:
+def test_selectors_select_decisions(stored: Service, query: dict[str, Any], found: list[str]) -> None:
     assert pods(stored.get(f"{API}/decisions", **query)) == found
 
 
-def test_an_objects_labels_are_what_selects_it(stored: Service) -> None:
+def test_labels_of_an_object_select_it(stored: Service) -> None:
     for item in stored.get(f"{API}/decisions")["items"]:
         selector = ",".join(f"{k}={v}" for k, v in item["metadata"]["labels"].items())
         assert pods(stored.get(f"{API}/decisions", labelSelector=selector)) == [item["spec"]["pod"]["name"]]
 
 
-def test_nodes_are_listed_by_name_with_the_counts_of_their_histories(stored: Service) -> None:
+def test_lists_nodes_by_name_with_counts(stored: Service) -> None:
     first = stored.get(f"{API}/nodehistories", limit=2)
     second = stored.get(f"{API}/nodehistories", limit=2, **{"continue": first["metadata"]["continue"]})
     items = first["items"] + second["items"]
@@ -135,7 +135,7 @@ def test_nodes_are_listed_by_name_with_the_counts_of_their_histories(stored: Ser
         assert item == {key: whole[key] for key in item}
 
 
-def test_discovery_names_every_resource_in_both_forms(service: Service) -> None:
+def test_discovery_lists_every_resource_in_both_forms(service: Service) -> None:
     resources = service.get(API)["resources"]
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
     whole = service.client.get("/apis", headers={"Accept": accept}).get_json()
@@ -167,7 +167,7 @@ def seen(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(e["type"], e["object"]["spec"]["pod"]["name"], e["object"]["status"]["state"]) for e in found]
 
 
-def test_a_watch_tells_what_comes_and_what_becomes_of_it(stored: Service) -> None:
+def test_watch_sends_decisions_and_their_results(stored: Service) -> None:
     followed = Watch(stored.store.listing, [], 3)
     assert told(followed.begin()) == []
     stored.stored(a_decision(pod="late", sequence=5))
@@ -181,13 +181,13 @@ def told(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(kind, row.pod) for kind, row in found]
 
 
-def test_a_watch_goes_on_from_a_list(stored: Service) -> None:
+def test_watch_continues_from_a_list(stored: Service) -> None:
     version = stored.get(f"{API}/decisions")["metadata"]["resourceVersion"]
     stored.stored(a_decision(pod="late", sequence=5))
     assert seen(lines(watch(stored, resourceVersion=version), 1)) == [("ADDED", "late", "Binding")]
 
 
-def test_a_watch_without_a_version_begins_with_what_is_there(stored: Service) -> None:
+def test_watch_without_a_version_sends_existing_decisions(stored: Service) -> None:
     assert seen(lines(watch(stored), 3)) == [
         ("ADDED", "web-1", "Bound"),
         ("ADDED", "web-2", "Unschedulable"),
@@ -195,24 +195,24 @@ def test_a_watch_without_a_version_begins_with_what_is_there(stored: Service) ->
     ]
 
 
-def test_a_watch_ends_when_its_time_is_over(stored: Service) -> None:
+def test_watch_ends_at_its_timeout(stored: Service) -> None:
     with closing(watch(stored, resourceVersion="3")) as answer:
         assert list(answer.iter_encoded()) == [b""]
 
 
-def test_a_result_that_came_between_list_and_watch_is_told(stored: Service) -> None:
+def test_watch_sends_results_between_list_and_watch(stored: Service) -> None:
     stored.stored(bound(THIRD, TABLE, sequence=6))
     assert seen(lines(watch(stored, resourceVersion="3"), 1)) == [("MODIFIED", "job-1", "Bound")]
 
 
-def test_a_selector_begins_and_ceases_to_select_by_the_result(stored: Service) -> None:
+def test_result_changes_whether_a_selector_matches(stored: Service) -> None:
     watches = [Watch(stored.store.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
     assert [told(w.begin()) for w in watches] == [[], []]
     stored.stored(bound(THIRD, TABLE, sequence=6))
     assert [told(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
 
 
-def test_tables_are_watched_as_tables(stored: Service) -> None:
+def test_watch_of_tables(stored: Service) -> None:
     answer = stored.client.get(f"{API}/decisions?watch=1&timeoutSeconds=1", headers=AS_TABLE)
     (first,) = lines(answer, 1)
     assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
@@ -222,13 +222,13 @@ def test_tables_are_watched_as_tables(stored: Service) -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [("0", 200), ("3", 200), ("4", 410), ("99999999", 410), ("abc", 400), ("-1", 400)]
 )
-def test_a_version_that_is_not_of_this_store_is_refused(stored: Service, version: str, code: int) -> None:
+def test_rejects_versions_of_another_store(stored: Service, version: str, code: int) -> None:
     answer = stored.client.get(f"{API}/decisions?watch=1&timeoutSeconds=1&resourceVersion={version}")
     assert answer.status_code == code
     answer.close()
 
 
-def test_a_version_behind_which_something_was_pruned_is_expired(service: Service) -> None:
+def test_version_before_pruned_decisions_is_expired(service: Service) -> None:
     service.stored(rows(TABLE), *(a_decision(pod=f"p-{i}", sequence=i + 1) for i in range(4)))
     with service.store.writer.transaction() as connection:
         connection.exec_driver_sql("DELETE FROM decisions WHERE id <= 2")
@@ -240,7 +240,7 @@ def test_a_version_behind_which_something_was_pruned_is_expired(service: Service
     assert codes == {"1": 410, "2": 200}
 
 
-def test_watches_have_a_limit_of_each_user_and_in_all(tmp_path: Path) -> None:
+def test_watches_are_limited_per_user_and_in_total(tmp_path: Path) -> None:
     service = a_service(tmp_path, max_watches=3, max_watches_per_user=2)
     running = [watch(service), watch(service)]
     refused = service.client.get(f"{API}/decisions?watch=1")
@@ -255,7 +255,7 @@ def test_watches_have_a_limit_of_each_user_and_in_all(tmp_path: Path) -> None:
     service.store.close()
 
 
-def test_a_watch_says_now_and_then_how_far_it_is(stored: Service) -> None:
+def test_watch_sends_bookmarks(stored: Service) -> None:
     now = [0.0]
 
     def sleep(seconds: float) -> bool:
@@ -266,13 +266,13 @@ def test_a_watch_says_now_and_then_how_far_it_is(stored: Service) -> None:
     assert list(iterate_events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
 
 
-def test_every_watch_ends_with_the_process(stored: Service) -> None:
+def test_watches_end_with_the_process(stored: Service) -> None:
     stopping = threading.Event()
     stopping.set()
     assert list(iterate_events(Watch(stored.store.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
 
 
-def test_each_decision_is_added_once_under_load(stored: Service) -> None:
+def test_watch_adds_each_decision_once_under_load(stored: Service) -> None:
     """While batches come, whoever watches sees each in the order of ingest."""
 
     def load() -> None:
@@ -299,5 +299,5 @@ def test_each_decision_is_added_once_under_load(stored: Service) -> None:
         *[(86_400, "24h"), (172_800, "2d"), (176_400, "2d1h"), (800_000, "9d")],
     ],
 )
-def test_ages_are_in_kubectls_words(seconds: int, words: str) -> None:
+def test_ages_have_kubectls_format(seconds: int, words: str) -> None:
     assert format_age("2026-03-01T12:00:00Z", 1_772_366_400 + seconds) == words

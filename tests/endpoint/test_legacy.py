@@ -22,7 +22,7 @@ POINTS = {
 DECISION = a_decision(nodes=TABLE.names, rejected=REJECTED, points=POINTS)
 
 
-def test_pod_has_the_first_systems_shape_and_meaning(service: Service) -> None:
+def test_pod_has_the_format_of_the_first_system(service: Service) -> None:
     service.stored(rows(TABLE), DECISION)
     passed = dict.fromkeys(FILTERS, 1)
     assert service.get("/pod", name=DECISION.pod.name, namespace="shop") == {
@@ -65,7 +65,7 @@ def test_a_filter_with_nothing_to_check_passes_and_a_node_not_evaluated_has_no_s
     assert {node: s["NodePorts"] for node, s in statuses.items()} == {"worker-1": 1, "worker-3": 1, "worker-4": 1}
 
 
-def test_node_counts_what_a_scheduler_that_stops_at_the_first_failure_counts(service: Service) -> None:
+def test_node_counts_filters_up_to_the_first_failure(service: Service) -> None:
     service.stored(rows(TABLE), DECISION, a_decision(pod="b", nodes=TABLE.names, sequence=2))
     assert service.get("/node", name="worker-3") == {
         "node_score_total": 0,
@@ -119,6 +119,8 @@ def test_paths_are_compared_in_lower_case(service: Service, path: str) -> None:
     ],
     ids=repr,
 )
-def test_codes_are_the_first_systems(service: Service, path: str, query: dict[str, Any], code: int) -> None:
+def test_status_codes_equal_those_of_the_first_system(
+    service: Service, path: str, query: dict[str, Any], code: int
+) -> None:
     service.stored(rows(TABLE), DECISION)
     assert service.error(path, **query)["code"] == code

@@ -67,12 +67,12 @@ def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.S
     ],
     ids=str,
 )
-def test_decisions_are_selected(service: Service, query: dict[str, Any], found: list[str]) -> None:
+def test_conditions_select_decisions(service: Service, query: dict[str, Any], found: list[str]) -> None:
     items = service.get(f"{API}/decisions", **query)["items"]
     assert [item["spec"]["pod"]["name"] for item in items] == found
 
 
-def test_pages_go_on_where_they_ended(service: Service) -> None:
+def test_pages_continue_at_the_cursor(service: Service) -> None:
     found, more = [], ""
     while True:
         page = service.get(f"{API}/decisions", limit=1, **({"continue": more} if more else {}))
@@ -83,7 +83,7 @@ def test_pages_go_on_where_they_ended(service: Service) -> None:
     assert found == ["job-1", "web-2", "web-1"]
 
 
-def test_labels_that_would_be_others_are_left_out(service: Service) -> None:
+def test_invalid_labels_are_left_out(service: Service) -> None:
     labels = {"app": "shop", "note": "a\napp=web", "app=web": "", "tier": "b\n"}
     service.stored(a_decision(pod="odd", sequence=5, labels=labels))
     (item,) = service.get(f"{API}/decisions", pod="odd")["items"]
@@ -93,21 +93,21 @@ def test_labels_that_would_be_others_are_left_out(service: Service) -> None:
     ]
 
 
-def test_a_decision_has_the_labels_of_its_pod(service: Service) -> None:
+def test_decision_has_the_labels_of_its_pod(service: Service) -> None:
     (item,) = service.get(f"{API}/decisions", labelSelector="app=web")["items"]
     ours = {"pod": "web-2", "profile": "herodotus-scheduler", "state": "Unschedulable", "path": "no-feasible-node"}
     expected = {"app": "web", "ver_sion": "1.0", "empty": ""} | {f"herodotus.dev/{k}": v for k, v in ours.items()}
     assert item["metadata"]["labels"] == expected
 
 
-def test_a_watch_selects_by_labels_as_a_list_does(service: Service) -> None:
+def test_watch_and_list_select_the_same_labels(service: Service) -> None:
     condition = LabelCondition("app", ("late",))
     followed = Watch(service.store.listing, [condition], service.store.listing.id_range()[1])
     service.stored(a_decision(pod="other", sequence=7), a_decision(pod="late", sequence=8, labels={"app": "late"}))
     assert [(kind, row.pod) for kind, row in followed.poll()] == [("ADDED", "late")]
 
 
-def test_a_watch_follows_ingest(service: Service) -> None:
+def test_watch_follows_ingest(service: Service) -> None:
     followed = Watch(service.store.listing, [], service.store.listing.id_range()[1])
     assert list(followed.begin()) == []
     service.stored(a_decision(pod="late", sequence=5), bound(THIRD, TABLE, sequence=6))
@@ -115,7 +115,7 @@ def test_a_watch_follows_ingest(service: Service) -> None:
     assert list(followed.poll()) == []
 
 
-def test_nodes_have_the_counts_of_their_histories(service: Service) -> None:
+def test_node_counts_equal_those_of_their_histories(service: Service) -> None:
     items = service.get(f"{API}/nodehistories")["items"]
     assert [(i["metadata"]["name"], i["considered"], i["feasible"], i["chosen"]) for i in items] == [
         ("worker-1", 3, 2, 2),
@@ -124,6 +124,6 @@ def test_nodes_have_the_counts_of_their_histories(service: Service) -> None:
     ]
 
 
-def test_no_text_of_a_request_is_one_that_the_database_cannot_hold(service: Service) -> None:
+def test_rejects_text_that_the_database_cannot_store(service: Service) -> None:
     for path in ("namespaces/a%00b/decisions", "decisions?fieldSelector=spec.pod%3D%00", "decisions?continue=djFuOgA"):
         assert service.client.get(f"{API}/{path}").status_code == 400, path

@@ -73,7 +73,7 @@ def evicted(pod: str, error: str = "") -> Reason:
     return Reason("eviction-failed", {"victim": pod, "error": error}) if error else Reason("evicted", {"victim": pod})
 
 
-def test_pods_of_other_namespaces_are_hidden_and_counted() -> None:
+def test_hides_and_counts_pods_of_other_namespaces() -> None:
     seen = mask(stored(a_record("ci/job-1", "shop/web-0"), reason=evicted("ci/job-1")), SHOP)
     assert seen.decision.preemption == Preemption("worker-3", (Candidate("worker-3", (HIDDEN, "shop/web-0"), 0),), True)
     assert format_outcome_message(seen.outcomes[0]) == f"{HIDDEN} evicted"
@@ -82,7 +82,7 @@ def test_pods_of_other_namespaces_are_hidden_and_counted() -> None:
     assert "a pod in the same zone must not be near this pod" in written(seen)
 
 
-def test_pods_of_namespaces_that_are_seen_are_named() -> None:
+def test_names_pods_of_visible_namespaces() -> None:
     nominated = Reason("nominated-pods", {"node": "worker-3", "nominated": "ci/job-1, shop/web-0"})
     value = stored(replace(a_record("ci/job-1"), notes=(nominated,)), reason=evicted("shop/web-0"))
     assert notes.format_decision_notes(mask(value, SHOP).decision) == [
@@ -94,7 +94,7 @@ def test_pods_of_namespaces_that_are_seen_are_named() -> None:
     assert format_outcome_message(mask(value, SHOP).outcomes[0]) == "shop/web-0 evicted"
 
 
-def test_texts_of_others_are_shown_to_who_sees_every_namespace_alone() -> None:
+def test_plugin_texts_require_all_namespaces() -> None:
     """However they are worded: what the API server says of a victim is not NAMESPACE/NAME."""
     forbidden = 'pods "job-1" is forbidden: it is of ci'
     value = stored(a_record("shop/web-0"), "the webhook knows job-1", reason=evicted("ci/job-1", forbidden))
@@ -107,7 +107,7 @@ def test_texts_of_others_are_shown_to_who_sees_every_namespace_alone() -> None:
         assert seen.decision.marks == (HIDDEN_TEXT,)
 
 
-def test_what_a_reconstruction_named_by_itself_is_hidden_too() -> None:
+def test_masks_the_reconstruction_too() -> None:
     """The log's word stands in the decision; the reconstruction's own sentence is still told."""
     turned_away = {n: {"NodeAffinity": in_the_way("ci/job-1")} for n in TABLE.names}
     ours = observed.seen(rejected=turned_away)
@@ -120,12 +120,12 @@ def test_what_a_reconstruction_named_by_itself_is_hidden_too() -> None:
     assert "ci/job-1" not in written(mask(emptied, SHOP))
 
 
-def test_who_sees_every_namespace_is_shown_the_value_itself() -> None:
+def test_value_is_unchanged_if_all_namespaces_are_visible() -> None:
     value = stored(a_record("ci/job-1"), "ci/job-1 evicted")
     assert mask(value, ALL) is value
 
 
-def test_a_nodes_history_counts_what_it_hides() -> None:
+def test_node_history_counts_hidden_workloads() -> None:
     decided = {
         w: {TIE: PlacementCount(n, n)} for w, n in (("shop/Job/a", 2), ("ci/Job/b", 3), ("dev/Job/c", 4), ("other", 5))
     }
@@ -141,7 +141,7 @@ def test_a_nodes_history_counts_what_it_hides() -> None:
     }
 
 
-def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
+def test_node_history_masks_hidden_pods_in_recent_decisions() -> None:
     decision = a_record("shop/web-0", namespace="ci")
     involved = mask(NodeDecision(decision, (), 2), SHOP)
     document = msgspec.json.encode(node_history._recent(involved)).decode()
@@ -151,7 +151,7 @@ def test_a_hidden_pods_part_in_a_nodes_history_is_told_without_it() -> None:
     assert '"rejectedBy":"NodeAffinity"' in document
 
 
-def test_what_a_hidden_pods_plugins_went_by_is_hidden_with_it() -> None:
+def test_hides_inputs_of_plugins_for_hidden_pods() -> None:
     """A source may say the pod's type."""
     told = (Inputs("Reward", "annotation herodotus.dev/rewards, pod type payroll", ()),)
     decision = replace(a_record("shop/web-0", namespace="ci"), inputs=told)
@@ -159,7 +159,7 @@ def test_what_a_hidden_pods_plugins_went_by_is_hidden_with_it() -> None:
     assert mask(NodeDecision(decision, (), 2), ALL).decision.inputs == told
 
 
-def test_what_a_pods_own_plugins_went_by_is_shown_without_texts() -> None:
+def test_shows_inputs_of_visible_pods_without_texts() -> None:
     known = InputColumn("objective", "", 0, array("q", [1, 2, 3]))
     other = InputColumn("load of ci/job-1", "", 0, array("q", [1, 2, 3]))
     decision = replace(a_record("shop/web-0"), inputs=(Inputs("Pigeon", "annotation of ci/job-1", (known, other)),))
@@ -171,7 +171,7 @@ pods = st.lists(st.tuples(names, names).map("/canary-".join), min_size=1, max_si
 
 
 @given(pods=pods, seen=st.sets(names, max_size=3), message=st.text(max_size=20))
-def test_no_hidden_name_is_in_any_document(pods: tuple[str, ...], seen: set[str], message: str) -> None:
+def test_no_document_contains_a_hidden_name(pods: tuple[str, ...], seen: set[str], message: str) -> None:
     sight = VisibleNamespaces(frozenset({"shop", *seen}))
     value = stored(a_record(*pods), f"{message} {pods[0]} evicted", evicted(pods[0], f"{pods[-1]} {message}"))
     shown = mask(value, sight)

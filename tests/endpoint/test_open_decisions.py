@@ -40,7 +40,7 @@ def status(service: Service) -> tuple[str, list[tuple[int, bool]]]:
     return document["state"], [(o["sequence"], o["final"]) for o in document["outcomes"]]
 
 
-def test_what_has_no_result_is_listed(service: Service) -> None:
+def test_lists_decisions_without_a_result(service: Service) -> None:
     unplaced = a_decision(pod="none", sequence=3, rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES})
     service.stored(rows(TABLE), DECISION, unplaced)
     (item,) = service.get(OPEN, cluster=CLUSTER, scheduler="herodotus-scheduler")["items"]
@@ -62,7 +62,7 @@ def test_what_has_no_result_is_listed(service: Service) -> None:
     assert open_ids(service) == []
 
 
-def test_a_result_that_was_found_later_ends_the_decision(service: Service) -> None:
+def test_later_result_settles_the_decision(service: Service) -> None:
     service.stored(rows(TABLE), DECISION, replace(OWN, sequence=2, status=Code.WAIT, final=False))
     before = service.get(f"{API}/incarnations")["items"]
     assert service.stored(FOUND)["outcomes"] == 1
@@ -82,7 +82,7 @@ def test_a_result_that_was_found_later_ends_the_decision(service: Service) -> No
         pytest.param([[FOUND, FOUND]], FOUND_LATER, id="found twice in one batch"),
     ],
 )
-def test_a_decision_has_one_final_outcome(service: Service, batches: list[list[Outcome]], kept: int) -> None:
+def test_decision_has_one_final_outcome(service: Service, batches: list[list[Outcome]], kept: int) -> None:
     service.stored(rows(TABLE), DECISION)
     for batch in batches:
         service.stored(*batch)
@@ -91,12 +91,12 @@ def test_a_decision_has_one_final_outcome(service: Service, batches: list[list[O
     assert incarnation["missing"] == 0
 
 
-def test_a_result_of_a_decision_that_is_not_stored_is_not_kept(service: Service) -> None:
+def test_result_of_an_unknown_decision_is_not_stored(service: Service) -> None:
     service.stored(FOUND)
     assert service.get(f"{API}/incarnations")["items"] == []
     service.stored(rows(TABLE), DECISION)
     assert status(service) == ("Binding", [])
 
 
-def test_the_scheduler_must_be_named(service: Service) -> None:
+def test_requires_a_scheduler_name(service: Service) -> None:
     assert service.client.get(OPEN).status_code == 400

@@ -47,12 +47,12 @@ def shared() -> Iterator[Service]:
         service.store.close()
 
 
-def test_every_route_is_in_the_document_and_nothing_else_is(shared: Service) -> None:
+def test_document_has_exactly_the_routes_of_the_app(shared: Service) -> None:
     rules = (re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in shared.client.application.url_map.iter_rules())
     assert set(rules) == openapi.build_document()["paths"].keys()
 
 
-def test_the_group_s_document_holds_its_routes_and_every_kind(shared: Service) -> None:
+def test_group_document_has_its_routes_and_kinds(shared: Service) -> None:
     document = shared.get(f"/openapi/v3{API}")
     assert document["paths"].keys() == {
         path for path in openapi.build_document()["paths"] if path.startswith(f"{API}/")
@@ -75,7 +75,7 @@ def test_the_group_s_document_holds_its_routes_and_every_kind(shared: Service) -
         ("NodeHistory", f"{API}/nodehistories/worker-1"),
     ],
 )
-def test_every_field_of_a_document_is_explained(shared: Service, kind: str, path: str) -> None:
+def test_every_field_of_a_response_has_a_description(shared: Service, kind: str, path: str) -> None:
     """Of those that the schema goes into: none is left out of `kubectl explain`."""
     assert unknown(shared.get(path), SCHEMAS[f"{NAME}.{kind}"]) == []
 
@@ -102,7 +102,7 @@ schemathesis.openapi.media_type(codec.CONTENT_TYPE, st.one_of(BATCHES, BATCHES.m
 @pytest.mark.parametrize(
     ("path", "method"), [(path, "GET") for path in sorted(openapi.OPERATIONS)] + [(INGEST, "POST")]
 )
-def test_whatever_the_document_allows_is_answered_as_it_says(shared: Service, path: str, method: str) -> None:
+def test_responses_match_the_document(shared: Service, path: str, method: str) -> None:
     """No 500, no status, content type or shape that is not documented."""
     operation = schemathesis.openapi.from_wsgi("/openapi.json", shared.client.application)[path][method]
 

@@ -20,12 +20,12 @@ INLINE = re.compile(
 NAMED = re.compile(r"""(?:href|src)="([\w.-]+)"|from "\./([\w.-]+)\"""")
 
 
-def test_the_files_are_those_of_the_table() -> None:
+def test_folder_contains_exactly_the_listed_files() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_served_and_kept_by_the_browser_until_it_changes(service: Service, name: str) -> None:
+def test_browser_caches_a_file_until_it_changes(service: Service, name: str) -> None:
     first = service.client.get(f"{HOME}{name}")
     kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
     assert (first.status_code, first.mimetype, first.text) == (200, kinds[Path(name).suffix], TEXTS[name])
@@ -35,13 +35,13 @@ def test_a_file_is_served_and_kept_by_the_browser_until_it_changes(service: Serv
     assert service.client.get(f"{HOME}{name}", headers={"If-None-Match": '"another"'}).status_code == 200
 
 
-def test_the_shell_is_the_folder_s_page_and_another_name_is_not_found(service: Service) -> None:
+def test_folder_serves_the_start_page_and_404_for_unknown_files(service: Service) -> None:
     assert service.client.get(HOME).text == TEXTS[SHELL]
     for name in ("none.js", "..%2f__init__.py", "__init__.py"):
         assert service.client.get(f"{HOME}{name}").status_code == 404
 
 
-def test_the_short_way_leads_to_the_pages_below_any_prefix(service: Service) -> None:
+def test_ui_redirects_to_the_pages_below_any_prefix(service: Service) -> None:
     short = service.client.get("/ui")
     assert (short.status_code, short.headers["Location"]) == (302, HOME.lstrip("/"))
 
@@ -49,7 +49,7 @@ def test_the_short_way_leads_to_the_pages_below_any_prefix(service: Service) -> 
 @pytest.mark.parametrize(
     "path", [HOME, f"{HOME}main.js", "/ui", f"{API}/decisions", "/livez", "/nowhere", f"{API}/nodehistories/x"]
 )
-def test_every_answer_says_what_a_browser_may_do_with_it(service: Service, path: str) -> None:
+def test_every_response_has_security_headers(service: Service, path: str) -> None:
     answer = service.client.get(path)
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     policy = dict(part.strip().partition(" ")[::2] for part in HEADERS["Content-Security-Policy"].split(";"))
@@ -66,18 +66,18 @@ def test_every_answer_says_what_a_browser_may_do_with_it(service: Service, path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_names_nothing_elsewhere_and_holds_nothing_inline(name: str) -> None:
+def test_files_have_no_external_references_and_no_inline_code(name: str) -> None:
     text = re.sub(r"^\s*(//|/\*).*$", "", TEXTS[name].replace(NAMESPACE, ""), flags=re.MULTILINE)
     assert ELSEWHERE.findall(text) == []
     assert INLINE.findall(text) == []
 
 
-def test_every_file_is_named_by_another_and_every_name_is_a_file() -> None:
+def test_references_between_files_are_complete() -> None:
     named = {a or b for text in TEXTS.values() for a, b in NAMED.findall(text)}
     assert named == set(FILES) - {SHELL}
 
 
-def test_columns_come_with_the_explanation_and_by_the_decision_s_id(service: Service) -> None:
+def test_explanation_includes_columns_by_pod_and_by_id(service: Service) -> None:
     decision = a_decision()
     service.stored(rows(table_of(decision)), decision)
     by_pod = service.explain(columns="true")
@@ -86,7 +86,7 @@ def test_columns_come_with_the_explanation_and_by_the_decision_s_id(service: Ser
     assert "columns" not in service.explain()
 
 
-def test_decisions_are_found_by_their_workload(service: Service) -> None:
+def test_finds_decisions_by_workload(service: Service) -> None:
     from herodotus_record.model import Owner
 
     mine, other = a_decision(owner=Owner("ReplicaSet", "web-5d9f")), a_decision(pod="other", sequence=2)

@@ -148,7 +148,7 @@ def watched(pages: Pages) -> Iterator[Pages]:
     assert {url for url in pages.asked if not url.startswith(ours)} == set()
 
 
-def test_decisions_are_filtered_by_a_form_that_the_keyboard_sends(pages: Pages) -> None:
+def test_form_filters_decisions_by_keyboard(pages: Pages) -> None:
     page = pages.open("view=decisions")
     assert pages.answer() == "The newest 4 decisions: there are no more."
     page.get_by_label("Namespace").fill("shop")
@@ -169,7 +169,7 @@ def test_decisions_are_filtered_by_a_form_that_the_keyboard_sends(pages: Pages) 
     assert pages.answer().startswith("On worker-1: best of ")
 
 
-def test_a_decision_of_5000_nodes_is_shown_at_once_and_scrolls_without_a_pause(pages: Pages) -> None:
+def test_decision_with_5000_nodes_renders_and_scrolls_quickly(pages: Pages) -> None:
     page = pages.open(THIS_POD)
     shown_ms = page.evaluate("performance.getEntriesByName('shown')[0].startTime")
     assert page.locator("table.heat").get_attribute("aria-rowcount") == "5002"
@@ -204,7 +204,7 @@ def cpu_ms(events: list[dict[str, Any]]) -> list[float]:
     return [task["tdur"] / 1000 for task in tasks if "tdur" in task]
 
 
-def test_the_table_is_sorted_narrowed_and_searched_and_its_link_shows_the_same_again(pages: Pages) -> None:
+def test_link_restores_sorting_filter_and_search(pages: Pages) -> None:
     page = pages.open(THIS_POD)
     assert first_rows(page) == ["worker-1"]
     page.get_by_role("button", name="ImageLocality").click()
@@ -227,14 +227,14 @@ def first_rows(page: Page, n: int = 1) -> list[str]:
     return [names.nth(i).inner_text() for i in range(n)]
 
 
-def test_no_plugin_s_name_is_cut(pages: Pages) -> None:
+def test_plugin_names_are_not_truncated(pages: Pages) -> None:
     heads = pages.open(THIS_POD).locator(".heat thead .plugin button")
     assert heads.count() > 0
     cut = heads.evaluate_all("all => all.filter(b => b.scrollHeight > b.clientHeight).map(b => b.textContent)")
     assert cut == []
 
 
-def test_two_nodes_are_compared_and_one_says_why(pages: Pages) -> None:
+def test_compares_two_nodes_and_explains_one(pages: Pages) -> None:
     page = pages.open(f"{THIS_POD}&a=worker-1&sort=name")
     page.get_by_label("Search node").fill("worker-2")
     page.get_by_role("checkbox", name="Compare worker-2", exact=True).check()
@@ -245,7 +245,7 @@ def test_two_nodes_are_compared_and_one_says_why(pages: Pages) -> None:
     assert pages.state()["node"] == "worker-2"
 
 
-def test_arrows_go_from_row_to_row_and_the_focus_stays_with_its_node(pages: Pages) -> None:
+def test_arrow_keys_move_between_rows_and_keep_the_focus(pages: Pages) -> None:
     page = pages.open(f"{THIS_POD}&sort=name")
     page.get_by_role("button", name="worker-0", exact=True).focus()
     for _ in range(40):
@@ -259,7 +259,7 @@ def test_arrows_go_from_row_to_row_and_the_focus_stays_with_its_node(pages: Page
     assert page.evaluate("document.activeElement.ariaLabel") == "Compare worker-40"
 
 
-def test_a_pod_s_attempts_lead_to_each_other_and_its_node_to_its_history(pages: Pages) -> None:
+def test_links_between_attempts_and_to_the_node_history(pages: Pages) -> None:
     page = pages.open(THIS_POD)
     page.get_by_role("region", name="Attempts, newest first").get_by_role("link", name="1", exact=True).click()
     page.wait_for_url("**name=01900000*")
@@ -272,7 +272,7 @@ def test_a_pod_s_attempts_lead_to_each_other_and_its_node_to_its_history(pages: 
     assert page.get_by_role("img", name="Decisions over time").count() <= 1
 
 
-def test_pending_pods_and_balance_answer_with_plots(pages: Pages) -> None:
+def test_pending_and_balance_pages_draw_plots(pages: Pages) -> None:
     page = pages.open("view=pending")
     assert pages.answer() == "1 pod waits, most for: Insufficient cpu."
     assert page.get_by_role("link", name="pay/payments-0").count() == 1
@@ -286,7 +286,7 @@ def test_pending_pods_and_balance_answer_with_plots(pages: Pages) -> None:
     assert pages.answer().startswith("With ImageLocality=0, 0 of 2 pods")
 
 
-def test_disagreements_are_counted_by_cause_and_lead_to_their_decisions(others: Pages) -> None:
+def test_disagreements_by_cause_link_to_decisions(others: Pages) -> None:
     pages = others
     page = pages.open("view=disagreements")
     assert pages.answer() == "50 % of 2 outcomes follow from the cluster as it was seen; 1 does not."
@@ -308,7 +308,7 @@ def test_disagreements_are_counted_by_cause_and_lead_to_their_decisions(others: 
     assert "disagrees: unexplained" in page.locator(".facts").inner_text()
 
 
-def test_a_decision_that_a_log_tells_of_too_says_which_part_is_whose(others: Pages) -> None:
+def test_merged_decision_shows_the_source_of_each_part(others: Pages) -> None:
     page = others.open(TOGETHER)
     assert others.answer().endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
     page.locator("summary", has_text="Who tells what").click()
@@ -317,14 +317,14 @@ def test_a_decision_that_a_log_tells_of_too_says_which_part_is_whose(others: Pag
     assert "all the rest\tthe observer\t" in [part if part.endswith("\t") else f"{part}\t" for part in parts]
 
 
-def test_what_is_not_there_is_said_in_the_service_s_words(tab: Pages) -> None:
+def test_shows_the_not_found_message_of_the_service(tab: Pages) -> None:
     page = tab.open("view=decision&namespace=shop&name=chekout-7d9f-x2k")
     assert 'no decision for pod "chekout-7d9f-x2k"' in page.get_by_role("alert").inner_text()
     assert POD in page.get_by_role("alert").inner_text()
 
 
 @pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
-def test_nothing_serious_is_in_the_way_of_a_screen_reader(request: pytest.FixtureRequest, of: str, query: str) -> None:
+def test_pages_have_no_serious_accessibility_violation(request: pytest.FixtureRequest, of: str, query: str) -> None:
     pages: Pages = request.getfixturevalue(of)
     page = pages.open(query)
     from axe_playwright_python.sync_playwright import Axe
@@ -340,7 +340,7 @@ def test_nothing_serious_is_in_the_way_of_a_screen_reader(request: pytest.Fixtur
 
 
 @pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
-def test_a_narrow_screen_scrolls_in_one_direction(request: pytest.FixtureRequest, of: str, query: str) -> None:
+def test_narrow_screen_scrolls_in_one_direction_only(request: pytest.FixtureRequest, of: str, query: str) -> None:
     pages: Pages = request.getfixturevalue(of)
     pages.page.set_viewport_size({"width": 375, "height": 800})
     page = pages.open(query)

@@ -69,7 +69,7 @@ def listening(at: int) -> bool:
         return probe.connect_ex(("127.0.0.1", at)) == 0
 
 
-def test_it_says_where_it_listens_and_ends_on_sigterm(run: Run, tmp_path: Path) -> None:
+def test_prints_its_addresses_and_stops_on_sigterm(run: Run, tmp_path: Path) -> None:
     process = run("--bind", "127.0.0.1:0", "--insecure")
     at = port(process)
     assert request(at, "/readyz") == (200, "ok")
@@ -81,7 +81,7 @@ def test_it_says_where_it_listens_and_ends_on_sigterm(run: Run, tmp_path: Path) 
     assert stat.S_IMODE((tmp_path / "data" / "herodotus.db").stat().st_mode) == 0o600
 
 
-def test_ingest_can_have_a_listener_of_its_own(run: Run) -> None:
+def test_ingest_has_a_separate_listener(run: Run) -> None:
     process = run("--bind", "127.0.0.1:0", "--ingest-bind", "127.0.0.1:0")
     queries, ingest = port(process), port(process)
     body = codec.encode(TABLE.rows(CLUSTER, INCARNATION))
@@ -89,7 +89,7 @@ def test_ingest_can_have_a_listener_of_its_own(run: Run) -> None:
     assert request(ingest, "/ingest/v1/frames", body)[0] == 200
 
 
-def test_a_port_in_use_is_one_clear_line(run: Run) -> None:
+def test_port_in_use_is_a_one_line_error(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = taken.getsockname()[1]
         process = run("--bind", f"127.0.0.1:{at}")
@@ -101,13 +101,13 @@ def test_a_port_in_use_is_one_clear_line(run: Run) -> None:
     )
 
 
-def test_an_address_that_is_not_ours_is_one_clear_line(run: Run) -> None:
+def test_unavailable_address_is_a_one_line_error(run: Run) -> None:
     process = run("--bind", "192.0.2.1:8000")
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, "error: cannot listen on 192.0.2.1:8000: Cannot assign requested address\n")
 
 
-def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+def test_unusable_data_directory_is_a_one_line_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     process = run(data=tmp_path / "file")
     _, err = process.communicate(timeout=60)
@@ -129,7 +129,7 @@ def test_an_unusable_data_directory_is_one_clear_line(run: Run, tmp_path: Path) 
     ],
     ids=lambda a: " ".join(a),
 )
-def test_bad_arguments_exit_2(run: Run, arguments: list[str]) -> None:
+def test_invalid_arguments_exit_with_2(run: Run, arguments: list[str]) -> None:
     process = run(*arguments)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
@@ -153,7 +153,7 @@ def load(at: int, first: int, acknowledged: set[int]) -> None:
         first += 5
 
 
-def test_after_sigkill_under_load_every_acknowledged_decision_is_there_once(run: Run) -> None:
+def test_acknowledged_decisions_survive_sigkill_exactly_once(run: Run) -> None:
     acknowledged: set[int] = set()
     for _ in range(4):
         process = run("--bind", "127.0.0.1:0")

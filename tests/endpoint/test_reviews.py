@@ -118,7 +118,7 @@ def ask(service: Service, document: Any = None, **options: Any) -> Any:
     return service.client.post(REVIEWS, json=review() if document is None else document, **options)
 
 
-def test_a_pod_that_fits_is_told_of_like_a_recorded_one_and_nothing_of_it_stays(service: Service) -> None:
+def test_review_is_answered_like_a_decision_and_not_stored(service: Service) -> None:
     scheduler = answering(service, *placed())
     with scheduler.working():
         answer = ask(service)
@@ -146,7 +146,7 @@ def test_a_pod_that_fits_is_told_of_like_a_recorded_one_and_nothing_of_it_stays(
     assert service.get(f"{API}/decisions")["items"] == []
 
 
-def test_a_question_lies_there_without_what_scheduling_does_not_read_and_until_it_is_taken(service: Service) -> None:
+def test_queued_review_omits_fields_that_scheduling_does_not_read(service: Service) -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": '{"env": "s3cret"}'}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}
     told = container | {"env": [{"name": "TOKEN", "value": "s3cret"}], "args": ["s3cret"], "command": ["s3cret"]}
@@ -169,7 +169,7 @@ def test_a_question_lies_there_without_what_scheduling_does_not_read_and_until_i
     assert laid_down == [b""]
 
 
-def test_replicas_end_with_the_one_that_does_not_fit(service: Service) -> None:
+def test_replicas_end_with_the_first_that_does_not_fit(service: Service) -> None:
     frames = [*placed("web-0"), *placed("web-1", 4), *stopped("web-2")]
     with answering(service, *frames).working():
         status = ask(service, review(DEPLOYMENT, replicas=5)).get_json()["status"]
@@ -179,14 +179,14 @@ def test_replicas_end_with_the_one_that_does_not_fit(service: Service) -> None:
     assert status["stopped"]["preemption"]["candidates"][0]["victims"] == ["shop/small", "ci/job-1"]
 
 
-def test_as_many_as_the_object_says(service: Service) -> None:
+def test_default_replicas_are_those_of_the_object(service: Service) -> None:
     scheduler = answering(service, *placed("web-0"), *placed("web-1", 4))
     with scheduler.working():
         assert ask(service, review(DEPLOYMENT)).get_json()["status"]["headline"] == "All 2 pods fit, on worker-2 (2)."
     assert scheduler.asked[0]["replicas"] == 2
 
 
-def test_one_node_alone(service: Service) -> None:
+def test_review_of_one_node(service: Service) -> None:
     with answering(service, *placed()).working():
         told = ask(service, review(node="worker-3")).get_json()["status"]["first"]["perNode"]
         assert [node["node"] for node in told] == ["worker-3"]
@@ -215,7 +215,7 @@ def test_one_node_alone(service: Service) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_question_that_makes_no_sense_is_refused(service: Service, document: Any, code: int, says: str) -> None:
+def test_rejects_invalid_reviews(service: Service, document: Any, code: int, says: str) -> None:
     assert answering(service).poll().status_code == 204
     status = envelope(ask(service, document))
     assert (status["code"], says in status["message"]) == (code, True), status["message"]
@@ -232,7 +232,7 @@ def test_a_question_that_makes_no_sense_is_refused(service: Service, document: A
         (packed(*placed()[1:]), codec.CONTENT_TYPE, 500, "a Decision where an attempt is expected"),
     ],
 )
-def test_what_the_scheduler_cannot_say_is_told(service: Service, body: bytes, type: str, code: int, says: str) -> None:
+def test_refusal_of_the_scheduler_is_returned(service: Service, body: bytes, type: str, code: int, says: str) -> None:
     with Scheduler(service, lambda _: (body, type)).working():
         status = envelope(ask(service))
     assert (status["code"], says in status["message"]) == (code, True), status["message"]
@@ -247,11 +247,11 @@ def test_what_the_scheduler_cannot_say_is_told(service: Service, body: bytes, ty
         (packed(), codec.CONTENT_TYPE, 404),
     ],
 )
-def test_an_answer_that_nobody_can_use_is_refused(service: Service, body: bytes, type: str, code: int) -> None:
+def test_rejects_invalid_answers(service: Service, body: bytes, type: str, code: int) -> None:
     assert answering(service).lay_down("nobodys", body, type).status_code == code
 
 
-def test_without_a_scheduler_it_is_said_so_at_once(service: Service) -> None:
+def test_review_without_a_scheduler_fails_immediately(service: Service) -> None:
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "no scheduler answers reviews" in envelope(answer)["message"]
@@ -260,14 +260,14 @@ def test_without_a_scheduler_it_is_said_so_at_once(service: Service) -> None:
     assert ask(service).status_code == 503, "one that has not asked for a minute is gone"
 
 
-def test_schedulers_that_are_silent_are_forgotten(service: Service) -> None:
+def test_silent_schedulers_expire(service: Service) -> None:
     for n in range(20):
         service.client.get(DESK, query_string={"cluster": "c1", "scheduler": [f"s-{n}-{i}" for i in range(10)]})
         service.clock.now_s += REVIEWER_KEPT_S / 2
     assert reviewers_stored(service) == 30  # of the last request, and of the two within the time
 
 
-def test_a_cluster_announces_only_so_many_schedulers(service: Service) -> None:
+def test_schedulers_per_cluster_are_limited(service: Service) -> None:
     answers = [
         service.client.get(DESK, query_string={"cluster": "c1", "scheduler": [f"s-{n}-{i}" for i in range(64)]})
         for n in range(6)
@@ -284,7 +284,7 @@ def reviewers_stored(service: Service) -> int:
         return connection.execute(sa.select(sa.func.count()).select_from(REVIEWERS)).scalar_one()
 
 
-def test_of_two_clusters_one_must_be_named(service: Service) -> None:
+def test_several_clusters_require_a_name(service: Service) -> None:
     scheduler = answering(service, *placed())
     scheduler.poll(cluster="c2")
     with scheduler.working():
@@ -292,9 +292,7 @@ def test_of_two_clusters_one_must_be_named(service: Service) -> None:
         assert ask(service, review(cluster=CLUSTER)).status_code == 201
 
 
-def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_review_times_out_without_an_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "WAIT_S", 0.5)
     taken: list[int] = []
 
@@ -311,9 +309,7 @@ def test_a_scheduler_that_does_not_answer_is_waited_for_only_so_long(
     assert (status["code"], status["reason"]) == (504, "Timeout")
 
 
-def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_review_that_is_not_taken_in_time_is_withdrawn(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     scheduler = answering(service)
     scheduler.poll()
@@ -326,9 +322,7 @@ def test_a_question_that_is_not_taken_in_time_is_not_asked_in_vain(
     assert scheduler.poll().status_code == 204, "the question went with its asker"
 
 
-def test_a_scheduler_that_is_gone_is_told_from_one_that_is_busy(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_distinguishes_stopped_from_busy_schedulers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     answering(service).poll()
     status = envelope(ask(service))
@@ -336,7 +330,7 @@ def test_a_scheduler_that_is_gone_is_told_from_one_that_is_busy(
     assert status["message"] == f'scheduler "{OURS}" takes no reviews, for 0 s already'
 
 
-def test_only_so_many_wait(service: Service) -> None:
+def test_waiting_reviews_are_limited(service: Service) -> None:
     kept = service.store.reviews
     who = ReviewingScheduler("c1", OURS)
     asked = [kept.add_question(ReviewQuestion(f"{i:03}", who, b"{}"), 2) for i in range(3)]
@@ -352,7 +346,7 @@ def test_only_so_many_wait(service: Service) -> None:
     assert kept.read_answer("000") is None
 
 
-def test_what_a_reader_may_not_see_is_hidden(tmp_path: Path) -> None:
+def test_review_answer_is_masked(tmp_path: Path) -> None:
     api = ApiServer(tokens={"ada's": ("ada", "")}, allowed={("ada", "create", "placementreviews", "shop")})
     service = a_service(tmp_path, access=api.access())
     try:

@@ -51,21 +51,21 @@ LONG = "x" * 254
         ("GET", "/pod?name=a&namespace=b&x=1", 400),
     ],
 )
-def test_every_error_is_an_envelope(service: Service, method: str, path: str, code: int) -> None:
+def test_every_error_is_a_status(service: Service, method: str, path: str, code: int) -> None:
     service.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), a_decision())
     assert envelope(service.client.open(path, method=method))["code"] == code
 
 
-def test_an_unknown_parameter_is_named(service: Service) -> None:
+def test_error_names_the_unknown_parameter(service: Service) -> None:
     status = service.error(f"{API}/decisions", limti=3)
     assert status["message"].startswith("unknown parameter 'limti'; supported: pod, cluster, limit, continue")
 
 
-def test_405_says_what_is_allowed(service: Service) -> None:
+def test_405_lists_allowed_methods(service: Service) -> None:
     assert service.client.post(f"{API}/decisions").headers["Allow"] == "GET, HEAD"
 
 
-def test_an_unexpected_error_is_an_envelope_without_a_traceback(
+def test_unexpected_error_is_a_status_without_traceback(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_: object) -> Any:
@@ -77,7 +77,7 @@ def test_an_unexpected_error_is_an_envelope_without_a_traceback(
     assert "secret detail" in caplog.text
 
 
-def test_probes_tell_alive_from_ready(
+def test_livez_succeeds_while_readyz_fails(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert [service.client.get(p).text for p in ("/livez", "/readyz")] == ["ok", "ok"]
@@ -105,7 +105,7 @@ def test_unavailable_database_is_503_without_the_drivers_text(
     assert "10.0.0.1" in caplog.text
 
 
-def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) -> None:
+def test_full_database_is_not_ready(service: Service) -> None:
     """Not for a batch that happens to fit; ready again by itself, and nothing of a trial remains."""
     before = service.store.reader.measure_sizes().rows
     with service.store.writer.transaction() as connection:
@@ -121,25 +121,25 @@ def test_a_service_whose_database_takes_no_write_is_not_ready(service: Service) 
     assert service.store.reader.measure_sizes().rows == before
 
 
-def test_a_service_whose_database_is_read_only_is_not_ready(service: Service) -> None:
+def test_read_only_database_is_not_ready(service: Service) -> None:
     with service.store.writer.transaction() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
     assert envelope(service.client.get("/readyz"))["message"] == "not ready: database-write failed: reason withheld"
 
 
-def test_head_answers_like_get(service: Service) -> None:
+def test_head_has_the_headers_of_get(service: Service) -> None:
     answer = service.client.head(f"{API}/decisions")
     assert (answer.status_code, answer.data) == (200, b"")
 
 
-def test_the_index_lists_the_routes_and_no_answer_is_cached(service: Service) -> None:
+def test_index_lists_routes_and_responses_are_not_cached(service: Service) -> None:
     answer = service.client.get("/")
     assert {"/livez", "/metrics", "/pod", f"{API}/nodehistories/<node>"} <= set(answer.get_json()["paths"])
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.text.startswith('{"service":"herodotus",')
 
 
-def test_version_names_the_api_and_the_frames(service: Service) -> None:
+def test_version_has_api_and_frame_versions(service: Service) -> None:
     assert service.get("/version") == {
         "apiVersion": "herodotus.dev/v1alpha1",
         "kind": "ServiceVersion",
@@ -148,7 +148,7 @@ def test_version_names_the_api_and_the_frames(service: Service) -> None:
     }
 
 
-def test_metrics_show_what_is_stored_and_how_long_answers_take(service: Service) -> None:
+def test_metrics_include_store_sizes_and_latencies(service: Service) -> None:
     service.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), a_decision())
     assert service.metric("herodotus_stored", kind="decisions") == 1
     assert service.metric("herodotus_ingest_frames_total", kind="node_rows") == 1

@@ -32,7 +32,7 @@ REVIEWER = {
     [("good", 200), ("other", 403), ("api", 401), ("expired", 401), ("", 401)],
     ids=["the sender's", "another user's", "meant for the API server", "expired", "none"],
 )
-def test_a_token_must_be_the_sender_s_and_meant_for_us(tmp_path: Path, token: str, code: int) -> None:
+def test_token_must_belong_to_a_sender_and_have_the_audience(tmp_path: Path, token: str, code: int) -> None:
     service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
     answer = service.send(*BATCH, headers=bearer(token) if token else {})
     assert answer.status_code == code
@@ -40,13 +40,13 @@ def test_a_token_must_be_the_sender_s_and_meant_for_us(tmp_path: Path, token: st
     service.store.close()
 
 
-def test_loopback_is_no_excuse_once_senders_are_named(tmp_path: Path) -> None:
+def test_configured_senders_are_required_on_loopback_too(tmp_path: Path) -> None:
     service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}), insecure=True)
     assert envelope(service.send(*BATCH))["code"] == 401
     service.store.close()
 
 
-def test_a_sender_is_bound_to_one_cluster(tmp_path: Path) -> None:
+def test_sender_is_bound_to_one_cluster(tmp_path: Path) -> None:
     """Frames that name another, and frames of a scheduler that another cluster's frames are stored of."""
     reviewer = Reviewer(tokens={"a": ("a", "herodotus-endpoint"), "b": ("b", "herodotus-endpoint")})
     service = a_service(tmp_path, senders=reviewer.senders({"a": CLUSTER, "b": "another"}))
@@ -68,7 +68,7 @@ def test_a_sender_is_bound_to_one_cluster(tmp_path: Path) -> None:
     ],
     ids=lambda f: type(f).__name__,
 )
-def test_a_scheduler_that_said_no_cluster_yet_is_of_its_sender_s(tmp_path: Path, frame: Frame) -> None:
+def test_frames_without_a_cluster_get_that_of_the_sender(tmp_path: Path, frame: Frame) -> None:
     reviewer = Reviewer(tokens={"a": ("a", "herodotus-endpoint"), "b": ("b", "herodotus-endpoint")})
     service = a_service(tmp_path, senders=reviewer.senders({"a": CLUSTER, "b": "another"}))
     assert service.send(frame, headers=bearer("a")).status_code == 200
@@ -80,7 +80,7 @@ def test_a_scheduler_that_said_no_cluster_yet_is_of_its_sender_s(tmp_path: Path,
     service.store.close()
 
 
-def test_a_bound_sender_s_batch_is_read_frame_by_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_frame_of_a_batch_is_checked_for_its_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of decoded decisions takes ten times the memory of its bytes."""
     alive: list[weakref.ref[Frame]] = []
     most = 0
@@ -100,7 +100,7 @@ def test_a_bound_sender_s_batch_is_read_frame_by_frame(tmp_path: Path, monkeypat
     service.store.close()
 
 
-def test_a_token_that_cannot_be_reviewed_is_to_come_again(tmp_path: Path) -> None:
+def test_unavailable_token_review_is_503_with_retry_after(tmp_path: Path) -> None:
     reviewer = Reviewer(answer=httpx.ConnectError("no route"))
     service = a_service(tmp_path, senders=reviewer.senders({SENDER: CLUSTER}))
     answer = service.send(*BATCH, headers=bearer("good"))
@@ -109,7 +109,7 @@ def test_a_token_that_cannot_be_reviewed_is_to_come_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("case", ["good", "another authority", "another name"])
-def test_a_certificate_must_be_the_sender_s(tmp_path: Path, case: str) -> None:
+def test_certificate_must_belong_to_a_sender(tmp_path: Path, case: str) -> None:
     ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
     name = "eve" if case == "another name" else "scheduler"
     cert, _ = (others if case == "another authority" else ours).client(name)

@@ -48,7 +48,7 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     service.store.close()
 
 
-def test_a_pod_s_latest_attempt_is_told_by_both(service: Service) -> None:
+def test_latest_attempt_merges_observer_and_log(service: Service) -> None:
     told = service.explain()
     assert told["headline"].endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
     assert told["origins"]["records"] == {"reconstructed": PLACED.decision.id, "logged": LOG_PLACED.decision.id}
@@ -60,13 +60,13 @@ def test_a_pod_s_latest_attempt_is_told_by_both(service: Service) -> None:
 
 
 @pytest.mark.parametrize("record", [PLACED, LOG_PLACED], ids=["the reconstruction's", "the log's"])
-def test_either_id_leads_to_it(service: Service, record: Record) -> None:
+def test_both_ids_find_the_merged_attempt(service: Service, record: Record) -> None:
     assert service.explain(record.decision.id) == service.explain()
     whole = service.get(f"{API}/namespaces/shop/decisions/{record.decision.id}")
     assert whole["spec"]["origins"]["rest"] == "reconstructed"
 
 
-def test_attempts_that_only_the_log_tells_of_are_the_pod_s(service: Service) -> None:
+def test_attempts_of_the_log_belong_to_the_pod(service: Service) -> None:
     again = service.explain(attempt=2)
     assert again["attempt"]["id"] == LOG_AGAIN.decision.id
     assert again["attempt"]["source"] == "logged"
@@ -78,25 +78,25 @@ def test_attempts_that_only_the_log_tells_of_are_the_pod_s(service: Service) -> 
     assert by_uid == history
 
 
-def test_a_node_s_history_counts_an_attempt_once(service: Service) -> None:
+def test_node_history_counts_a_merged_attempt_once(service: Service) -> None:
     told = service.history("worker-1")
     assert (told["chosen"], told["won"]["count"]) == (1, 1)
     assert [d["state"] for d in told["recent"]].count("Bound") == 1
 
 
-def test_balance_and_pending_have_the_pod_once(service: Service) -> None:
+def test_balance_and_pending_count_the_pod_once(service: Service) -> None:
     assert service.get(f"{API}/balances")["decisions"] == 1
     assert service.get(f"{API}/pendingpods")["count"] == 0
 
 
-def test_a_list_has_both_records(service: Service) -> None:
+def test_list_shows_both_records(service: Service) -> None:
     """They are objects of their own, each with its source and its name."""
     items = service.get(f"{API}/decisions")["items"]
     assert sorted(item["spec"]["key"]["source"] for item in items) == ["logged"] * 3 + ["reconstructed"] * 2
 
 
 @pytest.mark.parametrize("first", ["seen", "logged"])
-def test_a_pod_that_waits_is_pending_once(tmp_path: Path, first: str) -> None:
+def test_waiting_pod_is_pending_once(tmp_path: Path, first: str) -> None:
     service = a_service(tmp_path)
     service.clock.now_s = NOON_US / 1e6 + 60
     both = (REJECTED, LOG_REJECTED) if first == "seen" else (LOG_REJECTED, REJECTED)
@@ -107,7 +107,7 @@ def test_a_pod_that_waits_is_pending_once(tmp_path: Path, first: str) -> None:
     service.store.close()
 
 
-def test_parts_of_a_log_that_overlap_tell_of_an_attempt_once(tmp_path: Path) -> None:
+def test_overlapping_logs_report_an_attempt_once(tmp_path: Path) -> None:
     """Each part is a log with a first line of its own, so their records are not the same to the store."""
     service = a_service(tmp_path)
     service.clock.now_s = NOON_US / 1e6 + 60
@@ -126,14 +126,14 @@ def test_parts_of_a_log_that_overlap_tell_of_an_attempt_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("order", [(PLACED, LOG_PLACED), (LOG_PLACED, PLACED)], ids=["seen first", "logged first"])
-def test_a_batch_that_tells_of_an_attempt_twice_counts_it_once(tmp_path: Path, order: tuple[Record, Record]) -> None:
+def test_attempt_twice_in_a_batch_is_counted_once(tmp_path: Path, order: tuple[Record, Record]) -> None:
     service = a_service(tmp_path)
     service.stored(*(frame for record in order for frame in record.frames))
     assert service.history("worker-1")["chosen"] == 1
     service.store.close()
 
 
-def test_an_attempt_of_long_ago_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_attempt_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others of the pod have come since."""
     monkeypatch.setattr("herodotus_endpoint.store.attempts.MAX_ROWS", 3)
     service = a_service(tmp_path)
@@ -172,7 +172,7 @@ SILENT = tuple(replace(f, ids=array("B")) for f in PLACED.decision.filters)
         "two candidates",
     ],
 )
-def test_a_record_that_no_reader_of_logs_writes_hides_no_other(
+def test_foreign_log_record_hides_no_other(
     tmp_path: Path, seen_otherwise: dict[str, Any], logged_otherwise: dict[str, Any]
 ) -> None:
     """Whoever may send a log's records must not be able to break what others ask."""
@@ -186,7 +186,7 @@ def test_a_record_that_no_reader_of_logs_writes_hides_no_other(
     service.store.close()
 
 
-def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) -> None:
+def test_single_source_is_unchanged(tmp_path: Path) -> None:
     service = a_service(tmp_path)
     named = seen(points=NORMALISED, pod="seen-0", owner=Owner("ReplicaSet", "seen"))
     told_by_log = logged("worker-1", POINTS, pod="shop/logged-0")
@@ -198,7 +198,7 @@ def test_a_log_alone_and_an_observer_alone_are_told_as_they_are(tmp_path: Path) 
     service.store.close()
 
 
-def test_a_pruned_reconstruction_keeps_the_log_s_word_on_the_whole(tmp_path: Path) -> None:
+def test_pruned_reconstruction_keeps_the_log_record(tmp_path: Path) -> None:
     """Of a summary not every cell is there, so its cells stand as they are."""
     from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
     from herodotus_record.merging import merge_records

@@ -40,7 +40,7 @@ POSTGRESQL = replace(
     ],
     ids=["SQLite", "PostgreSQL", "insecure", "SQLite with TLS", "tokens on loopback", "certificates", "a developer's"],
 )
-def test_what_works_is_let_be(mode: DeploymentMode) -> None:
+def test_accepts_supported_modes(mode: DeploymentMode) -> None:
     check_mode(mode)
 
 
@@ -59,7 +59,7 @@ def test_what_works_is_let_be(mode: DeploymentMode) -> None:
     ],
     ids=lambda v: str(v) if isinstance(v, dict) else "",
 )
-def test_anything_else_is_refused_with_the_reason(mode: DeploymentMode, changes: dict[str, Any], reason: str) -> None:
+def test_rejects_unsupported_modes_with_the_reason(mode: DeploymentMode, changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(DeploymentModeError) as refused:
         check_mode(replace(mode, **changes))
     assert str(refused.value).startswith(reason)
@@ -73,14 +73,16 @@ def test_anything_else_is_refused_with_the_reason(mode: DeploymentMode, changes:
         (["--data", "d", "--ingest-sender", "a=b=c"], "'a=b=c' is not USER or USER=CLUSTER"),
     ],
 )
-def test_the_command_says_so_and_exits_2(flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_reason_and_exits_with_2(
+    flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(flags)
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
 
 
-def test_without_an_api_server_a_token_s_sender_is_refused_at_the_start(
+def test_sender_with_token_requires_an_api_server_at_start(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):

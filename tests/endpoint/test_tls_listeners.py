@@ -148,7 +148,7 @@ def doors(start: Callable[..., Doors]) -> Doors:
 SHOP = f"{API}/namespaces/shop/decisions"
 
 
-def test_the_front_proxy_s_word_counts_over_tls(doors: Doors, reviewer: Reviewer) -> None:
+def test_trusts_front_proxy_headers_over_tls(doors: Doors, reviewer: Reviewer) -> None:
     reviewer.asked.clear()
     connection = doors.connect(doors.proxies.client("front-proxy"))
     connection.putrequest("GET", SHOP)
@@ -175,19 +175,21 @@ def test_the_front_proxy_s_word_counts_over_tls(doors: Doors, reviewer: Reviewer
     ],
     ids=lambda v: str(v),
 )
-def test_a_reader_is_named_by_nobody_else(doors: Doors, who: str, headers: dict[str, str], code: int) -> None:
+def test_ignores_user_headers_without_the_front_proxy_certificate(
+    doors: Doors, who: str, headers: dict[str, str], code: int
+) -> None:
     pair = None if who == "nobody" else doors.proxies.client(who)
     assert doors.get(SHOP, headers, pair) == code
 
 
-def test_a_certificate_of_another_authority_ends_the_handshake(doors: Doors) -> None:
+def test_client_certificate_of_another_authority_fails_the_handshake(doors: Doors) -> None:
     pair = Authority(doors.directory, "others").client("front-proxy")
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
         doors.get(SHOP, ADA, pair)
     assert doors.get("/livez") == 200
 
 
-def test_a_certificate_that_has_ended_ends_the_handshake(doors: Doors, tmp_path: Path) -> None:
+def test_expired_client_certificate_fails_the_handshake(doors: Doors, tmp_path: Path) -> None:
     """The front proxy's own, of the right authority and name."""
     expired = tuple(Path(shutil.move(file, tmp_path)) for file in doors.proxies.client("front-proxy", ends_h=-0.5))
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
@@ -195,7 +197,7 @@ def test_a_certificate_that_has_ended_ends_the_handshake(doors: Doors, tmp_path:
     assert doors.get(SHOP, ADA, doors.proxies.client("front-proxy")) == 200
 
 
-def test_records_come_with_the_sender_s_token(doors: Doors) -> None:
+def test_ingest_requires_the_token_of_a_sender(doors: Doors) -> None:
     codes = []
     for token in ("sender's", "ada's"):
         connection = doors.connect()
@@ -207,7 +209,7 @@ def test_records_come_with_the_sender_s_token(doors: Doors) -> None:
     assert codes == [200, 401]
 
 
-def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: Doors, tmp_path: Path) -> None:
+def test_shipper_verifies_the_certificate_of_the_service(doors: Doors, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("sender's\n")
     spool = Spool(tmp_path / "spool", "shipped")
@@ -223,7 +225,7 @@ def test_the_shipper_delivers_over_tls_to_whom_its_authority_vouches_for(doors: 
     spool.close()
 
 
-def test_a_full_set_of_watches_holds_up_neither_probes_nor_questions(doors: Doors) -> None:
+def test_watches_do_not_delay_probes_and_queries(doors: Doors) -> None:
     """Nor do they outlive their clients."""
     pair = doors.proxies.client("front-proxy")
 
@@ -252,7 +254,7 @@ def test_a_full_set_of_watches_holds_up_neither_probes_nor_questions(doors: Door
     eventually(lambda: not full(), "the places to be given back")
 
 
-def test_a_changed_certificate_is_served_without_a_restart(start: Callable[..., Doors]) -> None:
+def test_reloads_a_changed_certificate(start: Callable[..., Doors]) -> None:
     renewed = start("renewed")
     cert, key = (renewed.directory / f"renewed.test.{end}" for end in ("crt", "key"))
 
@@ -270,7 +272,7 @@ def test_a_changed_certificate_is_served_without_a_restart(start: Callable[..., 
     eventually(lambda: served() != before, "the new certificate", every_s=0.2)
 
 
-def test_any_worker_answers_for_the_metrics_of_all(start: Callable[..., Doors]) -> None:
+def test_every_worker_reports_the_metrics_of_all(start: Callable[..., Doors]) -> None:
     shared = start("shared", "--workers", "2")
     for _ in range(40):
         assert shared.get("/version") == 200
@@ -294,7 +296,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_watches_end_with_the_process(start: Callable[..., Doors]) -> None:
+def test_watches_end_when_the_process_stops(start: Callable[..., Doors]) -> None:
     ending = start("ending")
     connection = ending.connect(ending.proxies.client("front-proxy"))
     connection.request("GET", f"{SHOP}?watch=1&timeoutSeconds=600", headers=ADA)
