@@ -112,7 +112,7 @@ def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: 
     `own` is the API server's cluster, or "" without an API server. `clusters` returns the clusters with records.
     """
     if access is not None and not own:
-        raise ValueError("rights are of a cluster, and the service does not know its own")
+        raise ValueError("access control needs the cluster of the API server")
     for rule in app.url_map.iter_rules():
         REQUIRED_RIGHTS[rule.endpoint]
 
@@ -174,7 +174,7 @@ def _right_to_cluster(cluster: str) -> Right:
 
 def _only_cluster(known: Sequence[str]) -> str:
     if len(known) > 1:
-        raise StatusError(400, f"records are of several clusters: name one with cluster=, of {', '.join(known)}")
+        raise StatusError(400, f"several clusters have records: set cluster= to one of {', '.join(known)}")
     return known[0] if known else ""
 
 
@@ -182,7 +182,7 @@ def _authenticate(access: AccessControl) -> UserInfo:
     try:
         user = access.identity.authenticate(request.environ)
     except KubeError as e:
-        raise retry_later(503, f"who may read this cannot be found out: {e}") from e
+        raise retry_later(503, f"cannot check the right to read this: {e}") from e
     if user is None:
         raise StatusError(401, "Unauthorized")
     return user
@@ -193,7 +193,7 @@ def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
         if access.rights.is_allowed(user, right):
             return
     except KubeError as e:
-        raise retry_later(503, f"who may read this cannot be found out: {e}") from e
+        raise retry_later(503, f"cannot check the right to read this: {e}") from e
     what = f"{right.resource}.{API_GROUP}" if isinstance(right, ResourceRight) else right.path
     if isinstance(right, ResourceRight) and right.name:
         what = f'{what} "{right.name}"'
@@ -214,7 +214,7 @@ def _find_visible_namespaces(
         seen = frozenset(n for n in asked if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
         return VisibleNamespaces(seen | ({own} if own else frozenset()))
     except KubeError as e:
-        raise retry_later(503, f"what may be shown cannot be found out: {e}") from e
+        raise retry_later(503, f"cannot check which namespaces are visible: {e}") from e
 
 
 def _all_namespaces_visible(_namespaces: frozenset[str]) -> VisibleNamespaces:

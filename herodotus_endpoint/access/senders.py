@@ -37,7 +37,7 @@ class SenderAuthenticator:
         if not name:
             raise StatusError(401, "ingest needs a service account's token or a client certificate")
         if name not in self.clusters:
-            raise StatusError(403, f'"{name}" is no sender of records (--ingest-sender)')
+            raise StatusError(403, f'"{name}" is not a configured sender of records (--ingest-sender)')
         return self.clusters[name]
 
     def _certified(self, environ: Environ) -> str:
@@ -51,5 +51,5 @@ class SenderAuthenticator:
         try:
             user = self.rights.authenticate_token(token, self.audience)
         except KubeError as e:
-            raise retry_later(503, f"whose token this is cannot be found out: {e}") from e
+            raise retry_later(503, f"cannot authenticate the token: {e}") from e
         return user.name if user else ""

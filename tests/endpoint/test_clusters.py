@@ -154,7 +154,7 @@ def test_without_an_api_server_several_clusters_require_a_name(tmp_path: Path) -
 
 
 def test_access_control_requires_a_cluster(tmp_path: Path, api: Reviewer) -> None:
-    with pytest.raises(ValueError, match="does not know its own"):
+    with pytest.raises(ValueError, match="needs the cluster of the API server"):
         a_service(tmp_path, access=api.access(), cluster="")
 
 

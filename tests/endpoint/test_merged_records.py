@@ -172,10 +172,10 @@ SILENT = tuple(replace(f, ids=array("B")) for f in PLACED.decision.filters)
         "two candidates",
     ],
 )
-def test_foreign_log_record_hides_no_other(
+def test_unusual_log_record_does_not_break_other_answers(
     tmp_path: Path, seen_otherwise: dict[str, Any], logged_otherwise: dict[str, Any]
 ) -> None:
-    """Whoever may send a log's records must not be able to break what others ask."""
+    """A sender of log records cannot break the answers about other records."""
     service = a_service(tmp_path)
     service.clock.now_s = NOON_US / 1e6 + 600
     for record, otherwise in ((PLACED, seen_otherwise), (LOG_PLACED, logged_otherwise)):

@@ -297,7 +297,7 @@ def test_disagreements_by_cause_link_to_decisions(others: Pages) -> None:
     page.get_by_label("Cause").select_option("sampling")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**cause=sampling*")
-    assert "None of that cause." in pages.ready().locator("main").inner_text()
+    assert "None with this cause." in pages.ready().locator("main").inner_text()
     page.get_by_label("Cause").select_option("unexplained")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**cause=unexplained*")
@@ -311,10 +311,10 @@ def test_disagreements_by_cause_link_to_decisions(others: Pages) -> None:
 def test_merged_decision_shows_the_source_of_each_part(others: Pages) -> None:
     page = others.open(TOGETHER)
     assert others.answer().endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
-    page.locator("summary", has_text="Who tells what").click()
-    parts = page.get_by_role("region", name="Who tells what").locator("tbody tr").all_inner_texts()
+    page.locator("summary", has_text="Source of each part").click()
+    parts = page.get_by_role("region", name="Source of each part").locator("tbody tr").all_inner_texts()
     assert "points of NodeResourcesFit\tthe log\t1" in parts
-    assert "all the rest\tthe observer\t" in [part if part.endswith("\t") else f"{part}\t" for part in parts]
+    assert "everything else\tthe observer\t" in [part if part.endswith("\t") else f"{part}\t" for part in parts]
 
 
 def test_shows_the_not_found_message_of_the_service(tab: Pages) -> None:

@@ -322,7 +322,7 @@ def test_review_that_is_not_taken_in_time_is_withdrawn(service: Service, monkeyp
     assert scheduler.poll().status_code == 204, "the question went with its asker"
 
 
-def test_distinguishes_stopped_from_busy_schedulers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_that_takes_no_reviews_is_503(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "PICKUP_S", 0.1)
     answering(service).poll()
     status = envelope(ask(service))

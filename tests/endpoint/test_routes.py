@@ -127,7 +127,7 @@ def test_read_only_database_is_not_ready(service: Service) -> None:
     assert envelope(service.client.get("/readyz"))["message"] == "not ready: database-write failed: reason withheld"
 
 
-def test_head_has_the_headers_of_get(service: Service) -> None:
+def test_head_is_answered_without_a_body(service: Service) -> None:
     answer = service.client.head(f"{API}/decisions")
     assert (answer.status_code, answer.data) == (200, b"")
 

@@ -19,13 +19,13 @@ export async function view(params) {
   if (!answer.decisions) return { title: "Balance", body };
   const rows = answer.nodes.filter((node) => node.won || node.wouldWin).map((node) => ({ name: node.node, value: node.won, mark: weighed ? node.wouldWin : node.expected, to: query("node", { name: node.node, since: asked.since }) }));
   body.push(
-    bars("Nodes that won pods", rows, "won", weighed ? "with the other weights" : "expected if all nodes that fit were alike"),
+    bars("Nodes that won pods", rows, "won", weighed ? "with the other weights" : "expected if all feasible nodes scored the same"),
     over(answer),
-    section("What decided", decided(answer)),
+    section("Deciding plugins", decided(answer)),
     el("details", {}, el("summary", {}, `Each node: ${count(answer.nodes.length, "node")}${more(answer.nodesOmitted)}`), table("Nodes", nodeColumns(weighed), answer.nodes.map((node) => told(node, asked.since, weighed)))),
   );
-  if (weighed) body.push(section("Who would have gone elsewhere", moves(answer)));
-  body.push(facts([["Of", `${number(answer.decisions)} placed pods${answer.complete ? "" : ", the newest alone"}`], ["From", full(answer.since)], ["To", full(answer.to)]]));
+  if (weighed) body.push(section("Pods that would move", moves(answer)));
+  body.push(facts([["Sample", `${number(answer.decisions)} placed pods${answer.complete ? "" : ", the newest only"}`], ["From", full(answer.since)], ["To", full(answer.to)]]));
   return { title: "Balance", body };
 }
 
@@ -41,11 +41,11 @@ function decided(answer) {
     plugin.plugin, `× ${plugin.weight}`, [bar(plugin.decided / answer.decisions), number(plugin.decided)], number(plugin.movesWithout),
   ]);
   rows.push(...Object.entries(answer.otherReasons).map(([by, n]) => [by, "", [bar(n / answer.decisions), number(n)], "–"]));
-  return table("What decided", [["Plugin"], ["Weight", "number"], ["Decided", "plotted"], ["Elsewhere without it", "number"]], rows);
+  return table("Deciding plugins", [["Plugin"], ["Weight", "number"], ["Decided", "plotted"], ["Changed winner", "number"]], rows);
 }
 
 function nodeColumns(weighed) {
-  return [["Node"], ["Fitted", "number"], ["Expected", "number"], ["Won", "number"], ["Share", "number"], ...(weighed ? [["Would win", "number"]] : []), ["Decided by"]];
+  return [["Node"], ["Feasible", "number"], ["Expected", "number"], ["Won", "number"], ["Share", "number"], ...(weighed ? [["Would win", "number"]] : []), ["Decided by"]];
 }
 
 function told(node, since, weighed) {
@@ -54,7 +54,7 @@ function told(node, since, weighed) {
 }
 
 function moves(answer) {
-  if (!answer.moves.length) return el("p", { class: "quiet" }, "Nobody.");
+  if (!answer.moves.length) return el("p", { class: "quiet" }, "None.");
   const rows = answer.moves.map((move) => [link("decision", { namespace: move.namespace, name: move.id }, `${move.namespace}/${move.pod}`), move.from, move.to ?? `drawn among ${number(move.drawnAmong)}`]);
   return [table("Moves", [["Pod"], ["From"], ["To"]], rows), el("p", { class: "quiet" }, more(answer.movesOmitted))];
 }

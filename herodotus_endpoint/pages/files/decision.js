@@ -52,41 +52,41 @@ function about(namespace, answer) {
     ["Source", attempt.source === "scheduler" ? null : answer.origins ? "reconstructed, and the scheduler's log" : attempt.source],
     ["Compared", answer.reconstruction && compared(answer.reconstruction)],
     ["Next try", attempt.retry && `not before ${full(attempt.retry.notBefore)}`],
-    ["The whole record", el("a", { href: address(path("namespaces", namespace, "decisions", attempt.id)) }, "JSON")],
+    ["Full record", el("a", { href: address(path("namespaces", namespace, "decisions", attempt.id)) }, "JSON")],
   ]);
 }
 
 function compared({ agreement, cause, bindingsInFlight, deletionsInFlight }) {
   const shifts = [[bindingsInFlight, "binding"], [deletionsInFlight, "deletion"]].filter(([n]) => n);
   const moved = shifts.map(([n, what]) => `${count(Math.abs(n), what)} ${n < 0 ? "fewer" : "more"}`).join(", ");
-  const said = { agree: "agrees", "agree-in-window": "agrees, on what was in flight", disagree: "disagrees", unknown: "unknown" }[agreement];
-  return `${said}${cause ? `: ${cause}` : ""}${moved ? ` (${moved} than was seen)` : ""}`;
+  const said = { agree: "agrees", "agree-in-window": "agrees, with events in flight", disagree: "disagrees", unknown: "unknown" }[agreement];
+  return `${said}${cause ? `: ${cause}` : ""}${moved ? ` (${moved} than observed)` : ""}`;
 }
 
 /** Where an observer and the scheduler's log tell of the decision: which part is whose. */
 function origins(told, headline) {
   const rows = told.parts.map((part) => [part.text, part.from.map((source) => SOURCES[source]).join(" and "), part.overruled ? number(part.overruled) : "–"]);
-  rows.push(["all the rest", SOURCES[told.rest], ""]);
-  return el("details", {}, el("summary", {}, "Who tells what: what the log says stands"),
-    told.evaluation === headline ? "" : el("p", {}, el("b", {}, "The reconstruction by itself: "), told.evaluation),
-    table("Who tells what", [["Part"], ["Told by"], ["Said otherwise by the reconstruction", "number"]], rows));
+  rows.push(["everything else", SOURCES[told.rest], ""]);
+  return el("details", {}, el("summary", {}, "Source of each part: the log takes precedence"),
+    told.evaluation === headline ? "" : el("p", {}, el("b", {}, "The reconstruction alone: "), told.evaluation),
+    table("Source of each part", [["Part"], ["Source"], ["Differing nodes in the reconstruction", "number"]], rows));
 }
 
 function marks(told) {
-  return told.length ? el("ul", { class: "marks", "aria-label": "What the record does not know" }, told.map((mark) => el("li", {}, mark))) : "";
+  return told.length ? el("ul", { class: "marks", "aria-label": "Unknown facts of the record" }, told.map((mark) => el("li", {}, mark))) : "";
 }
 
 /** The pod's attempts, asked for beside the answer and filled in when they come. */
 function attempts(namespace, answer) {
   if (answer.attempt.attempts < 2) return "";
-  const place = el("div", {}, el("p", { class: "quiet" }, "Asking for the attempts …"));
+  const place = el("div", {}, el("p", { class: "quiet" }, "Loading attempts …"));
   const pod = answer.metadata;
   get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }).then((history) => {
     const rows = history.attempts.toReversed().map((attempt) => [
       attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, number(attempt.ordinal)),
       state(attempt.state), ago(attempt.startedAt), attempt.headline, attempt.changes.map((change) => change.text).join("; "),
     ]);
-    place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["In a sentence", "long"], ["What had changed", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
+    place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
   }).catch((failure) => place.replaceChildren(el("p", { role: "alert" }, failure.message)));
   return section("Attempts", place);
 }
@@ -97,11 +97,11 @@ function rejections(answer) {
     number(group.count), group.plugin, group.reasons.map((reason) => reason.text).join("; "),
     [group.nodes.map((node, i) => [i ? ", " : "", link("node", { name: node.node }, node.node)]), more(group.nodesOmitted)],
   ]);
-  return table("Rejected nodes by reason", [["Nodes", "number"], ["Filter"], ["Reason"], ["Which, the nearest first", "long"]], [...whole, ...rows]);
+  return table("Rejected nodes by reason", [["Nodes", "number"], ["Filter"], ["Reason"], ["Nodes, closest to fitting first", "long"]], [...whole, ...rows]);
 }
 
 function preemption(told) {
   const rows = told.candidates.map((candidate) => [link("node", { name: candidate.node }, candidate.node), candidate.victims.join(", "), number(candidate.pdbViolations), candidate.refusedBy ?? ""]);
-  const said = told.nominatedNode ? `${told.nominatedNode} was nominated${told.evicted ? ", and the pods there were told to go" : ""}.` : "No node was nominated.";
-  return [el("p", {}, said), rows.length ? table("Where eviction would make room", [["Node"], ["Pods that would go"], ["Disruption budgets broken", "number"], ["Refused by"]], rows) : "", el("p", { class: "quiet" }, more(told.candidatesOmitted))];
+  const said = told.nominatedNode ? `${told.nominatedNode} was nominated${told.evicted ? ", and its victims were evicted" : ""}.` : "No node was nominated.";
+  return [el("p", {}, said), rows.length ? table("Preemption candidates", [["Node"], ["Victims"], ["PDB violations", "number"], ["Rejected by"]], rows) : "", el("p", { class: "quiet" }, more(told.candidatesOmitted))];
 }

@@ -19,7 +19,7 @@ export async function view(params) {
     asked.continue ? el("a", { href: query("decisions", { ...asked, continue: "" }) }, "Newest") : null,
     found.next ? el("a", { href: query("decisions", rest), rel: "next" }, "Older") : null);
   const rows = found.items.map(row);
-  const columns = [["Pod"], ["Outcome"], ["Node"], ["Fit", "number"], ["Attempt", "number"], ["Started"], ["What was said"]];
+  const columns = [["Pod"], ["Outcome"], ["Node"], ["Feasible", "number"], ["Attempt", "number"], ["Started"], ["Message"]];
   return { title: "Decisions", body: [el("h1", {}, "Decisions"), filters(asked), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
 }
 
@@ -55,7 +55,7 @@ function text(item) {
 function said(asked, found) {
   const n = found.items.length;
   if (asked.text) return `${number(n)} of the ${number(found.looked)} decisions looked at hold “${asked.text}”${found.next ? "; there are older ones" : ""}.`;
-  if (!n) return "No decision is stored that the filters let through.";
+  if (!n) return "No stored decision matches the filters.";
   return `${asked.continue ? "Older" : "The newest"} ${number(n)} decisions${found.next ? "" : ": there are no more"}.`;
 }
 

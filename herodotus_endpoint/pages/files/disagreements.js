@@ -15,18 +15,18 @@ export async function view(params) {
   const told = answer.disagreements.filter((one) => !asked.cause || one.cause === asked.cause);
   const body = [
     el("h1", {}, "Disagreements"),
-    form("disagreements", "Choose what is compared",
+    form("disagreements", "Filter disagreements",
       field("namespace", "Namespace", asked.namespace, null, "all"),
       field("profile", "Scheduler", asked.profile, null, "all"),
       field("since", "Time", since, WINDOWS),
       field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])])),
     el("p", { class: "answer" }, headline(answer)),
   ];
-  if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, "An observer (python -m scheduler observe) makes these records.")] };
+  if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, "An observer (python -m scheduler observe) writes these records.")] };
   body.push(section("Schedulers", rates(answer.schedulers)));
   if (answer.causes.length) body.push(bars("By cause", answer.causes.map((one) => ({ name: one.cause, value: one.outcomes })), "outcomes"), key(answer.causes));
-  body.push(section("What does not follow", told.length ? outcomes(told) : el("p", { class: "quiet" }, asked.cause ? "None of that cause." : "Nothing."), el("p", { class: "quiet" }, more(answer.disagreementsOmitted))));
-  body.push(facts([["From", full(answer.since)], ["To", full(answer.until)], ["Of these", answer.complete ? "all" : "the newest alone"]]));
+  body.push(section("Disagreements", told.length ? outcomes(told) : el("p", { class: "quiet" }, asked.cause ? "None with this cause." : "Nothing."), el("p", { class: "quiet" }, more(answer.disagreementsOmitted))));
+  body.push(facts([["From", full(answer.since)], ["To", full(answer.until)], ["Decisions", answer.complete ? "all" : "the newest only"]]));
   return { title: "Disagreements", body };
 }
 
@@ -40,7 +40,7 @@ function headline(answer) {
 }
 
 function rates(schedulers) {
-  const columns = [["Scheduler"], ["Outcomes", "number"], ["Agree", "plotted"], ["On what was in flight", "plotted"], ["Disagree", "plotted"], ["Unknown", "plotted"]];
+  const columns = [["Scheduler"], ["Outcomes", "number"], ["Agree", "plotted"], ["With events in flight", "plotted"], ["Disagree", "plotted"], ["Unknown", "plotted"]];
   const rows = schedulers.map((one) => [
     one.scheduler, number(one.outcomes),
     ...["agree", "agreeInWindow", "disagree", "unknown"].map((kind) => [bar(one[kind] / one.outcomes), `${number(one[kind])} (${percent(one[kind] / one.outcomes)})`]),

@@ -29,7 +29,7 @@ export class HeatMap {
     this.groups = el("tr", { "aria-rowindex": "1", class: "groups" }, groups.map(([text, width]) => (text ? el("th", { scope: "colgroup", colspan: width }, text) : el("td", { colspan: width }))));
     this.head = el("tr", { "aria-rowindex": "2" }, this.heads.map((head) => this.#heading(head)));
     this.table = el("table", { class: "heat", "aria-rowcount": "0" },
-      el("caption", { class: "unseen" }, "Nodes by plugins: ✓ passed, ✗ rejected, · not asked; points of score plugins"),
+      el("caption", { class: "unseen" }, "Nodes by plugins: ✓ passed, ✗ rejected, · not evaluated; points of score plugins"),
       el("colgroup", {}, this.heads.map((head) => el("col", { class: head.kind }))), el("thead", {}, this.groups, this.head), this.body);
     this.element = el("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": "Nodes by plugins", scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) }, this.table);
     this.watching = new ResizeObserver(() => this.#draw());

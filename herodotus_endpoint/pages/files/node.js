@@ -22,7 +22,7 @@ async function all(since, after) {
     number(node.considered), number(node.evaluated), number(node.feasible), number(node.chosen),
     [bar(node.evaluated ? node.chosen / node.evaluated : 0), percent(node.evaluated ? node.chosen / node.evaluated : null)],
   ]);
-  const heads = [["Node"], ["Considered", "number"], ["Looked at", "number"], ["Fitted", "number"], ["Chosen", "number"], ["Chosen where looked at", "plotted"]];
+  const heads = [["Node"], ["Considered", "number"], ["Evaluated", "number"], ["Feasible", "number"], ["Chosen", "number"], ["Chosen of evaluated", "plotted"]];
   return { title: "Nodes", body: [el("h1", {}, "Nodes"), choose("", since),
     rows.length ? table("Nodes", heads, rows) : el("p", { class: "answer" }, "No node has a history yet."),
     next ? el("nav", { class: "pages", "aria-label": "More nodes" }, link("node", { since, continue: next }, "More nodes")) : ""] };
@@ -40,14 +40,14 @@ async function one(name, since) {
     choose(name, since),
     el("p", { class: "answer" }, headline(answer)),
     over(answer),
-    section("Won and lost", facts([
-      ["Won", `${number(won.count)}, ${number(won.contested)} against others, ${number(won.ties)} drawn among equals`],
+    section("Wins and losses", facts([
+      ["Won", `${number(won.count)}, ${number(won.contested)} against other feasible nodes, ${number(won.ties)} tied`],
       ["Ahead by", won.meanMargin === null ? null : `${number(won.meanMargin, 1)} points on average`],
       ["Lost", `${number(lost.count)}${lost.meanBehind === null ? "" : `, ${number(lost.meanBehind, 1)} points behind on average`}`],
-      ["A fair share", fair(answer.share)],
+      ["Equal share", fair(answer.share)],
     ]), carries(won, lost)),
-    section("What the filters said", filters(answer.filters)),
-    section("Workloads that went there", workloads(answer)),
+    section("Filter results", filters(answer.filters)),
+    section("Workloads placed on this node", workloads(answer)),
     section("Recent decisions", recent(answer)),
   ] };
 }
@@ -66,7 +66,7 @@ function over(answer) {
   const told = answer.overTime ?? [];
   if (told.length < 2) return "";
   const points = told.map((hour) => ({ at: full(hour.from).slice(0, 16), values: [hour.chosen, hour.feasible - hour.chosen, hour.evaluated - hour.feasible] }));
-  return columns("Decisions over time", points, [["chosen", "won"], ["fitted, another won", "lost"], ["rejected", "rejected"]]);
+  return columns("Decisions over time", points, [["chosen", "won"], ["feasible, another node won", "lost"], ["rejected", "rejected"]]);
 }
 
 function carries(won, lost) {
@@ -77,7 +77,7 @@ function carries(won, lost) {
     [bar((won.carriedBy[plugin] ?? 0) / Math.max(1, won.contested)), number(won.carriedBy[plugin] ?? 0)],
     lost.costsMost[plugin] === undefined ? "–" : signed(lost.costsMost[plugin], 1),
   ]);
-  return rows.length ? table("What carries it and what costs it", [["Plugin"], ["Carried wins", "plotted"], ["Points against the winner where it lost", "number"]], rows) : "";
+  return rows.length ? table("Score plugins", [["Plugin"], ["Decided wins", "plotted"], ["Points relative to the winner in losses", "number"]], rows) : "";
 }
 
 function filters(told) {
@@ -87,7 +87,7 @@ function filters(told) {
     number(filter.rejected), number(filter.decisive),
     filter.reasons.map((reason) => `${reason.text} ${number(reason.count)}`).join(", "),
   ]);
-  return rows.length ? table("Filters", [["Filter"], ["Pass rate", "plotted"], ["Rejected", "number"], ["As the first", "number"], ["Reasons"]], rows) : el("p", { class: "quiet" }, "No filter looked at it.");
+  return rows.length ? table("Filters", [["Filter"], ["Pass rate", "plotted"], ["Rejected", "number"], ["First failure", "number"], ["Reasons"]], rows) : el("p", { class: "quiet" }, "No filter evaluated it.");
 }
 
 function workloads(answer) {

@@ -18,13 +18,13 @@ export async function view(params) {
   if (due.length) body.push(bars("Pods by reason", due.map((group) => ({ name: group.reason, value: group.count })), "pods"));
   body.push(...due.map((group) => told(group, answer.pods)));
   if (late.length) {
-    body.push(section("Not tried when it was due", el("p", { class: "quiet" }, "Deleted, or the scheduler does not run: the record does not say which."), late.map((group) => told(group, answer.pods))));
+    body.push(section("Overdue", el("p", { class: "quiet" }, "Deleted, or the scheduler is not running: records do not distinguish the two."), late.map((group) => told(group, answer.pods))));
   }
   return { title: "Pending", body };
 }
 
 function headline(answer, due) {
-  if (!answer.count) return "No pod waits.";
+  if (!answer.count) return "No pod is pending.";
   const told = `${count(answer.count - answer.overdue, "pod")} wait${answer.count - answer.overdue === 1 ? "s" : ""}`;
   return `${told}${due.length ? `, most for: ${due[0].reason}` : ""}${more(answer.podsOmitted)}.`;
 }

@@ -43,7 +43,7 @@ export class Sheet {
   }
 
   #key() {
-    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (darker: by this filter first), · not asked. Points are the normalised score times the weight. A node's name tells why; two ticked nodes are compared.");
+    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (darker: first failure), · not evaluated. Points are the normalized score times the weight. Select a node's name for its details, or two checkboxes to compare nodes.");
   }
 
   #narrow(name, value) {
@@ -145,6 +145,6 @@ function numbers(a, b) {
 }
 
 function worded(verdict) {
-  if (verdict === null) return "not asked";
+  if (verdict === null) return "not evaluated";
   return verdict.against ? `✗ ${verdict.reasons.join("; ")}` : "✓ passed";
 }
