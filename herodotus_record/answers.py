@@ -121,7 +121,10 @@ def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[
 
 
 def _slots_to_list(decision: Decision, table: NodeTable, node: str) -> list[int]:
-    """Return the slots to list separately: the one of `node`, or all by name. Raises like `pruned.find_slot`."""
+    """Return the node slots that get a row in the answer: that of `node`, or all in the order of node names.
+
+    A slot is a node's index in the node table. Raises KeyError if `node` is not in it.
+    """
     if node:
         return [find_slot(decision, table, node)]
     present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]

@@ -78,7 +78,7 @@ def _recompress_others(connection: sa.Connection, key: Any, deleted_ids: set[int
 
 
 def _remove_workloads(writer: Writer, selection: PurgeSelection) -> None:
-    """Remove the workloads of a namespace from histories; their names begin with the namespace."""
+    """Delete the counters of the purged namespace's workloads from the stored node histories."""
     row = ROLLUPS.c
     keys = (row.bucket, row.cluster, row.profile, row.part)
     after: tuple[object, ...] = ()

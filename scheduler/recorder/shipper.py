@@ -159,9 +159,9 @@ class Shipper:
     def _send_compatible(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
         """Send frames in a version that the service reads, and with the node table if the service lacks it.
 
-        Decisions that these deltas differ from are sent along: the service stored them with an earlier batch and skips
-        them. Raise UnknownVersionError if a frame cannot be written in the service's version, CodecError if one is
-        damaged.
+        Return the HTTP status and the message of the service's response. A delta needs the decision that it is
+        based on, so the bases of the frames' deltas are sent too; the service skips those it has. Raise
+        UnknownVersionError if a frame cannot be written in the service's version, CodecError if one is damaged.
         """
         known, bases = self._accepted_version, spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)

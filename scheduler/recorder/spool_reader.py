@@ -61,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class _FullDecision:
-    """The location in the segment of a complete decision, and the node-table generation that it needs."""
+    """Where a segment of the spool holds a decision that is not a delta, and the node table that it refers to."""
 
     start: int
     end: int

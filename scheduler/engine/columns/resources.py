@@ -92,7 +92,10 @@ class ResourceColumns:
                     np.add.at(amounts[row], at, amounts_by_pod[row].take(which))
 
     def _pod_amounts(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
-        """Return what a pod adds to `requested` and `scoring` in each row. All its resources must have rows."""
+        """Return what a pod adds to a node's requested amounts, one row per resource: for Filter and for scoring.
+
+        `scoring` has the cpu and memory that scoring assumes where a pod requests none. Each resource must have a row.
+        """
         pod = np.zeros((2, len(self._amounts[0])), np.int64)
         for resource, amount in requests.items():
             pod[:, self._rows[resource]] = amount

@@ -108,10 +108,10 @@ class DryRun(Protocol):
         """Whether several nodes may be tried at once in one copy."""
 
     def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
-        """Return what results depend on besides the pod's spec and a node's row, or None if that is unknown.
+        """Return when a cached result of this dry run may be used again, or None if none may.
 
-        The first part is a key that is equal if these dependencies are; the second holds the slots whose results
-        depend on even more (nominated pods).
+        A result for a node holds as long as the pod's spec, the node's columns and the first returned value, a key, are
+        equal. The second value names the slots whose results are never cached, because nominated pods count there.
         """
 
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
