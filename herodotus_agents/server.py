@@ -5,7 +5,7 @@ There is one process because some agents learn from every request.
 Owns: worker pools and memory limits. Does not own: routes (`app`), flags (`__main__`), connections
 (`herodotus_serving`).
 
-Invariant: bodies in flight and the objects decoded from them fit in a container of 512 MiB, whatever schedulers send.
+Invariant: bodies in flight and the objects decoded from them fit in a container of 512 MiB for every possible request.
 """
 
 from __future__ import annotations

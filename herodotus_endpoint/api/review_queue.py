@@ -61,7 +61,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
         cluster = resolve_sender_cluster(settings, parameters.parse_name("cluster"))
         waited = store.reviews.store_answer(parameters.check_name(id, "the review"), cluster, _parse_answer())
         if not waited:
-            raise StatusError(404, "nobody waits for this review")
+            raise StatusError(404, "no client waits for this review")
         return json_response({})
 
     return routes

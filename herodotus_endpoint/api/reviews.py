@@ -143,12 +143,12 @@ class ReviewViews:
         raise StatusError(504, said, reason="Timeout")
 
     def _not_taken(self, question: ReviewQuestion) -> StatusError:
-        """Return the error for a review that nobody took: other reviews are before it, or the scheduler is gone."""
+        """Return the error for a review that no scheduler took: others are queued before it, or the scheduler is gone."""
         if self._reviews.is_first(question):
             return retry_later(
-                503, f'scheduler "{question.reviewer.scheduler}" takes no reviews, for {PICKUP_S:.0f} s already'
+                503, f'scheduler "{question.reviewer.scheduler}" has not taken a review for {PICKUP_S:.0f} s'
             )
-        return retry_later(429, f"other reviews are before this one, for {PICKUP_S:.0f} s already; ask again")
+        return retry_later(429, f"other reviews have been queued before this one for {PICKUP_S:.0f} s; try again")
 
     def _document(self, answer: ReviewAnswer, review: ReviewRequest) -> Json:
         if answer.type != codec.CONTENT_TYPE:

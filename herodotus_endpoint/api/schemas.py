@@ -237,7 +237,7 @@ SCHEMAS: Final[Json] = {
         ),
         "PlacementReview": _object_schema(
             "PlacementReview",
-            "Where pods would go that nobody creates.",
+            "Where hypothetical pods would be placed.",
             spec=obj(
                 "What is asked.",
                 object=anything("A Pod, or a workload with a template of pods."),

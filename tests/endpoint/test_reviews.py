@@ -327,7 +327,7 @@ def test_scheduler_that_takes_no_reviews_is_503(service: Service, monkeypatch: p
     answering(service).poll()
     status = envelope(ask(service))
     assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
-    assert status["message"] == f'scheduler "{OURS}" takes no reviews, for 0 s already'
+    assert status["message"] == f'scheduler "{OURS}" has not taken a review for 0 s'
 
 
 def test_waiting_reviews_are_limited(service: Service) -> None:

@@ -69,7 +69,7 @@ function origins(told, headline) {
   rows.push(["everything else", SOURCES[told.rest], ""]);
   return el("details", {}, el("summary", {}, "Source of each part: the log takes precedence"),
     told.evaluation === headline ? "" : el("p", {}, el("b", {}, "The reconstruction alone: "), told.evaluation),
-    table("Source of each part", [["Part"], ["Source"], ["Differing nodes in the reconstruction", "number"]], rows));
+    table("Source of each part", [["Part"], ["Source"], ["Differences in the reconstruction", "number"]], rows));
 }
 
 function marks(told) {
