@@ -253,7 +253,7 @@ def test_every_route_answers_the_reader(of_ada: list[tuple[str, str, int, str]])
     assert not [what for _, what, code, _ in of_ada if code >= 500]
 
 
-def test_who_reads_everything_is_told(service: Service) -> None:
+def test_cluster_wide_reader_sees_every_value(service: Service) -> None:
     """The canary is where a record can hold it."""
     told = {rule for rule, _, answer in asked(service, "root's") if CANARY in answer.text}
     assert told >= {
@@ -270,7 +270,7 @@ def test_who_reads_everything_is_told(service: Service) -> None:
     }
 
 
-def test_a_message_that_names_nobody_is_shown(of_ada: list[tuple[str, str, int, str]]) -> None:
+def test_message_without_names_is_shown(of_ada: list[tuple[str, str, int, str]]) -> None:
     message = "0/3 nodes are available: 3 Insufficient example.com/gpu."
     shown = {rule for rule, _, _, text in of_ada if message in text}
     assert shown == {

@@ -449,9 +449,7 @@ QUESTIONS: dict[str, Callable[[Service], Any]] = {
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-def test_an_answer_says_that_the_full_record_was_pruned(
-    summarised_service: Service, ask: Callable[[Service], Any]
-) -> None:
+def test_answer_names_a_pruned_record(summarised_service: Service, ask: Callable[[Service], Any]) -> None:
     assert "the full record was pruned on 2026-03-09; kept: " in str(ask(summarised_service))
 
 

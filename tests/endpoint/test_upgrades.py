@@ -104,7 +104,7 @@ def test_once_the_service_is_upgraded_it_gets_the_newer_version(service: Service
     assert (wire.codes, shipper.progress.refused) == ([415, 200, 200, 200], 0)
 
 
-def test_only_what_cannot_be_said_is_set_aside(service: Service, spooled: Callable[..., Path]) -> None:
+def test_only_unconvertible_frames_are_quarantined(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, MARK, GAP, by=TOMORROW, shipper=TOMORROW)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), Wire(service, TODAY))
     shipper.deliver_pending()

@@ -127,7 +127,7 @@ class TestJson:
             klog.error(e, "Failed")
         assert str(self.line(log)["stacktrace"]).endswith("ValueError: bad")
 
-    def test_what_json_has_no_word_for_is_written_as_text(self, log: io.StringIO) -> None:
+    def test_values_without_a_json_form_are_strings(self, log: io.StringIO) -> None:
         klog.warning("Odd", path=Path("/x"))
         assert self.line(log) == {"msg": "Odd", "v": 0, "path": "/x"}
 

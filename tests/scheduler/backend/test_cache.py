@@ -65,7 +65,7 @@ def test_assumed_then_forgotten() -> None:
     assert state(cache) == UNKNOWN
 
 
-def test_what_was_confirmed_is_not_forgotten() -> None:
+def test_confirmed_pod_is_not_forgotten() -> None:
     cache = a_cache()
     assume(cache)
     confirm(cache)

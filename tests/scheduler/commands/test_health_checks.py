@@ -79,7 +79,7 @@ def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: Proces
     ],
     ids=["not synced", "shutting down", "not renewed", "hanging"],
 )
-def test_what_fails_which_path(
+def test_each_check_fails_its_path(
     health: ProcessHealth, clock: Clock, change: Any, unready: str, unwell: str, dead: str
 ) -> None:
     change(leading(health), clock)
@@ -108,13 +108,13 @@ def test_a_standby_is_ready(health: ProcessHealth) -> None:
     ],
     ids=["the service is away", "no shipper", "the spool is full", "the spool was deleted"],
 )
-def test_what_concerns_history_alone_is_said_and_does_not_count(health: ProcessHealth, change: Any, name: str) -> None:
+def test_check_of_the_recorder_is_informative(health: ProcessHealth, change: Any, name: str) -> None:
     change(leading(health))
     assert list(faults(health, "readyz")) == [name]
     assert ready(health)
 
 
-def test_what_the_records_are_doing_is_a_metric(health: ProcessHealth, tmp_path: Path) -> None:
+def test_recorder_state_is_a_metric(health: ProcessHealth, tmp_path: Path) -> None:
     Spool(tmp_path, "incarnation").rotate(TABLE)
     Progress(delivered=5, refused=1, lost=6, caught_up_s=99.0).write(tmp_path)
     registry = leading(health).metrics.registry

@@ -51,7 +51,7 @@ def test_validate_prints_every_default(tmp_path: Path, capsys: Captured) -> None
     assert [p["schedulerName"] for p in printed["profiles"]] == ["herodotus-scheduler"]
 
 
-def test_what_validate_prints_is_valid_and_the_same(tmp_path: Path, capsys: Captured) -> None:
+def test_validated_configuration_is_valid_and_equal(tmp_path: Path, capsys: Captured) -> None:
     text = "parallelism: 3\nprofiles: [{schedulerName: a, plugins: {score: {disabled: [{name: '*'}]}}}]"
     app.main(["validate", written(tmp_path, text)])
     first = capsys.readouterr().out
@@ -249,7 +249,9 @@ class TestRunRefuses:
             (403, b'{"message": "forbidden"}', "refuses us: forbidden"),
         ],
     )
-    def test_a_server_that_is_none_or_says_no(self, capsys: Captured, status: int, body: bytes, words: str) -> None:
+    def test_unreachable_or_refusing_server_is_an_error(
+        self, capsys: Captured, status: int, body: bytes, words: str
+    ) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response(status)
@@ -361,7 +363,7 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (1, "", f"error: {tmp_path}: Is a directory\n")
 
 
-def test_nobody_reads_what_it_prints() -> None:
+def test_closed_standard_output_ends_the_command() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "scheduler", "evaluate"],
         cwd=ROOT,
@@ -392,7 +394,7 @@ class TestBetaConfigurations:
         assert "v1beta2 is deprecated: kube-scheduler removed it in v1.28" in version
         assert "healthzBindAddress: left out" in field
 
-    def test_what_convert_config_writes_is_the_same_configuration(self, tmp_path: Path, capsys: Captured) -> None:
+    def test_converted_configuration_is_equivalent(self, tmp_path: Path, capsys: Captured) -> None:
         old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
         old.write_text(BETA)
         assert app.main(["convert-config", str(old), "-o", str(new)]) == 0

@@ -58,7 +58,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     ],
     ids=["no file", "no cluster"],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_failure_is_one_line(
     arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -129,7 +129,7 @@ def test_each_version_has_its_own_default_plugins_order_and_weights(version: str
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_without_the_flag_a_beta_version_is_refused_and_the_way_out_is_said(version: str) -> None:
+def test_beta_version_is_refused_with_a_hint_without_the_flag(version: str) -> None:
     with pytest.raises(ConfigError, match=f"found {GROUP}/{version} KubeSchedulerConfiguration; --accept-legacy"):
         parse_config(document(version))
 
@@ -229,7 +229,7 @@ def test_limits_of_in_tree_drivers_are_node_volume_limits(
     assert any(note in each for each in notes)
 
 
-def test_what_makes_no_difference_is_left_out_with_a_note() -> None:
+def test_fields_without_effect_are_dropped_with_a_note() -> None:
     plugins = {"score": {"disabled": refs("NodePreferAvoidPods"), "enabled": refs("NodePreferAvoidPods:1")}}
     text = document(
         *("v1beta1", plugins),
@@ -295,7 +295,7 @@ AT = "profiles[0].plugins"
         ),
     ],
 )
-def test_what_has_no_equivalent_is_refused_by_its_path(text: str, message: str) -> None:
+def test_field_without_equivalent_is_refused_by_its_path(text: str, message: str) -> None:
     assert refused(text) == message
 
 

@@ -34,7 +34,7 @@ def test_everything_has_a_default() -> None:
         "clientConnection: {qps: 0, burst: 0, contentType: ''}",
     ],
 )
-def test_what_is_null_or_empty_gets_its_default(text: str) -> None:
+def test_null_and_empty_fields_get_their_defaults(text: str) -> None:
     assert parse_config(HEAD + text) == Configuration()
 
 
@@ -46,7 +46,7 @@ def test_a_single_profile_without_a_name_gets_the_default_one() -> None:
     assert named.profiles[0].scheduler_name == "default-scheduler"
 
 
-def test_what_is_written_is_what_is_had() -> None:
+def test_every_written_field_is_loaded() -> None:
     text = """
 parallelism: 4
 podInitialBackoffSeconds: 2
@@ -171,7 +171,7 @@ def test_one_line_for_what_is_wrong(text: str, message: str) -> None:
     assert refused(HEAD + text) == message
 
 
-def test_the_lease_does_not_matter_where_nobody_is_elected() -> None:
+def test_lease_is_ignored_without_leader_election() -> None:
     assert not parse_config(
         HEAD + "leaderElection: {leaderElect: false, leaseDuration: 1s}"
     ).leader_election.leader_elect

@@ -106,7 +106,7 @@ def explained(answer: Any) -> Reply:
     return lambda handler, _: send(handler, body, media_type="application/vnd.herodotus.extender+json; charset=utf-8")
 
 
-def test_what_an_extender_went_by_is_asked_for_and_read(extender: Stub) -> None:
+def test_inputs_of_an_extender_are_requested_and_read(extender: Stub) -> None:
     extender.reply("filter", explained({**EMPTY, "NodeNames": ["a"]}))
     extender.reply("prioritize", explained([{"Host": "a", "Score": 7}]))
     with client(extender.url, node_cache_capable=True) as ours:
@@ -227,7 +227,7 @@ def test_another_status_than_200_is_a_failure(verb: str, extender: Stub) -> None
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("body", [b"", b"no JSON", b'{"NodeNames": "a"', b'"text"', b"\xff\xfe", b"[" * 5000])
-def test_what_is_no_answer_is_a_failure(verb: str, body: bytes, extender: Stub) -> None:
+def test_invalid_response_is_a_failure(verb: str, body: bytes, extender: Stub) -> None:
     extender.answer(verb, body)
     assert failure(verb, extender.url).startswith(f"invalid answer to {verb} from extender at URL {extender.url}: ")
 
@@ -239,7 +239,7 @@ def test_the_error_field_is_the_failure(verb: str, extender: Stub) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_nobody_listens(verb: str) -> None:
+def test_unreachable_extender_is_an_error(verb: str) -> None:
     with socket.socket() as taken:  # bound, and not listening
         taken.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -333,7 +333,7 @@ def test_a_connection_that_is_closed_without_an_answer(extender: Stub) -> None:
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_a_node_that_was_not_asked_about_is_a_failure(by_name: bool, extender: Stub) -> None:
+def test_unrequested_node_in_a_result_is_a_failure(by_name: bool, extender: Stub) -> None:
     extender.answer("filter", {"NodeNames": ["a", "z"]} if by_name else {"Nodes": items("a", "z")})
     assert failure("filter", extender.url, node_cache_capable=by_name) == (
         f'extender "{extender.url}" claims a filtered node "z" which is not found in the input node list'
@@ -348,7 +348,7 @@ def test_an_object_that_is_not_known_whole_is_not_sent_in_part(extender: Stub) -
         ours.filter(PodInfo(make_pod("p").obj()), NODES)
 
 
-def test_it_is_asked_from_many_threads_at_once(extender: Stub) -> None:
+def test_extender_is_called_from_many_threads_at_once(extender: Stub) -> None:
     extender.answer("prioritize", [{"Host": "a", "Score": 1}])
     answers: list[Any] = []
     with client(extender.url) as ours:
@@ -370,7 +370,7 @@ def test_extenders_are_named_by_url_without_its_password_and_no_two_alike() -> N
         extender.close()
 
 
-def test_a_url_that_is_none_fails_when_it_is_asked() -> None:
+def test_invalid_url_fails_at_the_first_query() -> None:
     assert failure("filter", "").startswith('Post "/filter": ')
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -24,7 +24,7 @@ def test_run_refuses_certificates_that_cannot_be_read(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("form", ["case", "decision"])
-def test_evaluate_asks_nobody_and_says_so(form: str) -> None:
+def test_evaluate_skips_reviews_and_marks_it(form: str) -> None:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

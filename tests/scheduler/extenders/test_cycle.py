@@ -123,7 +123,7 @@ def said(verdict: Verdict) -> tuple[Code, list[str]]:
 # --- filter -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_what_it_left() -> None:
+def test_each_extender_gets_the_nodes_that_passed_before() -> None:
     nodes = columns_of([make_node("a").cordoned(), make_node("b"), make_node("c")])
     one = FakeExtender("http://one", filter_answer=leaves("c", failed={"b": "full"}))
     two = FakeExtender("http://two", filter_answer=keeps_all)
@@ -138,7 +138,7 @@ def test_an_extender_is_asked_about_what_the_filters_left_and_the_next_about_wha
 LOAD, PRICE = NodeInputColumn("load", np.array([1.0, 2.0])), NodeInputColumn("price", np.array([7.0, 8.0, 9.0]))
 
 
-def test_what_extenders_went_by_is_kept_of_the_nodes_they_were_asked_about_and_each_source_once() -> None:
+def test_extender_inputs_are_kept_for_requested_nodes_and_sources_once() -> None:
     nodes = columns_of([make_node("a"), make_node("b"), make_node("c").cordoned()])
     load, price = NodeInputs("annotation load", (LOAD,)), NodeInputs("annotation price", (PRICE,))
 
@@ -174,7 +174,7 @@ def test_nodes_left_out_without_a_word_count_as_narrowed_where_others_were() -> 
     assert result.message.startswith("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. ")
 
 
-def test_what_it_says_of_nodes_that_it_was_not_asked_about_is_not_heard() -> None:
+def test_results_for_unrequested_nodes_are_ignored() -> None:
     nodes = columns_of([make_node("a").cordoned(), make_node("b"), make_node("c")])
     answer = leaves("b", "c", failed={"a": "mine", "nowhere": "gone"}, unresolvable={"b": "but passed"})
     result = attempt(make_pod(), nodes, FakeExtender(filter_answer=answer))
@@ -182,14 +182,14 @@ def test_what_it_says_of_nodes_that_it_was_not_asked_about_is_not_heard() -> Non
     assert result.path is DecisionPath.SCORED
 
 
-def test_every_node_may_have_a_message_of_its_own() -> None:
+def test_nodes_may_have_different_messages() -> None:
     names = [f"n{i}" for i in range(5000)]
     nodes = columns_of(make_node(name) for name in names)
     result = attempt(make_pod(), nodes, FakeExtender(filter_answer=leaves(failed={n: f"{n} is full" for n in names})))
     assert [said(v)[1] for v in column(result, "http://one")] == [[f"{n} is full"] for n in names]
 
 
-def test_one_that_is_not_interested_is_not_asked_and_the_record_says_so() -> None:
+def test_extender_without_interest_is_skipped_and_marked() -> None:
     extender = FakeExtender(filter_answer=leaves(), points={"a": 10}, is_interested=False)
     result = attempt(make_pod(), three(), extender)
     assert extender.asked == []
@@ -197,7 +197,7 @@ def test_one_that_is_not_interested_is_not_asked_and_the_record_says_so() -> Non
     assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
 
 
-def test_nobody_is_asked_when_no_node_is_left() -> None:
+def test_no_extender_is_called_without_feasible_nodes() -> None:
     first = FakeExtender("http://one", filter_answer=leaves())
     second = FakeExtender("http://two", filter_answer=keeps_all)
     attempt(make_pod(), three(), first, second)
@@ -214,7 +214,7 @@ def test_a_failure_ends_the_attempt_with_its_words_and_the_record_names_the_exte
     assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter: the cache is cold"]
 
 
-def test_one_that_may_be_ignored_is_asked_last_and_its_failure_is_marked() -> None:
+def test_ignorable_extender_runs_last_and_its_failure_is_marked() -> None:
     ignorable = FakeExtender("http://one", filter_answer=ExtenderError("gone"), ignorable=True)
     other = FakeExtender("http://two", filter_answer=leaves("a", "b"))
     result = attempt(make_pod(), three(), ignorable, other)
@@ -227,7 +227,7 @@ def test_one_that_may_be_ignored_is_asked_last_and_its_failure_is_marked() -> No
 # --- the nominated node -----------------------------------------------------------------------------------------------
 
 
-def test_the_nominated_node_alone_is_asked_about_first() -> None:
+def test_nominated_node_is_evaluated_first() -> None:
     extender = FakeExtender(filter_answer=keeps_all)
     nodes = three()
     result = attempt(make_pod().nominated("b"), nodes, extender)

@@ -61,7 +61,7 @@ def test_its_authority_is_trusted_by_file_and_by_data(secured: Secured) -> None:
     assert asks(secured.stub.url, tls_config=TlsConfig(ca_data=data)) == ""
 
 
-def test_another_authority_vouches_for_nobody(secured: Secured, tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
     assert "failed to verify certificate" in asks(secured.stub.url, tls_config=TlsConfig(ca_file=str(other.file)))
 
@@ -117,6 +117,6 @@ def test_http_and_https_do_not_understand_each_other(secured: Secured) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_at_the_start(tls: TlsConfig, message: str) -> None:
+def test_unusable_tls_files_are_refused_at_start(tls: TlsConfig, message: str) -> None:
     with pytest.raises(ExtenderTlsError, match=message), client("https://127.0.0.1:1", tls_config=tls):
         pass

@@ -165,7 +165,7 @@ def test_a_connection_that_ends_without_an_answer_fails_its_request_alone_and_it
     assert len(server.requests) == 3
 
 
-def test_a_server_that_went_while_nothing_was_asked_is_connected_to_anew(serving: Any) -> None:
+def test_idle_connection_that_was_closed_is_reopened(serving: Any) -> None:
     server, api = serving(lambda _: OK)
     told: Told = queue.SimpleQueue()
     send(api, 0, told)
@@ -189,7 +189,7 @@ def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> Non
     silent.set()
 
 
-def test_what_never_left_says_so(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_that_was_not_sent_is_marked(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sent it need not ask what became of it. The time-out begins when a request leaves."""
     monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 1)
     monkeypatch.setattr(connection_pool, "QUEUE_TIMEOUT_S", 0.3)
@@ -211,7 +211,7 @@ def test_what_never_left_says_so(serving: Any, monkeypatch: pytest.MonkeyPatch) 
     assert len(server.requests) == 1
 
 
-def test_where_nobody_listens_every_request_is_told_so() -> None:
+def test_refused_connection_fails_every_request() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     api = ApiServer(Credentials(url, None, dict))
@@ -235,7 +235,7 @@ def test_closing_ends_what_is_under_way_and_later_requests_at_once(serving: Any)
     silent.set()
 
 
-def test_what_follows_an_answer_may_fail(serving: Any) -> None:
+def test_garbage_after_a_response_fails_the_next_request(serving: Any) -> None:
     _, api = serving(lambda _: OK)
     told: Told = queue.SimpleQueue()
 

@@ -25,7 +25,7 @@ from tests.scheduler.kube.servers import Script, api_of, status
         (httpx.ReadTimeout(""), (0, "NoAnswer", "ReadTimeout", None)),
     ],
 )
-def test_whatever_goes_wrong_is_an_api_error(
+def test_every_failure_is_an_api_error(
     answer: httpx.Response | Exception, expected: tuple[int, str, str, float | None]
 ) -> None:
     with pytest.raises(ApiError) as raised:
@@ -35,7 +35,7 @@ def test_whatever_goes_wrong_is_an_api_error(
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_what_the_server_puts_off_is_sent_again_after_the_time_it_names(code: int) -> None:
+def test_deferred_batch_is_sent_again_after_retry_after(code: int) -> None:
     server = Script(status(code, **{"Retry-After": "1"}), httpx.Response(201, content=b"ok"))
     began = time.monotonic()
     assert api_of(server).post("/p", {"a": 1}) == b"ok"
@@ -101,7 +101,7 @@ def test_a_version_that_was_not_tried_is_warned_of(
     assert warnings == ["API server version is not supported"] * warned
 
 
-def test_absent_apis_are_told_and_other_answers_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_apis_are_reported_and_other_responses_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: None)
     ok, absent = httpx.Response(200, json={}), status(404)
     assert discovery.find_absent_groups(api_of(Script(absent, ok))) == {"events.k8s.io/v1": "events about pods"}

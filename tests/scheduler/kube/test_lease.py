@@ -189,7 +189,7 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
     mine.release()
 
 
-def test_what_others_wrote_into_it_stays() -> None:
+def test_annotations_of_others_are_kept() -> None:
     server = Server(held_by(""))
     assert server.lease is not None
     others = {"labels": {"team": "a"}, "annotations": {"note": "b"}, "ownerReferences": [{"kind": "Pod"}]}
@@ -251,7 +251,7 @@ def test_a_short_outage_does_not_lose_it() -> None:
     mine.release()
 
 
-def test_what_another_holds_is_not_given_back() -> None:
+def test_lease_of_another_holder_is_not_released() -> None:
     server = Server()
     mine = election(server)
     mine.acquire(threading.Event())
@@ -313,7 +313,7 @@ def test_release_twice_or_without_a_server_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("answer", [status(403), status(500), httpx.ReadTimeout("slow")], ids=repr)
-def test_a_server_that_says_no_leaves_it_to_the_next_try(answer: httpx.Response | Exception) -> None:
+def test_refused_request_is_repeated_at_the_next_attempt(answer: httpx.Response | Exception) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         if isinstance(answer, Exception):
             raise answer

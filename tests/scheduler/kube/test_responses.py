@@ -48,7 +48,7 @@ def test_without_a_length_the_connections_end_ends_it() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", LENGTH[:30], LENGTH[:-1], CHUNKS[:-1]], ids=repr)
-def test_what_is_cut_off_is_no_answer(data: bytes) -> None:
+def test_truncated_response_is_an_error(data: bytes) -> None:
     reader = ResponseParser()
     assert reader.feed(data) is None
     with pytest.raises(NoResponseError, match="closed the connection"):
@@ -67,6 +67,6 @@ def test_what_is_cut_off_is_no_answer(data: bytes) -> None:
     ],
     ids=lambda data: repr(data[:20]),
 )
-def test_what_is_no_http_is_refused(data: bytes) -> None:
+def test_request_that_is_not_http_is_refused(data: bytes) -> None:
     with pytest.raises(NoResponseError):
         ResponseParser().feed(data)

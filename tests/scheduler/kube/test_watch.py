@@ -97,7 +97,7 @@ def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
     assert 300 <= int(server.params[2]["timeoutSeconds"]) <= 600
 
 
-def test_an_empty_list_is_told_too(server: Server) -> None:
+def test_empty_list_is_reported(server: Server) -> None:
     server.lists = [httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": None})]
     assert seen(server) == [("listed",)]
 
@@ -147,7 +147,7 @@ def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(serve
     assert [a for a in server.asked if a[0] == "watch"] == [("watch", "6"), ("watch", "7"), ("watch", "8")]
 
 
-def test_a_server_that_is_away_is_asked_until_it_is_back(server: Server) -> None:
+def test_unreachable_server_is_retried_until_it_answers(server: Server) -> None:
     server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5)]
     server.watches = [httpx.ConnectError("refused"), status(500), [line("ADDED", pod("b", 6))]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
@@ -162,7 +162,7 @@ def test_an_error_event_ends_the_watch_where_it_was(server: Server) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"no json\n", b'{"type": "ADDED", "object": {"metadata": 3}}\n', b"[]\n"])
-def test_what_cannot_be_understood_lists_again(server: Server, garbage: bytes) -> None:
+def test_undecodable_event_lists_again(server: Server, garbage: bytes) -> None:
     server.lists = [page("a", 5), page("b", 6)]
     server.watches = [[garbage]]
     assert seen(server) == [("listed", "a"), ("listed", "b")]
@@ -181,17 +181,17 @@ def test_it_ends_quietly_with_its_connection(server: Server) -> None:
     assert not reflector._thread.is_alive()
 
 
-def test_a_kind_that_is_absent_is_told_once_until_it_is_there(server: Server) -> None:
+def test_absent_kind_is_reported_once(server: Server) -> None:
     server.lists = [status(404), status(404), status(404), page("a", 5)]
     assert seen(server, optional=True) == [("absent",), ("listed", "a")]
 
 
-def test_a_kind_that_must_be_there_is_asked_for_until_it_is(server: Server) -> None:
+def test_required_kind_is_listed_until_it_exists(server: Server) -> None:
     server.lists = [status(404), page("a", 5)]
     assert seen(server) == [("listed", "a")]
 
 
-def test_what_was_listed_once_does_not_become_absent(server: Server) -> None:
+def test_listed_kind_does_not_become_absent(server: Server) -> None:
     server.lists = [page("a", 5), status(404), page("ab", 6)]
     server.watches = [[line("ERROR", {"code": 410})]]
     assert seen(server, optional=True) == [("listed", "a"), ("listed", "a", "b")]
@@ -220,9 +220,7 @@ class TestPauses:
         steps = [min(0.2 * 2**i, 30.0) for i in range(len(pauses))]
         return all(step <= pause <= 2 * step for step, pause in zip(steps, pauses, strict=True))
 
-    def test_a_watch_that_ends_at_once_is_not_asked_for_again_at_once(
-        self, server: Server, pauses: list[float]
-    ) -> None:
+    def test_watch_that_ends_at_once_is_repeated_after_a_pause(self, server: Server, pauses: list[float]) -> None:
         server.lists = [page("a", 5)]
         server.watches = [[] for _ in range(10)]
         seen(server)

@@ -318,7 +318,7 @@ class TestSeries:
             ("POST", "again"),
         ]
 
-    def test_while_nobody_answers_an_event_is_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_event_is_repeated_while_the_server_is_down(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.001, 0.002))
         away = httpx.ConnectError("refused")
         server = Script(away, away, OK, away, OK)
@@ -332,7 +332,7 @@ class TestSeries:
             *[("POST", "first", None)] * 3, *[("PATCH", None, 2)] * 2
         ]  # fmt: skip
 
-    def test_nobody_waits_for_events_at_the_end(self) -> None:
+    def test_stop_does_not_wait_for_events(self) -> None:
         began = time.monotonic()
         self.sent(self.FAILED, self.FAILED, server=Script(httpx.ConnectError("refused")))
         assert time.monotonic() - began < 2
@@ -397,7 +397,7 @@ class TestWrites:
 class TestEviction:
     MESSAGE = "s: preempting to accommodate a higher priority pod"
 
-    def test_the_pods_status_says_why_before_it_is_deleted(self) -> None:
+    def test_victim_gets_its_condition_before_it_is_deleted(self) -> None:
         server = Script(OK)
         writes.evict(api_of(server), POD, self.MESSAGE)
         status_, deletion = server.requests
@@ -416,7 +416,7 @@ class TestEviction:
         )
         assert options["preconditions"] == {"uid": "uid-p"}
 
-    def test_one_that_is_gone_is_fine_and_any_other_answer_is_not(self) -> None:
+    def test_deleting_an_absent_pod_succeeds_and_other_errors_fail(self) -> None:
         writes.evict(api_of(Script(status(404))), POD, self.MESSAGE)
         with pytest.raises(ApiError, match="no"):
             writes.evict(api_of(Script(OK, status(403, message="no"))), POD, self.MESSAGE)
@@ -455,7 +455,7 @@ def test_the_nominated_node_is_written_with_the_condition_where_it_changes(
 
 
 @pytest.mark.parametrize("by_controller", [True, False])
-def test_a_volume_is_given_to_a_claim_if_nobody_was_faster(by_controller: bool) -> None:
+def test_volume_is_bound_to_a_claim_unless_it_changed(by_controller: bool) -> None:
     server = Script(httpx.Response(200, json={"metadata": {"name": "v", "resourceVersion": "12"}}))
     given = volume("v", version="7"), claim("c", version="3")
     assert writes.bind_volume(api_of(server), *given, by_controller=by_controller) == 12
@@ -473,7 +473,7 @@ def test_a_volume_is_given_to_a_claim_if_nobody_was_faster(by_controller: bool) 
     assert body == {"metadata": {"resourceVersion": "7", **marked}, "spec": {"claimRef": reference}}
 
 
-def test_a_claim_gets_its_node_if_nobody_was_faster() -> None:
+def test_claim_gets_the_selected_node_unless_it_changed() -> None:
     server = Script(httpx.Response(200, json={"metadata": {"resourceVersion": "4"}}))
     assert writes.select_node(api_of(server), claim("c", version="3"), "n") == 4
     (request,), (body,) = server.requests, server.bodies()

@@ -105,7 +105,7 @@ class TestPermit:
             ("Bind", Code.SUCCESS, True),
         ]
 
-    def test_rejected_it_is_told_why_and_waits_for_the_plugin_to_change_its_mind(self, world: World) -> None:
+    def test_rejected_pod_gets_the_reason_and_waits_for_the_plugin(self, world: World) -> None:
         self.start(world)
         assert the_waiting(world).reject("Gate", "not today")
         assert not the_waiting(world).reject("Gate", "again")
@@ -119,7 +119,7 @@ class TestPermit:
         words = "rejected due to timeout after waiting 10ms at plugin Gate"
         world.until(lambda: ("Unschedulable", "p", f"0/1 nodes are available: 1 {words}.") in world.writes.said)
 
-    def test_deleted_it_frees_its_room_and_nothing_is_said(self, world: World) -> None:
+    def test_deleted_pod_frees_its_resources_without_an_event(self, world: World) -> None:
         self.start(world)
         world.pod("DELETED", waiting())
         world.until(lambda: not world.loop._in_flight)
@@ -133,7 +133,7 @@ class TestPreBindThatWaits:
         world.start(pods=[waiting()])
         world.until(lambda: world.loop._cycles.parked)
 
-    def test_it_is_asked_until_it_is_content(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_permit_plugin_is_run_until_it_allows(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.live.binding_cycle.POLL_S", 0.01)
         slow = PreBinds()
         self.start(world, slow)
@@ -270,7 +270,7 @@ class TestPreemption:
         world.until(lambda: world.cluster.bound)
         assert world.cluster.bound == [("uid-high", "n")]
 
-    def test_until_they_are_told_the_preemptor_stays_out_of_the_active_queue(self, world: World) -> None:
+    def test_preemptor_stays_out_of_the_active_queue_until_evictions_end(self, world: World) -> None:
         hold, told = threading.Event(), threading.Event()
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
@@ -306,7 +306,7 @@ class TestPreemption:
         world.until(lambda: not world.shared.preempting)
         assert world.shared.nominator.node_of("uid-high") == ""
 
-    def test_a_victim_that_never_ends_is_told_once(self, world: World) -> None:
+    def test_victim_that_never_terminates_is_reported_once(self, world: World) -> None:
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.until(lambda: ("preempted", "a", "high") in world.writes.said)
         world.pod("MODIFIED", ran("a", "3").terminating())  # a finalizer keeps it
@@ -354,7 +354,7 @@ class TestPreemption:
         world.start(pods=[ran("a", "3"), hopeful, waiting("high", "3").priority(10)])
         world.until(lambda: ("nominated", "hopeful", "") in world.writes.said)
 
-    def test_switched_off_it_says_so(self, tmp_path: Path) -> None:
+    def test_disabled_feature_is_reported(self, tmp_path: Path) -> None:
         world = World(tmp_path / "off", preempts=False)
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.settle()

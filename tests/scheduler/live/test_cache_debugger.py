@@ -42,7 +42,9 @@ def uid(name: str) -> str:
     ],
     ids=["the same", "nodes", "pods", "a pod elsewhere"],
 )
-def test_what_differs(nodes: set[str], pods: dict[str, str], expected: list[dict[str, list[str]]]) -> None:
+def test_comparison_lists_differences(
+    nodes: set[str], pods: dict[str, str], expected: list[dict[str, list[str]]]
+) -> None:
     dump = CacheDump((node("a", "p"), node("b", "q"), node("gone", deleted=True)), (make_pod("w").info(),), {})
     found = compare(dump, nodes, {uid(name): on for name, on in pods.items()})
     names = {uid(name): name for name in ("p", "q", "w", "n")}
@@ -131,7 +133,7 @@ def test_without_the_api_server_the_dump_is_there_all_the_same(
     assert lines(log)[0] == "Dump of cached NodeInfo"
 
 
-def test_a_loop_that_does_not_answer_is_told(tmp_path: Path, log: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_loop_is_reported(tmp_path: Path, log: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_S", 0.01)
     debugger = CacheDebugger(a_world(tmp_path).loop, api_of(Lists()), {PROFILE}, SELECTOR)
     debugger.start()

@@ -152,7 +152,7 @@ def test_a_result_is_recorded_once(world: World) -> None:
     assert len(world.recorded) == 1
 
 
-def test_what_cannot_be_read_stays_open(world: World) -> None:
+def test_unreadable_pod_keeps_its_decision_open(world: World) -> None:
     assert world.settle(status(503)) == []
     assert world.settle(httpx.ConnectError("refused")) == []
     assert len(world.settle(shown(node="n", decision="d1"))) == 1

@@ -39,7 +39,7 @@ def refusals(counted: Counter[tuple[str, str]]) -> RejectionCounter:
     ],
     ids=["cpu", "pods", "a port", "an extended resource", "evicted later", "a container failed", "never bound"],
 )
-def test_what_counts(
+def test_rejections_that_count(
     refusals: RejectionCounter, counted: Counter[tuple[str, str]], pod: FailedPod, label: str | None
 ) -> None:
     refusals.put(ListResult(FAILED, []))

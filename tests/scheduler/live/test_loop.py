@@ -204,7 +204,7 @@ def test_it_gets_ready_once_when_everything_was_listed(world: World) -> None:
 
 
 class TestTheWayOfAPod:
-    def test_it_is_recorded_then_bound_then_told(self, world: World) -> None:
+    def test_pod_is_recorded_then_bound_then_reported(self, world: World) -> None:
         world.start(pods=[waiting()])
         world.settle()
 
@@ -285,7 +285,7 @@ class TestNotPlaced:
         assert first.retry is not None
         assert (first.retry.queue, second.retry) == ("unschedulable", None)
 
-    def test_what_happens_while_it_is_bound_is_not_missed(self, world: World) -> None:
+    def test_events_during_binding_are_not_missed(self, world: World) -> None:
         """The binding fails for want of room elsewhere; the room that came meanwhile is not waited for twice."""
         world.cluster.hold = threading.Event()
         world.cluster.fail = [RuntimeError("no")]
@@ -308,7 +308,7 @@ class TestNotPlaced:
             pytest.param(lambda w: w.node("ADDED", make_node("m")), id="another node"),
         ],
     )
-    def test_what_makes_room_wakes_it(self, world: World, makes_room: Callable[[World], None]) -> None:
+    def test_freed_resources_requeue_the_pod(self, world: World, makes_room: Callable[[World], None]) -> None:
         world.start(pods=[waiting("old", "4").node("n"), waiting()])
         world.settle()
         assert world.cluster.bound == []
@@ -482,7 +482,7 @@ class TestBindingFails:
 
 
 class TestListedAgain:
-    def test_what_vanished_is_gone(self, world: World) -> None:
+    def test_object_missing_from_a_new_list_is_removed(self, world: World) -> None:
         world.start(
             make_node("n"),
             make_node("m"),
@@ -571,11 +571,13 @@ def test_the_record_has_the_node_table_that_the_cycle_saw(world: World) -> None:
         ),
     ],
 )
-def test_what_a_nodes_change_means(old: NodeBuilder | None, new: NodeBuilder, events: list[ClusterEvent]) -> None:
+def test_node_update_becomes_cluster_events(
+    old: NodeBuilder | None, new: NodeBuilder, events: list[ClusterEvent]
+) -> None:
     assert list_node_events(old.obj() if old else None, new.obj()) == events
 
 
-def test_the_loop_ends_when_told_and_waits_for_its_bindings(world: World) -> None:
+def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
     world.cluster.hold = threading.Event()
     world.start(pods=[waiting()])
     stop = threading.Event()

@@ -136,7 +136,7 @@ def test_so_does_a_list_that_came_anew(world: World) -> None:
     world.until(lambda: world.cluster.bound)
 
 
-def test_what_it_does_not_wait_for_leaves_it_alone(world: World) -> None:
+def test_unrelated_events_do_not_requeue(world: World) -> None:
     world.start()
     attempts = len(world.messages)
     world.change(VOLUMES, "DELETED", volume("v"))
@@ -155,7 +155,7 @@ def test_a_claim_that_waits_for_its_node_is_bound_before_the_pod_is(world: World
     world.until(lambda: world.cluster.bound)
 
 
-def test_a_kind_that_is_absent_counts_as_empty_and_every_record_says_so(world: World) -> None:
+def test_absent_kind_counts_as_empty_and_is_marked_in_records(world: World) -> None:
     world.start(CLASSES, **{CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]})
     world.until(lambda: world.cluster.bound)
     assert (

@@ -176,7 +176,7 @@ def test_many_attempts_share_a_label(metrics: SchedulerMetrics, attempts: int, l
     assert value(metrics, "scheduler_pod_scheduling_sli_duration_seconds_count", attempts=label) == 1.0
 
 
-def test_what_the_loop_holds_is_what_it_left_last(metrics: SchedulerMetrics) -> None:
+def test_loop_state_equals_its_last_state(metrics: SchedulerMetrics) -> None:
     metrics.observe(LoopSizes({"active": 1, "gated": 2}, {}, [({"A", "B"}, "test"), ({"A"}, "test")], 5, 4, 3, 2))
     metrics.observe(LoopSizes({"active": 0, "gated": 2}, {("active", "PodAdd"): 9}, [({"A"}, "test")], 5, 4, 3, 2))
     found = families(metrics)

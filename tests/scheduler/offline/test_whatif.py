@@ -49,7 +49,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_the_object_that_asks_for_pods_is_asked_about(files: Files) -> None:
+def test_pod_template_of_an_object_is_reviewed(files: Files) -> None:
     told = files([{"kind": "Service", "metadata": {"name": "s"}}, wanted()], [NODE], replicas=3, namespace="shop")
     assert told["metadata"] == {"namespace": "shop", "name": "web"}
     assert (told["status"]["fits"], told["status"]["nodes"]) == (2, [{"node": "n", "pods": 2}])
@@ -89,7 +89,7 @@ def test_a_priority_class_among_the_files_counts(files: Files) -> None:
         ([wanted()], [NODE, URGENT | {"value": "9"}], {}, "(PriorityClass): Expected `int`"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_question_is_refused(
     files: Files, pods: list[Any], cluster: list[Any], asked: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ManifestError) as refused:

@@ -146,9 +146,7 @@ def test_the_smallest_spool_that_is_accepted_works(tmp_path: Path, service: Serv
 
 
 @pytest.mark.parametrize("disk", ["tmp_path", "tmpfs"])
-def test_a_full_spool_recovers_when_the_service_is_back_and_says_what_was_lost(
-    request: pytest.FixtureRequest, disk: str, service: Service
-) -> None:
+def test_full_spool_recovers_and_reports_the_gap(request: pytest.FixtureRequest, disk: str, service: Service) -> None:
     """It is full by its limit, or because the disk is."""
     limit = 100 << 10 if disk == "tmp_path" else 1 << 30
     system = System(request.getfixturevalue(disk) / "spool", service, limit)
@@ -176,9 +174,7 @@ def test_a_disk_of_96_kib_loses_nothing_that_is_delivered_in_time(tmpfs: Path, s
     assert (system.recorder.dropped, everything_is_accounted_for(system)) == (0, 0)
 
 
-def test_a_full_disk_recovers_once_there_is_room_and_says_what_was_lost(
-    tmpfs: Path, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_recovers_and_reports_the_gap(tmpfs: Path, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.recorder.recorder.URGENT_EVERY_S", 0.0, raising=False)
     system = System(tmpfs / "spool", service)
     for _ in range(5):

@@ -83,7 +83,7 @@ def test_a_decision_is_on_disk_when_it_is_returned(tmp_path: Path) -> None:
     assert (made.sequence, made.key.incarnation, made.notes) == (1, recorder.incarnation, (Reason("mark"),))
 
 
-def test_switched_off_nothing_is_kept_and_whose_decision_it_was_is_still_told() -> None:
+def test_disabled_recording_keeps_nothing_and_still_names_the_decision() -> None:
     recorder = NoRecorder("0")
     made = decide(recorder, cluster())
     outcome(recorder, made)
@@ -143,7 +143,7 @@ def test_sequences_have_no_holes_under_concurrency(tmp_path: Path) -> None:
     assert [f.sequence for f in spools.frames(tmp_path) if not isinstance(f, NodeRows)] == list(range(1, 502))
 
 
-def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
+def test_dropped_records_are_a_gap_with_their_exact_range(tmp_path: Path) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     first = decide(recorder, columns)  # 1
     limit(recorder, 0)
@@ -162,7 +162,7 @@ def test_what_did_not_fit_is_a_gap_with_its_exact_range(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("say", [Recorder.check_spool, Recorder.close], ids=["while idle", "at the end"])
-def test_a_gap_is_told_without_another_record(tmp_path: Path, say: Callable[[Recorder], None]) -> None:
+def test_gap_is_reported_without_another_record(tmp_path: Path, say: Callable[[Recorder], None]) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     limit(recorder, 0)
@@ -187,7 +187,7 @@ def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> N
     assert spools.table(tmp_path).names == ["a", "b", "c"]
 
 
-def test_what_cannot_be_written_down_stops_nothing(tmp_path: Path) -> None:
+def test_record_that_cannot_be_encoded_does_not_stop_scheduling(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
     recorder.record_outcome(first, "Bind", Code.ERROR, "a", "no text: \udcff", 0.0, final=True)
@@ -271,7 +271,7 @@ def test_labels_are_left_out_by_their_keys(patterns: str, kept: set[str]) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "a,,b", "[ab]", "a b", "app=web"])
-def test_what_can_be_no_label_s_key_is_refused(text: str) -> None:
+def test_invalid_label_key_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a label's key"):
         omitted_labels(text)
 
@@ -319,7 +319,7 @@ EARLIER = "0f9b2a34-5c1d-4e8f-9a70-1b2c3d4e5f60"
 
 
 class TestHighWater:
-    def test_a_leader_says_how_far_it_came_also_where_a_record_was_lost(self, tmp_path: Path) -> None:
+    def test_leader_reports_its_progress_after_a_lost_record(self, tmp_path: Path) -> None:
         recorder, columns = a_recorder(tmp_path), cluster()
         assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 0"}
         outcome(recorder, decide(recorder, columns))
@@ -338,7 +338,7 @@ class TestHighWater:
         assert said == HighWater(second.incarnation, 1, first.incarnation, 1, 42)
         assert (type(table), decision.sequence) == (NodeRows, 2)  # type: ignore[union-attr]
 
-    def test_a_leader_that_decides_nothing_has_said_it_all_the_same(self, tmp_path: Path) -> None:
+    def test_idle_leader_reports_its_progress(self, tmp_path: Path) -> None:
         recorder = a_recorder(tmp_path)
         recorder.record_predecessor({HIGH_WATER_ANNOTATION: f"{EARLIER} 7"})
         recorder.close()
@@ -396,7 +396,7 @@ def test_a_write_that_is_cut_short_ends_the_segment_and_what_is_lost_is_exactly_
 
 
 @pytest.mark.parametrize(("nodes", "whole"), [(50, 4_000), (500, 9_000), (5_000, 60_000)])
-def test_a_decision_and_its_outcome_take_what_the_documentation_says(tmp_path: Path, nodes: int, whole: int) -> None:
+def test_decision_and_outcome_have_the_documented_size(tmp_path: Path, nodes: int, whole: int) -> None:
     """docs/limits.md derives from it how long an outage the spool covers. `whole`: a template's first decision."""
     recorder = a_recorder(tmp_path)
     columns = columns_of([make_node(f"worker-{i}") for i in range(nodes)])

@@ -176,7 +176,7 @@ def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Se
 
 
 @pytest.mark.parametrize("status", [400, 413])
-def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(
+def test_permanently_refused_frames_are_quarantined_and_the_rest_is_sent(
     tmp_path: Path, service: Service, shipper: Shipper, status: int
 ) -> None:
     bad = {3, 7}
@@ -188,7 +188,7 @@ def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(
     assert (shipper.progress.delivered, shipper.progress.refused) == (9, 2)
 
 
-def test_what_is_set_aside_has_a_limit_and_is_counted_beyond_it(
+def test_quarantine_is_bounded_and_counts_the_rest(
     tmp_path: Path, service: Service, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.recorder.shipper.REFUSED_LIMIT_BYTES", 2 * len(gap(1)))
@@ -219,7 +219,7 @@ def test_how_far_it_is_can_be_read_by_another_process(tmp_path: Path, service: S
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"else": 1}'])
-def test_a_file_that_says_nothing_is_no_failure(tmp_path: Path, text: str) -> None:
+def test_empty_file_is_no_failure(tmp_path: Path, text: str) -> None:
     (tmp_path / "shipper.json").write_text(text)
     assert Progress.read(tmp_path) == Progress()
 
@@ -295,7 +295,7 @@ def test_before_it_ends_it_delivers_what_is_there(tmp_path: Path, service: Servi
     assert service.stored == [1, 2]
 
 
-def test_but_not_for_ever_and_says_that_something_is_left(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+def test_final_delivery_is_bounded_and_reports_the_rest(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     write(tmp_path, 1)
     service.refuses = lambda sequences: 500
     stop = threading.Event()

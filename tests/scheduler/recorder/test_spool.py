@@ -52,7 +52,7 @@ def read_all(spool: IncarnationSpool) -> list[int | str]:
     return found
 
 
-def test_what_goes_in_comes_out_in_order(tmp_path: Path) -> None:
+def test_frames_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
     for i in range(1, 4):
         spool.append(gap(i))
@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_one_empty_segment(tmp_path: Path, monkeypatch: pytes
     assert read_all(reader(tmp_path)) == ["table", 1, "table"]
 
 
-def test_who_writes_is_known_by_its_lock(tmp_path: Path) -> None:
+def test_live_writer_holds_the_lock(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
     assert reader(tmp_path).has_writer()
     spool.close()

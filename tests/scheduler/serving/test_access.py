@@ -110,11 +110,13 @@ def test_a_user_with_the_right_is_let_in_by_two_reviews(access: RequestAuthorize
     ],
     ids=["a token of nobody", "no token"],
 )
-def test_who_is_not_let_in(access: RequestAuthorizer, token: str, expected: tuple[int, str, str]) -> None:
+def test_unauthorized_requests_are_refused(
+    access: RequestAuthorizer, token: str, expected: tuple[int, str, str]
+) -> None:
     assert refused(access, get(token=token)) == expected
 
 
-def test_a_right_is_asked_for_by_verb_and_path(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_access_is_reviewed_by_verb_and_path(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     access.check(get("/debug/flags/v", token="good", method="PUT"))
     assert reviewer.asked[-1]["spec"]["nonResourceAttributes"] == {"path": "/debug/flags/v", "verb": "put"}
 
@@ -126,7 +128,7 @@ def test_a_user_without_the_right_is_forbidden_and_named(access: RequestAuthoriz
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_health_is_for_everyone_and_asks_nobody(access: RequestAuthorizer, reviewer: Reviewer, path: str) -> None:
+def test_health_needs_no_access_review(access: RequestAuthorizer, reviewer: Reviewer, path: str) -> None:
     access.check(get(path))
     assert reviewer.asked == []
 
@@ -173,7 +175,7 @@ class TestWithoutAnAnswerItIsNeverOpen:
         code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
         assert (code, message.startswith('Internal Server Error: "/metrics"')) == (500, True)
 
-    def test_it_is_asked_again_at_once(
+    def test_denied_reader_is_reviewed_again(
         self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
@@ -203,7 +205,7 @@ def test_answers_are_remembered_for_their_time_and_no_longer(
     assert refused(access, get(token="good"))[0] == 401
 
 
-def test_what_is_remembered_has_a_limit(
+def test_access_cache_is_bounded(
     monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: Reviewer
 ) -> None:
     monkeypatch.setattr("herodotus_serving.ttl_cache.MAX_ENTRIES", 2)
@@ -223,7 +225,7 @@ def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, 
     assert reviewer.kinds == ["SubjectAccessReview"]
 
 
-def test_a_certificate_without_a_name_is_nobody_s(access: RequestAuthorizer) -> None:
+def test_certificate_without_a_common_name_is_anonymous(access: RequestAuthorizer) -> None:
     assert refused(access, get(peer=subject(("organizationName", "dev"))))[0] == 401
 
 

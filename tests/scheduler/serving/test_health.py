@@ -54,6 +54,6 @@ def test_the_sum(checks: list[HealthCheck], query: dict[str, list[str]], code: i
         (HINT, 500, "internal server error: away\n"),
     ],
 )
-def test_a_check_alone_says_why(check: HealthCheck, code: int, body: str) -> None:
+def test_single_check_reports_the_cause(check: HealthCheck, code: int, body: str) -> None:
     answer = build_check_response(check)
     assert (answer.code, answer.body.decode()) == (code, body)

@@ -110,7 +110,7 @@ class TestRequests:
     def test_a_body_has_a_limit(self, start: Start, more: dict[str, Any], code: int) -> None:
         assert ask(start(), method="PUT", **more).status_code == code
 
-    def test_a_fault_of_ours_is_500_and_says_nothing(self, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_internal_error_answers_500_without_details(self, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
         def handler(request: StatusRequest) -> StatusResponse:
             raise KeyError("secret")
 
@@ -123,7 +123,7 @@ class TestRequests:
 
 
 class TestLimits:
-    def test_a_silent_client_keeps_nobody_waiting(self, start: Start) -> None:
+    def test_silent_client_does_not_delay_others(self, start: Start) -> None:
         server = start(handshake_s=600.0)
         with socket.create_connection(("127.0.0.1", server.port)), socket.create_connection(("127.0.0.1", server.port)):
             assert ask(server).status_code == 200
@@ -226,7 +226,7 @@ class TestCertificates:
         ],
         ids=["no key", "no file", "no directory"],
     )
-    def test_what_cannot_be_served_is_said(self, files: CertificateFiles, message: str) -> None:
+    def test_unusable_certificate_is_an_error(self, files: CertificateFiles, message: str) -> None:
         with pytest.raises(CertificateError, match=message):
             certificates(files)
 
@@ -250,7 +250,7 @@ class TestClientCertificates:
         with pytest.raises(httpx.TransportError):
             ask(start(certs=certificates(pem=authority.pem)), verify=client_tls(authority.server("ada")))
 
-    def test_without_authorities_nobody_is_named(self, start: Start, tmp_path: Path) -> None:
+    def test_client_certificates_are_ignored_without_authorities(self, start: Start, tmp_path: Path) -> None:
         assert ask(start(), verify=client_tls(Authority(tmp_path).client("ada"))).json()[3] == {}
 
     def test_new_authorities_take_the_place_of_old_ones(self, start: Start, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ class TestClientCertificates:
         ],
         ids=["there", "damaged", "empty", "forbidden", "no answer"],
     )
-    def test_the_cluster_s_are_asked_for(self, tmp_path: Path, answer: Any, believed: bool) -> None:
+    def test_cluster_authorities_are_requested_from_clients(self, tmp_path: Path, answer: Any, believed: bool) -> None:
         pem, asked = Authority(tmp_path).pem, threading.Event()
 
         def handler(request: httpx.Request) -> httpx.Response:

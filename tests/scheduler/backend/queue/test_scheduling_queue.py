@@ -31,13 +31,13 @@ from tests.scheduler.builders import PROFILE, make_pod
 
 
 class TestOrder:
-    def test_higher_priority_first_then_who_came_first(self) -> None:
+    def test_pods_are_popped_by_priority_then_by_arrival(self) -> None:
         queue = a_queue()
         add(queue, make_pod("old"), make_pod("low").priority(-1), make_pod("high").priority(10))
         add(queue, make_pod("new"), make_pod("higher").priority(11), now=1.0)
         assert names(queue, 2.0) == ["higher", "high", "old", "new", "low"]
 
-    def test_who_came_back_first_is_first_however_long_it_then_waited(self) -> None:
+    def test_pods_leave_the_backoff_in_the_order_of_their_return(self) -> None:
         """The place among equals is from the last return, not from when an event or the clock moved the pod."""
         queue = a_queue()
         rejected(queue, make_pod("rejected"), now=1.0)
@@ -121,7 +121,7 @@ class TestBackoff:
         add(queue, make_pod("active"), now=0.3)
         assert names(queue, 0.4) == ["active", "rejected"]
 
-    def test_a_pod_that_failed_by_error_waits_its_backoff_out_and_holds_up_nobody(self) -> None:
+    def test_failed_pod_waits_for_its_backoff_without_blocking_others(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod("error"), NONE)
         rejected(queue, make_pod("rejected"), now=1.5)
@@ -163,7 +163,7 @@ class TestEvents:
         assert queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 1.0, "old", "new") == 0
         assert seen == [("p", "old", "new")]
 
-    def test_pods_that_differ_in_their_names_alone_are_asked_about_once(self) -> None:
+    def test_pods_that_differ_only_in_name_are_evaluated_once(self) -> None:
         asked = []
         hint = on(
             EventResource.NODE, ActionType.ADD, lambda pod, old, new: bool(asked.append(pod.labels.get("app")) or 1)
@@ -206,7 +206,7 @@ class TestEvents:
         )
         assert names(queue, 20.0) == ["p2", "p1"]
 
-    def test_a_plugin_that_said_pending_ends_the_backoff_too(self) -> None:
+    def test_event_of_a_pending_plugin_ends_the_backoff(self) -> None:
         queue = a_queue()
         add(queue, make_pod("pending"), make_pod("rejected"))
         for pending in (TAINTS, NONE):
@@ -223,7 +223,7 @@ class TestEvents:
         assert (queued.pod.name, queued.woken_by) == ("p", RequeueEvent("UnschedulableTimeout", ""))
         assert names(queue, 10_000.0) == []
 
-    def test_a_pod_can_be_told_to_be_tried_now(self) -> None:
+    def test_activated_pod_is_tried_at_once(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod("waiting"))
         rejected(queue, make_pod("error"), NONE)
@@ -232,7 +232,7 @@ class TestEvents:
 
 
 class TestInFlight:
-    def test_what_happens_meanwhile_is_asked_about_when_it_comes_back(self) -> None:
+    def test_events_during_an_attempt_are_checked_when_it_ends(self) -> None:
         queue = a_queue()
         add(queue, make_pod())
         queued = popped(queue)
@@ -254,7 +254,7 @@ class TestInFlight:
         queue.add_unschedulable_if_not_present(queued, FIT, 0.5)
         assert queue.lengths()["unschedulable"] == 1
 
-    def test_what_happened_before_it_was_popped_does_not_count(self) -> None:
+    def test_events_before_the_pop_do_not_requeue(self) -> None:
         queue = a_queue()
         add(queue, make_pod("a"), make_pod("b"))
         popped(queue)
@@ -276,7 +276,7 @@ class TestInFlight:
             RequeueEvent("UnschedulablePodUpdatePodLabel", "Own"),
         )
 
-    def test_it_can_be_told_to_be_tried_again(self) -> None:
+    def test_waiting_pod_can_be_activated(self) -> None:
         queue = a_queue()
         add(queue, make_pod("a"), make_pod("b"))
         a, b = popped(queue), popped(queue)
@@ -340,7 +340,7 @@ class TestGates:
         assert (queued.attempts, queued.waited_s) == (1, {"gated": 5.0, "active": 1.0})
         assert queued.woken_by == RequeueEvent("UnschedulablePodUpdatePodSchedulingGatesEliminated", "SchedulingGates")
 
-    def test_whoever_holds_a_pod_back_is_asked_each_time_it_would_enter(self) -> None:
+    def test_gating_plugin_runs_at_each_enqueue(self) -> None:
         """As a preemption that is under way does: the pod waits for its end, in whatever way it was woken."""
         held = True
 
@@ -373,13 +373,13 @@ class TestUpdateAndDelete:
             queue.update(make_pod(name).label("app", "new").info(), 20.0)
         assert names(queue, 20.0) == ["any"]  # Fit does not ask about the pod itself here
 
-    def test_the_same_pod_again_wakes_nobody(self) -> None:
+    def test_unchanged_pod_moves_no_waiting_pod(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod(), frozenset({"Unknown"}))
         queue.update(make_pod().info(), 20.0)
         assert names(queue, 20.0) == []
 
-    def test_a_pod_that_changed_is_asked_about_as_it_is_now(self) -> None:
+    def test_changed_pod_is_evaluated_with_its_new_spec(self) -> None:
         hint = on(EventResource.NODE, ActionType.ADD, lambda pod, old, new: pod.labels.get("v") == "2")
         queue = a_queue(Asks("Looks", hint))
         rejected(queue, make_pod("a"), frozenset({"Looks"}))
@@ -433,7 +433,7 @@ class TestWhatIsToldOfIt:
             0,
         )
 
-    def test_what_woke_a_pod_is_told_of_the_attempt_that_follows_only(self) -> None:
+    def test_requeue_event_is_recorded_for_the_next_attempt_only(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod())
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.POD_DELETE, 20.0)

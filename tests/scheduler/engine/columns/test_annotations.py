@@ -17,7 +17,7 @@ def values(columns: NodeColumns) -> list[str | None]:
     return [column.values[number] for number in column.ids(columns.slots)]
 
 
-def test_a_column_that_was_asked_for_follows_every_change() -> None:
+def test_requested_column_follows_every_change() -> None:
     columns = columns_of([priced("a", "1"), make_node("b")])
     assert values(columns) == ["1", None]
     columns.set_node(priced("b", "2").obj())

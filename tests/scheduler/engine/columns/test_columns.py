@@ -161,7 +161,7 @@ def test_slots_are_stable_reused_and_never_shared(sequence: list[Step]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(steps)
-def test_every_changed_row_is_told_with_the_generation_of_its_change(sequence: list[Step]) -> None:
+def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step]) -> None:
     world = World()
     columns = world.columns
 
@@ -299,7 +299,7 @@ def test_zones_of_either_label_the_beta_one_first() -> None:
     assert order.slots().tolist() == [0, 2, 1]  # two in zone a, one in zone b
 
 
-def test_values_that_nobody_holds_any_more_are_dropped() -> None:
+def test_unused_values_are_dropped() -> None:
     """A cluster that replaces its nodes for years keeps as many hostnames as it has nodes, not as it ever had."""
     column: DictionaryColumn[str | None] = DictionaryColumn(None, 4)
     for i in range(10_000):

@@ -106,7 +106,7 @@ def test_rows_are_counted_by_slot() -> None:
     assert rows.per_slot(everything, columns.slots).tolist() == [3, 2]
 
 
-def test_rows_grow_and_labels_that_nobody_asks_for_are_dropped() -> None:
+def test_rows_grow_and_unused_labels_are_dropped() -> None:
     """However many keys users think of, a bounded number of columns is kept, and each is right."""
     rows = PodRows([])
     many = [make_pod(f"p{i}").label(f"key-{i}", "x").info() for i in range(2 * module._MAX_LABELS)]

@@ -158,7 +158,7 @@ def test_each_pod_is_weighed_once(calls: Calls) -> None:
     assert (calls.pods, calls.counts) == (["0", "1", "2", "3", "2"], 1)
 
 
-def test_what_happened_long_ago_is_counted_anew(calls: Calls) -> None:
+def test_tally_that_is_too_old_is_counted_again(calls: Calls) -> None:
     running = Tallies()
     running.get("even", 2, calls.matches, calls.count)
     for i in range(3 * tallies.MAX_JOURNAL_ENTRIES):

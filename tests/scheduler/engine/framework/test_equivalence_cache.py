@@ -344,7 +344,7 @@ def nodes(count: int) -> NodeColumns:
     return columns_of([make_node(f"n{i:03}").allocatable(cpu="4", pods="9") for i in range(count)])
 
 
-def test_only_rows_that_changed_are_asked_about() -> None:
+def test_only_changed_rows_are_evaluated() -> None:
     plugin = Rows()
     made, columns = framework(filter=(plugin,), score=(plugin,)), nodes(100)
     run(made, columns)
@@ -356,7 +356,7 @@ def test_only_rows_that_changed_are_asked_about() -> None:
     assert np.flatnonzero(result.trace.totals).tolist() == [7, 31]
 
 
-def test_nothing_changed_nothing_is_asked() -> None:
+def test_unchanged_nodes_are_not_evaluated_again() -> None:
     plugin = Rows()
     made, columns = framework(filter=(plugin,), score=(plugin,)), nodes(100)
     first, second = run(made, columns), run(made, columns)
@@ -372,7 +372,7 @@ def test_nothing_changed_nothing_is_asked() -> None:
         pytest.param(make_pod("q").image("nginx"), id="another image"),
     ],
 )
-def test_another_spec_is_asked_about_every_node(another: PodBuilder) -> None:
+def test_another_spec_is_evaluated_on_every_node(another: PodBuilder) -> None:
     plugin = Rows()
     made, columns = framework(filter=(plugin,)), nodes(50)
     run(made, columns, make_pod("p").info())
@@ -394,7 +394,7 @@ class Alike:
         return nodes.requested("cpu") // 100 + nodes.allocatable("cpu") // 1000
 
 
-def test_rows_that_are_alike_are_asked_about_once() -> None:
+def test_equal_rows_are_evaluated_once() -> None:
     plugin = Alike()
     made, columns = framework(score=(plugin,)), nodes(100)
     run(made, columns)
@@ -448,7 +448,7 @@ class Noted:
 @pytest.mark.parametrize(
     ("settles", "asked"), [pytest.param(True, 2, id="once a spec"), pytest.param(False, 6, id="every time")]
 )
-def test_what_the_spec_settles_is_asked_once(settles: bool, asked: int) -> None:
+def test_spec_only_plugins_run_once(settles: bool, asked: int) -> None:
     plugin = Settled(settles=settles)
     made, columns = framework(pre_filter=(plugin,)), nodes(3)
     results = [run(made, columns, make_pod("p").priority(i % 2).info()) for i in range(6)]
@@ -457,7 +457,7 @@ def test_what_the_spec_settles_is_asked_once(settles: bool, asked: int) -> None:
     assert [result.state.read(Noted).priority for result in results] == [0, 1] * 3
 
 
-def test_what_a_plugin_noted_is_not_there_where_the_phase_ended_before_it() -> None:
+def test_inputs_are_absent_if_the_phase_ended_before_the_plugin() -> None:
     refuses, settled = PreFilters("Refuses", text("no", Code.UNSCHEDULABLE_AND_UNRESOLVABLE)), Settled(settles=True)
     result = run(framework(pre_filter=(refuses, settled)), nodes(3))
     assert result.state.find(Noted) is None
@@ -510,7 +510,7 @@ def test_names_labels_and_private_volumes_make_no_other_spec() -> None:
     assert p.info().spec_digest == q.info().spec_digest
 
 
-def test_a_claim_makes_another_spec_whatever_its_name() -> None:
+def test_claim_changes_the_spec_regardless_of_its_name() -> None:
     def claiming(name: str) -> PodInfo:
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         return make_pod("p").with_spec(volumes=[volume]).info()
@@ -530,7 +530,7 @@ def test_a_column_is_never_changed_in_place() -> None:
     assert said(before) == kept
 
 
-def test_many_changes_are_asked_as_a_whole() -> None:
+def test_many_changes_recompute_everything() -> None:
     plugin = Rows()
     made, columns = framework(filter=(plugin,)), nodes(40)
     run(made, columns)
@@ -540,7 +540,7 @@ def test_many_changes_are_asked_as_a_whole() -> None:
     assert plugin.asked == [40, 40]
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     columns, cache = nodes(10), EquivalenceCache(max_slots=3 * (10 + ENTRY_OVERHEAD_SLOTS))
     first = cache.get(make_pod("p").info(), columns)
     for i in range(1, 4):

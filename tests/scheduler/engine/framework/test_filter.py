@@ -34,7 +34,7 @@ def test_every_filter_sees_every_node_and_the_first_failure_is_the_reason() -> N
     assert (result.path, result.chosen) == (DecisionPath.ONLY_FEASIBLE, 2)
 
 
-def test_nobody_fits() -> None:
+def test_no_node_is_feasible() -> None:
     made = framework(filter=(Filters("Taints", {"a": TAINTED}), Filters("Fit", {"a": FULL, "b": FULL, "c": FULL})))
     result = run(made, cluster())
     assert (result.path, result.chosen) == (DecisionPath.NONE, None)
@@ -108,7 +108,7 @@ def test_no_nodes() -> None:
     assert result.trace.post_filters == []
 
 
-def test_a_slot_without_a_node_is_absent_whatever_a_filter_says_of_it() -> None:
+def test_slot_without_a_node_is_absent_regardless_of_filters() -> None:
     columns = cluster()
     columns.remove_node("b")
     made = framework(filter=(Filters("Fit", {"a": FULL, "c": FULL, "": BROKEN}),))
@@ -155,7 +155,7 @@ def test_a_plugin_that_raises_has_no_effect_where_every_node_was_rejected_before
     assert (result.path, result.message) == (DecisionPath.NONE, "0/3 nodes are available: 3 full.")
 
 
-def test_a_plugin_that_raised_once_is_asked_again() -> None:
+def test_plugin_that_raised_is_run_again() -> None:
     bad = Filters("Bad", ZeroDivisionError("by zero"))
     made, nodes, pod = framework(filter=(bad,)), cluster(), make_pod().info()
     assert schedule(made, pod, Snapshot.from_columns(nodes), seed=0).path is DecisionPath.ERROR

@@ -37,7 +37,7 @@ def test_it_is_full() -> None:
     assert result.trace.evaluation.tolist() == [E, E, E]
 
 
-def test_it_is_unknown_or_gone() -> None:
+def test_nominated_node_is_unknown_or_deleted() -> None:
     columns = cluster()
     columns.add_pod(make_pod("other").node("b").info(), "b")
     columns.remove_node("b")

@@ -12,7 +12,7 @@ def pod(name: str = "p", node: str = "", priority: int = 0) -> PodInfo:
     return (made.nominated(node) if node else made).info()
 
 
-def test_the_status_says_so_and_unsays_it() -> None:
+def test_status_sets_and_clears_the_nomination() -> None:
     nominator = Nominator()
     nominator.update_from_status(pod(node="a"))
     assert (nominator.node_of("uid-p"), nominator.nodes()) == ("a", ["a"])
@@ -22,7 +22,7 @@ def test_the_status_says_so_and_unsays_it() -> None:
     assert nominator.nodes() == []
 
 
-def test_what_an_attempt_decided_holds_before_the_api_server_shows_it() -> None:
+def test_assumed_placement_counts_before_the_api_server_confirms_it() -> None:
     nominator = Nominator()
     nominator.set_nomination(pod(), Nomination("a"))
     nominator.update_from_status(pod())  # an older state
@@ -32,7 +32,7 @@ def test_what_an_attempt_decided_holds_before_the_api_server_shows_it() -> None:
     assert nominator.node_of("uid-p") == ""
 
 
-def test_an_attempt_that_says_nothing_leaves_the_status_in_force() -> None:
+def test_attempt_without_a_nomination_keeps_the_status() -> None:
     nominator = Nominator()
     nominator.set_nomination(pod(node="a"), None)
     assert nominator.node_of("uid-p") == "a"

@@ -81,7 +81,7 @@ def cluster() -> NodeColumns:
         pytest.param(PureRests(), ["a", "b", "c"], [SUCCESS, TIRED, SUCCESS], id="all of them, being pure"),
     ],
 )
-def test_a_filter_is_asked_about_nodes_that_no_filter_rejected_before(
+def test_filter_runs_on_nodes_that_no_earlier_filter_rejected(
     plugin: Rests, asked: list[str], said: list[Verdict]
 ) -> None:
     result = run(framework(filter=(Filters("Fit", {"a": FULL}), adapt_filter(plugin))), cluster())
@@ -90,7 +90,7 @@ def test_a_filter_is_asked_about_nodes_that_no_filter_rejected_before(
     assert (result.path, result.chosen) == (DecisionPath.ONLY_FEASIBLE, 2)
 
 
-def test_a_node_that_was_not_asked_about_keeps_the_reason_that_it_has() -> None:
+def test_unrequested_node_keeps_its_reason() -> None:
     result = run(framework(filter=(Filters("Fit", {"a": FULL, "c": FULL}), adapt_filter(Rests()))), cluster())
     assert result.message == "0/3 nodes are available: 1 tired, 2 full."
     assert result.rejectors == {"Fit", "Rests"}

@@ -46,7 +46,7 @@ def test_the_adaptive_share(nodes: int, enough: int) -> None:
         (150, 99, 148),
     ],
 )
-def test_a_share_that_was_asked_for(nodes: int, percentage: int, enough: int) -> None:
+def test_configured_percentage_is_used(nodes: int, percentage: int, enough: int) -> None:
     """0 means every node: ours differs from kube-scheduler's on purpose."""
     assert num_feasible_nodes_to_find(nodes, percentage) == enough
 

@@ -58,7 +58,7 @@ def columns(recorded: Recorded) -> tuple[list[int], list[int], list[int], list[i
     return number.values.tolist(), number.lacking.tolist(), recorded.measured.tolist(), recorded.stale.tolist()
 
 
-def test_they_are_asked_for_once_after_the_plugin_decided() -> None:
+def test_inputs_are_read_once_after_the_plugin_decided() -> None:
     plugin = Telling(told(1.5, NAN, 3.126))
     result = run(framework(score=(plugin,)), cluster())
     assert plugin.calls == ["preScore", "score", "inputs"]
@@ -73,7 +73,7 @@ def test_they_are_asked_for_once_after_the_plugin_decided() -> None:
     [(Telling(told(1, 2, 3), pre_score=SKIP), {}), (Telling(told(1, 2, 3)), {"a": text("no"), "b": text("no")})],
     ids=["skipped", "one feasible node, so nothing is scored"],
 )
-def test_a_plugin_that_was_not_asked_to_decide_went_by_nothing(plugin: Telling, rejected: Any) -> None:
+def test_plugin_that_did_not_run_has_no_inputs(plugin: Telling, rejected: Any) -> None:
     result = run(framework(filter=(Filters("Fit", rejected),), score=(plugin,)), cluster())
     assert ("inputs" in plugin.calls, result.trace.inputs) == (False, [])
 
@@ -87,7 +87,7 @@ def test_a_plugin_that_was_not_asked_to_decide_went_by_nothing(plugin: Telling, 
     ],
     ids=["raises", "too short", "a mask of another length"],
 )
-def test_what_cannot_be_told_costs_the_inputs_alone_and_the_record_says_so(said: Any, why: str) -> None:
+def test_unreadable_inputs_are_marked_and_the_decision_is_kept(said: Any, why: str) -> None:
     result = run(framework(score=(Telling(said),)), cluster())
     assert (result.path, result.trace.inputs) == (DecisionPath.SCORED, [])
     assert notes.format_notes(result.trace.marks) == [f"Telling: its inputs are not recorded: {why}"]
@@ -110,7 +110,7 @@ def test_moments_and_what_was_too_old(more: Any, measured: list[int], stale: lis
     assert columns(found) == ([100, 200, 300], [], measured, stale)
 
 
-def test_what_a_record_cannot_hold_is_not_known() -> None:
+def test_values_outside_the_record_are_unknown() -> None:
     (found,) = recorded(run(framework(score=(Telling(told(float("inf"), 1e30, -2.0)),)), cluster()))
     assert columns(found)[:2] == ([0, 0, -200], [1, 1, 0])
 

@@ -8,7 +8,7 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from tests.scheduler.storage import claim, volume
 
 
-def test_changes_are_told_by_kind() -> None:
+def test_changes_are_reported_by_kind() -> None:
     objects = ClusterObjects()
     before = objects.revision_of(PersistentVolumeClaim)
     objects.set(volume("v"))
@@ -20,7 +20,7 @@ def test_changes_are_told_by_kind() -> None:
     assert objects.changed_since(PersistentVolumeClaim, objects.revision_of(PersistentVolumeClaim)) == []
 
 
-def test_what_is_too_long_ago_is_not_told() -> None:
+def test_old_victims_are_not_reported() -> None:
     objects = ClusterObjects()
     for _ in range(MAX_CHANGES + 1):
         objects.set(volume("v"))
@@ -28,7 +28,7 @@ def test_what_is_too_long_ago_is_not_told() -> None:
     assert len(objects.changed_since(PersistentVolume, 1) or ()) == MAX_CHANGES
 
 
-def test_a_new_list_is_not_told_either() -> None:
+def test_relisted_object_is_not_reported() -> None:
     objects = ClusterObjects()
     objects.set(volume("v"))
     before = objects.revision_of(PersistentVolume)
@@ -107,7 +107,7 @@ class TestAssumed:
         objects.replace_all(PersistentVolume, [newer])
         assert self.reads(objects) == [newer, newer]
 
-    def test_an_object_that_goes_is_gone(self) -> None:
+    def test_deleted_object_is_absent(self) -> None:
         objects = self.made()
         objects.remove(self.FREE)
         assert self.reads(objects) == [None, None]

@@ -74,7 +74,7 @@ def test_handles(source: Json, labels: Json, handle: str) -> None:
         ),
     ],
 )
-def test_what_has_no_csi_form(source: Json, labels: Json, message: str) -> None:
+def test_volume_without_csi_equivalent(source: Json, labels: Json, message: str) -> None:
     with pytest.raises(TranslationError) as e:
         csi_migration.translate_volume(volume("v", labels=labels, **source))
     assert str(e.value) == message

@@ -27,5 +27,5 @@ def test_one_duration_has_one_form(text: str, canonical: str) -> None:
 
 
 @given(st.integers(-(10**18), 10**18))
-def test_what_is_written_is_read_again(ns: int) -> None:
+def test_written_duration_parses_to_the_same_value(ns: int) -> None:
     assert durations.parse_nanoseconds(durations.normalize(f"{ns}ns")) == ns

@@ -84,7 +84,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_with_its_line(text: str, message: str) -> None:
+def test_error_names_the_line(text: str, message: str) -> None:
     with pytest.raises(YamlError) as raised:
         load_documents(text)
     assert str(raised.value).startswith(message)

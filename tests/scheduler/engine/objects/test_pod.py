@@ -37,7 +37,7 @@ def test_host_ports_in_words() -> None:
     assert [str(HostPort(ANY, "TCP", 80)), str(HostPort("10.0.0.1", "UDP", 53))] == ["80/TCP", "10.0.0.1:53/UDP"]
 
 
-def test_what_follows_from_the_pod() -> None:
+def test_derived_values_of_a_pod() -> None:
     plain, full = make_pod().info(), make_pod("p", "shop").label("app", "x").priority(7).terminating().info()
     assert (plain.uid, plain.full_name, plain.labels, plain.priority, plain.terminating) == (
         "uid-p",

@@ -72,7 +72,7 @@ def test_milli_and_value_round_up(nanos: int) -> None:
         (1e21, 10**24, 10**21),
     ],
 )
-def test_what_people_write(text: str | float, cpu_milli: int, whole: int) -> None:
+def test_common_quantities_parse(text: str | float, cpu_milli: int, whole: int) -> None:
     nanos = quantity.parse(text)
     assert (quantity.milli(nanos), quantity.value(nanos)) == (cpu_milli, whole)
 
@@ -80,7 +80,7 @@ def test_what_people_write(text: str | float, cpu_milli: int, whole: int) -> Non
 @pytest.mark.parametrize(
     "text", ["", "-", ".", "1K", "1ki", "1kk", "1e", "1e3Ki", "1 Gi", "0x10", "1,5", "Inf", "NaN", "١"]
 )
-def test_what_is_none_is_refused(text: str) -> None:
+def test_invalid_quantity_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity.parse(text)
 
@@ -115,7 +115,7 @@ MAX = (1 << 63) - 1
         pytest.param("0", 0, 0, id="nothing"),
     ],
 )
-def test_what_no_int64_holds_is_what_kube_scheduler_makes_of_it(text: str, whole: int, cpu_milli: int) -> None:
+def test_amounts_beyond_int64_follow_kube_scheduler(text: str, whole: int, cpu_milli: int) -> None:
     assert quantity.scaled_value(text, quantity.WHOLE) == whole
     assert quantity.scaled_value(text, quantity.MILLI) == cpu_milli
 

@@ -40,7 +40,7 @@ def naive(operator: str, wanted: list[str], value: str | None) -> bool:
 
 
 @given(st.sampled_from(OPERATORS), st.lists(values, min_size=1, max_size=3), st.none() | values)
-def test_a_requirement_matches_as_the_table_says(operator: str, wanted: list[str], value: str | None) -> None:
+def test_requirement_matches_as_in_the_table(operator: str, wanted: list[str], value: str | None) -> None:
     requirement = Requirement(key="k", operator=operator, values=wanted)
     assert selectors.requirement_matches(requirement, value) is naive(operator, wanted, value)
 

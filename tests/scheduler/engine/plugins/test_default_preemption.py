@@ -83,7 +83,7 @@ def test_an_error_counts_where_no_node_can_be_made_room_on(says: Mapping[str, An
     assert (result.path, result.message) == (DecisionPath.NONE, message)
 
 
-def test_different_errors_are_all_told() -> None:
+def test_different_errors_are_all_reported() -> None:
     preemption = DefaultPreemption(DefaultPreemptionArgs(), NoCluster())
     columns = columns_of([make_node("a"), make_node("b")], [make_pod("in-a").node("a"), make_pod("in-b").node("b")])
     made = framework(filter=(WhenEmpty({"a": A, "b": B}),), post_filter=(preemption,))
@@ -171,7 +171,7 @@ def test_another_budget_makes_every_node_be_tried_again() -> None:
     assert room.asked == [3, 3, 3]
 
 
-def test_of_nodes_that_are_gone_nothing_is_remembered() -> None:
+def test_deleted_nodes_leave_the_cache() -> None:
     """Nodes that come and go take each other's slots; nothing is told of the one that was there before."""
     room, columns = Room(2), crowded(nodes=2, pods=2)
     made = framework(filter=(room,), post_filter=(DefaultPreemption(DefaultPreemptionArgs(), NoCluster()),))
@@ -255,7 +255,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_remembered_is_what_trying_again_would_find(seed: int) -> None:
+def test_cached_dry_run_equals_a_new_one(seed: int) -> None:
     """Whatever happened: the candidates, their victims and the choice are those of a framework that saw nothing."""
     cluster = Cluster(seed)
     for i in range(40):

@@ -504,7 +504,7 @@ def test_an_extender_asks_about_everything_but_wildcards() -> None:
 
 
 @pytest.mark.parametrize("plugin", [name for name in IN_TREE if name not in ("DynamicResources", "DefaultPreemption")])
-def test_whoever_asks_for_new_nodes_hears_of_taints(plugin: str) -> None:
+def test_registration_for_new_nodes_includes_taint_changes(plugin: str) -> None:
     """As upstream arranges it in the framework."""
     assert HINTS.is_registered(plugin, ClusterEvent.NODE_TAINT) or not HINTS.is_registered(
         plugin, ClusterEvent.NODE_ADD
@@ -540,9 +540,9 @@ def test_whoever_asks_for_new_nodes_hears_of_taints(plugin: str) -> None:
         ),
     ],
 )
-def test_what_a_pods_change_means(old: PodBuilder | None, new: PodBuilder, events: list[ClusterEvent]) -> None:
+def test_pod_update_becomes_cluster_events(old: PodBuilder | None, new: PodBuilder, events: list[ClusterEvent]) -> None:
     assert list_pod_events(old.info() if old else None, new.info()) == events
 
 
-def test_what_a_nodes_features_mean() -> None:
+def test_node_features_are_compared_with_requirements() -> None:
     assert list_node_events(featured("a"), featured("a", "b")) == [ClusterEvent.NODE_FEATURE]

@@ -175,7 +175,7 @@ def test_a_pod_whose_terms_do_not_parse_is_turned_away() -> None:
     assert result.reasons[0].params["text"].startswith("parsing pod: ")
 
 
-def test_a_running_pod_whose_terms_do_not_parse_stops_nobody() -> None:
+def test_running_pod_with_invalid_terms_rejects_no_other_pod() -> None:
     bad = asks(make_pod("o").node("a"), far=[term(selector={"matchExpressions": [expression("app", "In")]})])
     assert verdicts(new("new").label("app", "web"), columns_of(NODES, [bad])) == {"skipped": ""}
 

@@ -56,7 +56,7 @@ def loaded(name: str, free: int, deviation: int, **more: str) -> NodeBuilder:
 POD = {"cpu": "500m"}
 
 
-def test_safe_overload_turns_away_and_says_the_risk() -> None:
+def test_safe_overload_rejects_with_the_risk() -> None:
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 700, 400), make_node("unknown")])
     result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(**POD))
     run = next(run for run in result.trace.filters if run.plugin == "SafeOverload")
@@ -98,7 +98,7 @@ def test_a_changed_annotation_counts_in_the_next_cycle() -> None:
     assert scores(decide(runner, columns, make_pod().request(**POD)))[0] == [6, 6]
 
 
-def test_what_is_too_old_is_ignored_and_the_record_says_so() -> None:
+def test_stale_measurements_are_ignored_and_marked() -> None:
     old = {"herodotus.dev/usage_measured_at": "2020-01-01T00:00:00Z"}
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
     result = decide(framework("SafeBalance", "preScore", "score"), columns, make_pod().request(**POD))

@@ -122,7 +122,7 @@ def refuse(_: httpx.Request) -> httpx.Response:
     ],
     ids=["down", "refused", "no Prometheus"],
 )
-def test_without_an_answer_placement_goes_on_and_the_record_says_why(answer: Answer, why: str) -> None:
+def test_placement_continues_without_prometheus_and_the_record_says_why(answer: Answer, why: str) -> None:
     result = two_nodes(traffic(answer))
     assert result.chosen is not None
     assert notes.format_notes(result.trace.marks) == [f"NetworkTraffic: no answer of Prometheus: {why}"]

@@ -50,7 +50,7 @@ def filtered(pod: PodBuilder) -> Any:
         ),
     ],
 )
-def test_what_pods_need(spec: Json, expected: Any) -> None:
+def test_required_features_of_pods(spec: Json, expected: Any) -> None:
     assert codes(filtered(make_pod().with_spec(**spec))) == expected
 
 

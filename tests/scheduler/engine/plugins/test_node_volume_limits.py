@@ -112,7 +112,7 @@ OTHER = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
         ),
     ],
 )
-def test_what_counts(given: Json, expected: Any) -> None:
+def test_pods_that_count_towards_the_limit(given: Json, expected: Any) -> None:
     objects = [
         *bound("bound"),
         *bound("own"),
@@ -208,7 +208,7 @@ def test_an_attachment_of_the_pods_own_volume_counts_beside_it() -> None:
     assert codes(tried(plugin(csi_node("n", ebs=1), *objects), claiming("a"), columns)) == {"n": TOO_MANY}
 
 
-def test_a_running_pod_whose_volumes_cannot_be_told_is_an_error_where_there_is_a_limit() -> None:
+def test_running_pod_with_unknown_volumes_is_an_error_on_limited_nodes() -> None:
     stranger = with_volumes(make_pod("r").node("n"), EPHEMERAL)
     elsewhere = with_volumes(make_pod("s").node("free"), EPHEMERAL)
     objects = [*bound("a"), claim("r-v0", owner="uid-x"), claim("s-v0", owner="uid-x")]
@@ -250,7 +250,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(steps=st.lists(changes(), max_size=25), asked=st.lists(st.booleans(), min_size=25, max_size=25))
-def test_what_is_kept_equals_counting_anew(steps: list[tuple[str, Any]], asked: list[bool]) -> None:
+def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], asked: list[bool]) -> None:
     cluster = Cluster(*[obj for name in NAMES for obj in bound(name)], storage_class())
     columns = columns_of([make_node(host) for host in HOSTS])
     for host in HOSTS:

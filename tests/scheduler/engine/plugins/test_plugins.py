@@ -153,7 +153,7 @@ class TestFit:
     def test_an_empty_node(self, asks: str, code: Code) -> None:
         assert fit(make_pod().request(cpu=asks), make_node()).code is code
 
-    def test_what_eviction_could_help_is_not_unresolvable(self) -> None:
+    def test_rejection_that_eviction_could_help_is_resolvable(self) -> None:
         verdict = fit(make_pod().request(cpu="2"), make_node(), make_pod("r").request(cpu="3"))
         assert verdict == Verdict(Code.UNSCHEDULABLE, short("cpu"))
 
@@ -161,7 +161,7 @@ class TestFit:
         verdict = fit(make_pod().request({"cpu": "2", "x.com/y": "1"}), make_node(), make_pod("r").request(cpu="3"))
         assert verdict == Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, short("cpu", "x.com/y"))
 
-    def test_nothing_asked_passes_even_where_too_much_is_used(self) -> None:
+    def test_pod_without_requests_passes_on_an_overcommitted_node(self) -> None:
         over = make_pod("r").request(cpu="9", memory="1Ti")
         assert fit(make_pod().request(cpu="0"), make_node(), over).code is Code.SUCCESS
         assert fit(make_pod().request(cpu="1m"), make_node(), over).reasons == short("cpu")
@@ -323,7 +323,7 @@ class TestAffinity:
         )
         assert words == [match, match, enforced]
 
-    def test_the_reason_says_what_was_wanted(self) -> None:
+    def test_reason_names_the_requested_resource(self) -> None:
         pod = make_pod().node_selector(gen="8").required_terms(term(expression("disk", "In", "ssd")), named("c"))
         ((rejected,),) = said(columns_of([make_node("x")]), pod)
         wanted = Reason("node-affinity", {"wants": "gen=8, disk=ssd or metadata.name=c"})

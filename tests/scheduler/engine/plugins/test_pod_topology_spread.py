@@ -198,7 +198,7 @@ def test_the_reason_has_the_numbers() -> None:
     assert reason == Reason("spread", {"key": ZONE, "pods": "3", "fewest": "1", "maxSkew": "1"})
 
 
-def test_a_selector_that_does_not_parse_is_an_error_that_says_where() -> None:
+def test_invalid_selector_is_an_error_with_its_path() -> None:
     pod = newcomer(spread(ZONE, selector={"matchExpressions": [expression("foo", "Near")]}))
     message = 'obtaining pod\'s hard topology spread constraints: "Near" is not a valid label selector operator'
     with pytest.raises(ValueError, match=message):
@@ -310,7 +310,7 @@ def test_system_defaults_spread_what_belongs_together(case: str) -> None:
     assert found == (([9, 7, 6, 4], [44, 66, 77, 100]) if belongs else None)
 
 
-def test_constraints_of_its_own_replace_the_defaults() -> None:
+def test_constraints_of_the_pod_replace_the_defaults() -> None:
     """Even hard ones replace soft defaults."""
     pod = newcomer(spread(HOST, HARD))
     assert scores(pod, columns_of(FOUR, pods(a=1)), "abcd", plugin([SERVICE])) is None

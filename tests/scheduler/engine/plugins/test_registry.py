@@ -101,9 +101,7 @@ def test_a_plugin_is_had_by_its_entry_point_or_its_module(installed: Callable[[s
 
 
 @pytest.mark.parametrize("name", ["Even", "even_plugins:Even"], ids=["its name", "module:Class"])
-def test_what_is_printed_of_a_plugin_by_its_module_can_be_read_again(
-    installed: Callable[[str], None], name: str
-) -> None:
+def test_printed_configuration_of_a_module_plugin_can_be_loaded(installed: Callable[[str], None], name: str) -> None:
     written = config("even_plugins:Even")
     written["profiles"][0]["pluginConfig"] = [{"name": name, "args": {"points": 9}}]
     first = fill_defaults(parse_config(json.dumps(written), registry=Registry()), Registry())

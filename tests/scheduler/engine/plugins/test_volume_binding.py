@@ -141,7 +141,7 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {}}}
         ),
     ],
 )
-def test_what_rules_a_pod_out(pod: PodBuilder, objects: list[Any], sentence: str) -> None:
+def test_pods_that_the_plugin_rejects(pod: PodBuilder, objects: list[Any], sentence: str) -> None:
     said = tried(plugin(*objects), pod, NODES)
     assert isinstance(said, Verdict)
     assert said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -203,7 +203,7 @@ def test_reasons_name_the_volume_and_where_it_is() -> None:
     assert said["n3"] == Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
 
 
-def test_a_migrated_volume_is_where_its_driver_says_on_nodes_that_say_so() -> None:
+def test_migrated_volume_uses_the_csi_topology_of_migrated_nodes() -> None:
     disk = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
     nodes = columns_of(
         [

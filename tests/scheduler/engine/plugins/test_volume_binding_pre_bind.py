@@ -106,7 +106,7 @@ def test_a_volume_that_somebody_kept_for_the_claim_is_not_the_controllers_to_fre
     assert attempt.handle.wrote == [("volume", "v", "c", "kept")]
 
 
-def test_a_new_volume_is_asked_for_and_waited_for() -> None:
+def test_new_volume_is_requested_and_awaited() -> None:
     attempt = Attempt(claim("c"))
     pending = attempt.pre_bind()
     assert attempt.handle.wrote == [("claim", "c", "n1")]
@@ -131,7 +131,7 @@ def test_a_new_volume_is_asked_for_and_waited_for() -> None:
         ),
     ],
 )
-def test_what_the_provisioner_does_may_send_the_pod_back(shown: PersistentVolumeClaim, words: str) -> None:
+def test_provisioner_failure_requeues_the_pod(shown: PersistentVolumeClaim, words: str) -> None:
     attempt = Attempt(claim("c"))
     pending = attempt.pre_bind()
     attempt.shows(volume("made", within=on_host("n2")), shown)
@@ -149,7 +149,7 @@ def test_what_the_provisioner_does_may_send_the_pod_back(shown: PersistentVolume
         ("reference", 'binding volumes: ClaimRef got reset for pv "v"'),
     ],
 )
-def test_what_is_gone_sends_the_pod_back(gone: str, words: str) -> None:
+def test_deleted_claim_or_volume_requeues_the_pod(gone: str, words: str) -> None:
     attempt = Attempt(claim("c"), HERE)
     pending = attempt.pre_bind()
     if gone == "node":

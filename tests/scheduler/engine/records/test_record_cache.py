@@ -72,7 +72,7 @@ def something_happens(columns: NodeColumns, rng: random.Random, number: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_random_events_the_spool_says_what_records_made_from_nothing_say(tmp_path: Path, seed: int) -> None:
+def test_spool_after_random_events_equals_records_built_from_scratch(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     columns = columns_of([a_node(f"node-{i}", rng) for i in range(NODES)])
     plugins = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)

@@ -98,7 +98,7 @@ def endless() -> bytes:
         (endless, 0.1, "not over in time"),
     ],
 )
-def test_a_trial_that_goes_wrong_is_an_error_and_its_process_is_gone(
+def test_failed_dry_run_is_an_error_and_its_process_has_ended(
     world: World, forked: list[int], trial: Callable[[], bytes], deadline_s: float, says: str
 ) -> None:
     with pytest.raises(ForkedCopyError, match=says):

@@ -126,7 +126,7 @@ def test_a_pod_goes_where_the_scheduler_then_puts_it(rig: Rig) -> None:
     assert (told["attempt"]["scheduler"], told["attempt"]["source"]) == ("here", "reconstructed")
 
 
-def test_a_pod_that_fits_nowhere_is_told_what_its_attempt_says(rig: Rig) -> None:
+def test_unschedulable_pod_gets_the_message_of_its_attempt(rig: Rig) -> None:
     rig.world.start(node("a", "2"), node("b", "3"))
     told = status(rig.ask(wanted("5")))
     rig.world.pod("ADDED", make_pod("web").request(cpu="5"))
@@ -157,7 +157,7 @@ def test_victims_are_named_and_stay(rig: Rig) -> None:
     assert [said for said in rig.world.writes.said if said[0] in ("evicted", "preempted")] == []
 
 
-def test_a_pod_that_is_there_is_asked_about_as_if_it_were_not(rig: Rig) -> None:
+def test_existing_pod_is_reviewed_as_if_it_were_absent(rig: Rig) -> None:
     rig.world.start(node("a", "2"), pods=[make_pod("web").request(cpu="2").node("a")])
     told = status(rig.ask(wanted("2", nodeName="a")))
     assert (told["fits"], told["first"]["marks"]) == (1, ["spec.nodeName is ignored"])
@@ -177,7 +177,7 @@ def test_a_pod_that_would_not_be_created_is_refused(rig: Rig, object: Any, code:
     assert (refused["code"], says in refused["message"]) == (code, True), refused["message"]
 
 
-def test_what_cannot_be_had_now_is_said_so(rig: Rig) -> None:
+def test_unavailable_review_answers_with_an_error(rig: Rig) -> None:
     assert envelope(rig.ask(wanted("1")))["message"] == "the scheduler has not seen the whole cluster yet"
     rig.world.start(node("a"))
     rig.answers.append(httpx.Response(403, json={"kind": "Status", "message": "no right", "reason": "Forbidden"}))

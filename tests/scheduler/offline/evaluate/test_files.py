@@ -116,7 +116,7 @@ def test_standard_input_is_one_of_the_files(files: Files, monkeypatch: pytest.Mo
     assert feasible(document) == ["a", "b"]
 
 
-def test_what_looks_like_a_time_is_text(files: Files) -> None:
+def test_timestamp_like_values_are_strings(files: Files) -> None:
     (files.directory / "a.yaml").write_text(
         "kind: Node\nmetadata: {name: a, creationTimestamp: 2026-03-01T12:00:00Z, labels: {day: 2026-03-01}}\n"
         "status: {allocatable: {pods: 1}}\n"
@@ -163,7 +163,7 @@ class TestBoundPods:
         assert notes == ["note: w.yaml: the pod is on node a; it is decided as if it were on none"]
 
 
-def test_kinds_that_scheduling_does_not_read_are_said_once(files: Files) -> None:
+def test_ignored_kinds_are_reported_once(files: Files) -> None:
     """A kind is known by its API version too: Services of Knative are none of ours."""
     strangers = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
@@ -291,7 +291,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("cluster", "pod", "message"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_told_in_one_line(files: Files, cluster: str, pod: str, message: str) -> None:
+def test_error_is_one_line(files: Files, cluster: str, pod: str, message: str) -> None:
     for name, text in (("c.yaml", cluster), ("w.yaml", pod)):
         (files.directory / name).write_text(text)
     c, w = (str(files.directory / name) for name in ("c.yaml", "w.yaml"))
@@ -300,7 +300,7 @@ def test_what_is_wrong_is_told_in_one_line(files: Files, cluster: str, pod: str,
     assert errors[0].startswith(f"error: {message}")
 
 
-def test_what_is_no_text_is_told(files: Files) -> None:
+def test_binary_file_is_an_error(files: Files) -> None:
     (files.directory / "c.yaml").write_bytes(b"\xff\xfa")
     web = files.write("w.yaml", WEB)
     code, _, (error,) = files.evaluate("--cluster", str(files.directory / "c.yaml"), "--pod", web)

@@ -49,7 +49,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("family", FAMILIES)
 @given(data=st.data())
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_whatever_is_broken_the_case_is_answered_or_named(family: str, data: st.DataObject) -> None:
+def test_broken_case_is_answered_or_named(family: str, data: st.DataObject) -> None:
     case = json.loads(data.draw(st.sampled_from(cases(family))))
     del case["expect"]
     name = case.pop("id")

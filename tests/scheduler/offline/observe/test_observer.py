@@ -197,7 +197,7 @@ class TestInFlight:
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 1)), ("q", "b", AGREE)]
 
-    def test_what_is_longer_ago_was_known(self, world: World) -> None:
+    def test_older_events_were_known_to_the_scheduler(self, world: World) -> None:
         self.started(world)
         world.pod("MODIFIED", waiting("q", "2").node("b"))
         world.pause()
@@ -275,7 +275,7 @@ class TestVolumes:
         world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="3"))
         world.set(storage.claim("data", volume="made", annotations=selected | storage.BOUND, version="4"))
 
-    def test_what_the_scheduler_wrote_for_the_pod_is_taken_back(self, world: World) -> None:
+    def test_writes_for_a_failed_pod_are_reverted(self, world: World) -> None:
         """Seen at the binding, the volume allows one node alone; the decision was among two."""
         self.started(world)
         self.provisioned(world, "large")
@@ -300,7 +300,7 @@ class TestVolumes:
         world.pause()
         assert world.found[-1] == ("p", "large", Reconstruction(Agreement.AGREE, None, -1))
 
-    def test_a_pod_whose_volume_is_being_made_counts_where_its_claim_says(self, world: World) -> None:
+    def test_pod_with_a_volume_in_creation_counts_on_the_selected_node(self, world: World) -> None:
         """Pod p took large long before its binding is seen, so q had to go to small."""
         self.started(world, cpu="7")
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
@@ -322,7 +322,7 @@ class TestVolumes:
         world.pause()
         assert world.found == [("q", "small", Reconstruction(Agreement.IN_WINDOW, None, 1))]
 
-    def test_what_was_written_for_a_pod_that_shares_the_claim_is_not_taken_back(self, world: World) -> None:
+    def test_writes_for_a_shared_claim_are_kept(self, world: World) -> None:
         """The claim of p selected large. Pod q came later, when large was full: earlier states do not matter to it."""
         self.started(world)
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
@@ -356,7 +356,7 @@ class TestVolumes:
     @pytest.mark.parametrize(
         "before", [pytest.param(True, id="the pod first"), pytest.param(False, id="the claim first")]
     )
-    def test_what_waits_for_no_consumer_is_not_the_scheduler_s(self, world: World, before: bool) -> None:
+    def test_immediate_binding_is_left_to_the_controller(self, world: World, before: bool) -> None:
         """The claim was bound by its controller before the pod was decided, which it had to be."""
         world.start(*(make_node(n).label(storage.HOST, n) for n in ("small", "large")))
         world.set(storage.storage_class(mode=storage.IMMEDIATE), storage.claim("data"))
@@ -372,7 +372,7 @@ class TestVolumes:
         world.pause()
         assert world.found == [("p", "small", AGREE)]
 
-    def test_what_was_written_for_a_pod_that_never_waited_here_is_not_taken_back(self, world: World) -> None:
+    def test_writes_of_another_process_are_kept(self, world: World) -> None:
         """A watch that was interrupted shows it bound at once; its successor is bound where its volume is."""
         sizes = {"small": "2", "large": "8"}
         world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
@@ -488,7 +488,7 @@ def test_an_interrupted_watch_is_not_judged(world: World) -> None:
     assert world.found == [("p", "small", Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED))]
 
 
-def test_a_worse_node_is_told_with_its_distance(world: World) -> None:
+def test_worse_node_is_reported_with_its_score_difference(world: World) -> None:
     world.start(SMALL, LARGE)
     world.pod("ADDED", waiting())
     world.pod("MODIFIED", waiting().node("small"))

@@ -22,7 +22,7 @@ def placed(number: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_followed_log_goes_to_the_service_through_rotation_and_outage_and_ends_when_told(tmp_path: Path) -> None:
+def test_followed_log_is_delivered_through_rotation_and_outage(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "kube-scheduler.log"
     url = f"http://127.0.0.1:{port}"
 
@@ -71,7 +71,7 @@ def answers(url: str) -> Any:
     return answer.json() if answer.status_code == 200 else None
 
 
-def test_a_followed_log_that_cannot_be_delivered_still_ends_when_told(tmp_path: Path) -> None:
+def test_followed_log_that_cannot_be_delivered_still_stops(tmp_path: Path) -> None:
     log = tmp_path / "kube-scheduler.log"
     log.write_text(placed(0))
     nowhere = ("--endpoint", f"http://127.0.0.1:{free_port()}", "--cluster", "c1")

@@ -182,7 +182,7 @@ def test_foreign_and_damaged_lines_are_counted() -> None:
     )
 
 
-def test_at_v2_the_answer_says_what_is_not_in_the_log() -> None:
+def test_answer_of_a_log_at_v2_names_what_is_missing() -> None:
     answer = explained(read(written([klogs.bound("ns/a", "n1", 5, 3)]))[1])
     assert answer["headline"] == "On n1: one of 3 feasible nodes out of 5 evaluated; no scores in the log."
     assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["nodes"]["feasible"]) == (None, 5, 3)
@@ -192,7 +192,7 @@ def test_at_v2_the_answer_says_what_is_not_in_the_log() -> None:
     assert any("start is not in the log" in mark for mark in answer["marks"])
 
 
-def test_a_pod_that_fits_nowhere_is_told_in_the_logs_words() -> None:
+def test_unschedulable_pod_has_the_message_of_the_log() -> None:
     answer = explained(read(written(a_rejected("ns/a")))[1])
     assert answer["message"] == answer["summary"] == FIT_ERROR
     assert answer["headline"] == "No node fits. The log names the rejecting filter for 0 of 216 nodes."
@@ -210,7 +210,7 @@ def test_a_missing_score_line_leaves_the_scores_out() -> None:
     )
 
 
-def test_weights_come_from_the_log_or_are_said_to_be_missing() -> None:
+def test_weights_come_from_the_log_or_are_marked_missing() -> None:
     listed = {"Score": {"Enabled": [{"Name": "NodeResourcesFit", "Weight": 1}, {"Name": "ImageLocality", "Weight": 2}]}}
     at_start = ("the scheduler starts to work with those plugins", {"Plugins": listed})
     (knows,) = read(written([at_start, *a_placed("ns/a")]))[1]
@@ -253,7 +253,7 @@ def test_preemptions_trial_runs_reject_no_node() -> None:
         pytest.param("2019-03-07T12:00:00.1Z stderr F I0307 12:00:00.000001       1 s.go:1] ", 2019, id="a runtime's"),
     ],
 )
-def test_the_year_is_the_last_possible_one_unless_it_is_said(line: str, year: int) -> None:
+def test_year_of_a_log_is_the_latest_possible_one_by_default(line: str, year: int) -> None:
     (found,) = read([line + '"Successfully bound pod to node" pod="a/b" node="n" evaluatedNodes=1 feasibleNodes=1'])[1]
     assert datetime.fromtimestamp(found.decision.times.started_us / 1e6, timezone.utc).year == year
     assert any("no year" in mark for mark in notes.format_decision_notes(found.decision)) == (year != 2019)

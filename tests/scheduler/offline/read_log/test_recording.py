@@ -95,7 +95,7 @@ def test_the_best_total_was_chosen(reads: list[Read]) -> None:
     assert [d.rank[d.chosen] for d in scored if d.chosen is not None] == [1] * len(scored) == [1] * 27
 
 
-def test_paths_are_told_apart_only_where_the_log_does(reads: list[Read]) -> None:
+def test_paths_are_distinguished_only_if_the_log_does(reads: list[Read]) -> None:
     """One node looked at that fits may have been nominated: the log does not say, so the record does not."""
     assert Counter(read.decision.path for read in reads) == {
         DecisionPath.SCORED: 27,
@@ -124,7 +124,7 @@ def test_taints_are_those_of_the_nodes(documents: list[Json], objects: Json) -> 
                 assert (node, params["key"], params.get("value", ""), params["effect"]) in taints
 
 
-def test_what_no_log_says_is_null(documents: list[Json]) -> None:
+def test_unlogged_values_are_null(documents: list[Json]) -> None:
     for document in documents:
         spec = document["spec"]
         assert (spec["pod"]["uid"], spec["pod"]["requests"], spec["pod"]["labels"]) == (None, None, None)

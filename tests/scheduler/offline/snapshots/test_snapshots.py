@@ -41,7 +41,7 @@ def of(api_server: list[Json], **metadata: Any) -> Json:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_kept_decodes_to_the_same(seed: int) -> None:
+def test_snapshot_decodes_to_the_same_objects(seed: int) -> None:
     """So every pod is decided as on the cluster itself: scheduling reads nothing but what is decoded."""
     cluster = RandomCluster(seed, 12)
     pods = [*cluster.running(), *(cluster.incoming(i) for i in range(20))]
@@ -64,7 +64,7 @@ def test_what_is_kept_decodes_to_the_same(seed: int) -> None:
     assert decoded == whole
 
 
-def test_what_scheduling_does_not_read_is_left_out() -> None:
+def test_unread_fields_are_left_out() -> None:
     pod = make_pod("p").request(cpu="1").json
     pod["spec"]["containers"][0] |= {"env": [{"name": "PASSWORD", "value": SECRET}], "args": [SECRET]}
     pod["metadata"]["annotations"] = {"note": SECRET}
@@ -106,7 +106,7 @@ class TestDamage:
             ),
         ],
     )
-    def test_what_is_not_whole_is_refused(self, change: Any, said: str) -> None:
+    def test_incomplete_snapshot_is_refused(self, change: Any, said: str) -> None:
         document = of(taken({"/api/v1/nodes": [make_node("n").json]}))
         change(document)
         with pytest.raises(SnapshotError, match=said):
