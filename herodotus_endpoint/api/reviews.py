@@ -143,7 +143,7 @@ class ReviewViews:
         raise StatusError(504, said, reason="Timeout")
 
     def _not_taken(self, question: ReviewQuestion) -> StatusError:
-        """Return the error for a review that no scheduler took: others are queued before it, or the scheduler is gone."""
+        """Return the error for a review that no scheduler took: others are queued before it, or it is gone."""
         if self._reviews.is_first(question):
             return retry_later(
                 503, f'scheduler "{question.reviewer.scheduler}" has not taken a review for {PICKUP_S:.0f} s'

@@ -221,7 +221,7 @@ def test_retries_while_other_reviews_run(
 def test_silent_scheduler_gives_kubectl_hint(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = 'scheduler "herodotus-scheduler" takes no reviews, for 10 s already'
+    said = 'scheduler "herodotus-scheduler" has not taken a review for 10 s'
     service.refuse(REVIEWS, 503, "ServiceUnavailable", said)
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", "--endpoint", service.url).code == 1

@@ -317,7 +317,7 @@ def test_review_that_is_not_taken_in_time_is_withdrawn(service: Service, monkeyp
     assert service.store.reviews.add_question(first, most=1)
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
-    assert "other reviews are before this one" in envelope(answer)["message"]
+    assert "other reviews have been queued before this one" in envelope(answer)["message"]
     service.store.reviews.remove_question(first.id)
     assert scheduler.poll().status_code == 204, "the question went with its asker"
 
