@@ -277,6 +277,8 @@ def _update_slot_map(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> 
     for slot, since, node_id in zip(rows.slot, rows.since, node_ids, strict=True):
         if since <= slot_map.row_since[slot]:
             continue  # this row was sent before
+        # The first known row of a slot counts too, even of a free slot: before it the slot's node is unknown.
+        changed = slot_map.row_since[slot] < 0 or slot_map.node_ids[slot] != node_id
         slot_map.row_since[slot] = since
-        if slot_map.node_ids[slot] != node_id:
+        if changed:
             slot_map.put(slot, node_id, since)
