@@ -168,7 +168,7 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
 
 
 def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
-    """Return rejected nodes by first rejecting filter and its reasons: largest group first, nearest node first.
+    """Return rejected nodes by first rejecting filter and its reasons: largest group first, closest to fitting first.
 
     `named` is how many nodes to list for each group; None lists all. `alsoRejectedBy` counts over the whole group.
     """
@@ -197,7 +197,7 @@ def group_rejections(decision: Decision, table: NodeTable, *, named: int | None 
 
 
 def _list_rejecting_filters(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
-    """Return the filters that may have rejected a node: (position, ids, whether each verdict rejects)."""
+    """Return each filter with a rejecting verdict: its index, the verdict id of each node, and which ids reject."""
     found = ((position, f.ids, [v.rejects_node for v in f.verdicts]) for position, f in enumerate(decision.filters))
     return [(position, ids, rejects) for position, ids, rejects in found if len(ids) and any(rejects)]
 

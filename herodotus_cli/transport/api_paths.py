@@ -65,7 +65,7 @@ def balance(*, since_s: float, weights: str, profile: str, decisions: int | None
 
 
 def agreements(namespace: str, *, since_s: float, scheduler: str, labels: str = "") -> str:
-    """Return the path of the comparison between an observer's evaluations and outcomes; `namespace` empty: all."""
+    """Return the path of the answer on how far an observed scheduler agrees; `namespace` "" means all namespaces."""
     query = {"since": round(since_s), "profile": scheduler or None, "labelSelector": labels or None}
     return f"{_API}/{_namespace_prefix(namespace)}agreements{_query_string(query)}"
 

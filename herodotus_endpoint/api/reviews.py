@@ -204,7 +204,7 @@ def _strip_pod(pod: Json) -> Json:
 
 
 def _strip_containers(value: Any) -> Any:
-    """Keep the needed fields of each container; the scheduler refuses anything that is not a list of objects."""
+    """Return containers with only the fields that scheduling reads. The scheduler refuses values of other types."""
     if not isinstance(value, list):
         return value
     return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]

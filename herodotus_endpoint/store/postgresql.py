@@ -87,7 +87,7 @@ class Postgresql:
         return self._engine(READERS, f"{options} -c jit=off")  # JIT compilation takes longer than these queries
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """Create the partitions for this time; summaries need none for outcomes, which they contain."""
+        """Create the partitions for records ingested at this time. `tier`: summaries contain their outcomes."""
         start, end = _bounds(tier, ingested_us // _WIDTH_US[tier])
         for table in PARTITIONED if tier != SUMMARY else (DECISIONS,):
             name = _partition(table, tier, ingested_us // _WIDTH_US[tier])

@@ -109,7 +109,7 @@ class RecentClasses(Generic[T]):
         self._known: OrderedDict[Hashable, T] = OrderedDict()  # most recently used last
 
     def get_or_create(self, template: Hashable) -> T:
-        """Return the value of a class, a new one where there is none."""
+        """Return the cached value of the pods created from a template; create it if there is none."""
         found = self._known.get(template)
         if found is None:
             found = self._known[template] = self._new()

@@ -36,7 +36,7 @@ class OwnWrites:
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
     def note(self, message: Message, now: float) -> None:
-        """Record a change before it is applied to the objects."""
+        """Remember which pods, claims and volumes a watch message changes, before the caches apply it."""
         if message.kind == PODS:
             for pod in [message.object] if isinstance(message, WatchEvent) else message.objects:
                 self._pod(PodInfo(pod))

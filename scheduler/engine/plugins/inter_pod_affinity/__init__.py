@@ -130,7 +130,7 @@ class _PreScoreState:
     by_key: Mapping[str, tuple[list[str | None], Counts]]
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots whose domain has other points than in the previous state."""
+        """Return the nodes, as slots, whose topology domain scores other points than before; None if any may."""
         if self.by_key.keys() != before.by_key.keys():
             return None
         return union_rows(find_changed_slots(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())

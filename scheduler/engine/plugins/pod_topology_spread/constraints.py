@@ -135,7 +135,7 @@ def find_nodes_without_keys(keys: Keys, nodes: NodeColumns) -> Mask:
 
 
 def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
-    """Return the number of matching pods by slot. As in kube-scheduler, the empty selector counts none."""
+    """Return the number of matching pods on each node. As in kube-scheduler, the empty selector counts none."""
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return Tally(np.zeros(nodes.slots, np.int64))

@@ -227,7 +227,7 @@ class _ReasonColumn:
 
     @property
     def has_reason(self) -> Mask:
-        """The slots with a reason."""
+        """Return for which nodes a reason for rejection is known."""
         has_reason: Mask = self.numbers > 0
         return has_reason
 
