@@ -102,9 +102,9 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
     ],
     ("scheduler/serving/certificates.py", "_read", "get"): None,
-    ("scheduler/kube/discovery.py", "server_version", "get"): None,
-    ("scheduler/kube/discovery.py", "cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
-    ("scheduler/kube/discovery.py", "absent_groups", "get"): None,
+    ("scheduler/kube/discovery.py", "fetch_server_version", "get"): None,
+    ("scheduler/kube/discovery.py", "fetch_cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
+    ("scheduler/kube/discovery.py", "find_absent_groups", "get"): None,
     ("scheduler/kube/watch.py", "_list", "get"): [
         right for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)) for right in watched(path)
     ],
@@ -124,9 +124,13 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("create", "events", "events.k8s.io"),
         Right("patch", "events", "events.k8s.io"),
     ],
-    ("scheduler/kube/lease.py", "_give_back", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
-    ("scheduler/kube/lease.py", "_try", "post"): [Right("create", "leases", **LEASE)],
-    ("scheduler/kube/lease.py", "_try", "put"): [Right("update", "leases", name="herodotus-scheduler", **LEASE)],
+    ("scheduler/kube/lease.py", "_try_release", "put"): [
+        Right("update", "leases", name="herodotus-scheduler", **LEASE)
+    ],
+    ("scheduler/kube/lease.py", "_try_acquire_or_renew", "post"): [Right("create", "leases", **LEASE)],
+    ("scheduler/kube/lease.py", "_try_acquire_or_renew", "put"): [
+        Right("update", "leases", name="herodotus-scheduler", **LEASE)
+    ],
     ("scheduler/kube/lease.py", "_get", "get"): [Right("get", "leases", name="herodotus-scheduler", **LEASE)],
 }
 RIGHTS = {right for rights in REQUESTS.values() for right in rights or ()}

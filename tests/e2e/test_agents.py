@@ -208,9 +208,9 @@ def test_allocated_amounts_equal_those_of_kubectl_describe(cluster: Cluster, nam
     assert main(["annotate", "allocation", "--once", "--kubeconfig", str(cluster.kubeconfig)]) == 0
 
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "describe", "node", "n1"]
-    described = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
-    described = {resource: _described(described, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
-    described["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", described)[1])  # type: ignore[index]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+    described = {resource: _described(text, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
+    described["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", text)[1])  # type: ignore[index]
     annotations = cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]
     assert {resource: int(annotations[f"requested-{resource}"]) for resource in described} == described
     free = {"cpu": 4000 - described["cpu"], "memory": (16 << 30) - described["memory"], "pods": 110 - described["pods"]}
