@@ -27,11 +27,11 @@ Record = Any  # with the attributes id, source, cluster, namespace, pod, pod_uid
 
 @dataclass(frozen=True)
 class AttemptRecords:
-    """The records of one attempt.
+    """All stored records of one scheduling attempt, from any source.
 
-    `record` holds the most; `logged` is the log's record, if `record` is from another source.
-
-    `uid` is the pod's UID. `duplicates` are the same log record, read again from an overlapping part of the log.
+    `record` is the most detailed one. `logged` is the record read from the scheduler's log, if `record` has another
+    source. `duplicates` are copies of the log record, read again from overlapping parts of the log. `uid` is the pod's
+    UID.
     """
 
     uid: str
@@ -41,17 +41,17 @@ class AttemptRecords:
 
     @property
     def ids_by_detail(self) -> list[int]:
-        """Return the ids of `record` and `logged`, the one that holds more first."""
+        """Return the record ids of `record` and, if there is one, `logged`: the more detailed record first."""
         return [record.id for record in (self.record, self.logged) if record is not None]
 
     @property
     def ids(self) -> list[int]:
-        """Return the ids of all records, duplicates included."""
+        """Return the record ids of `record`, `logged` and all `duplicates`."""
         return [*self.ids_by_detail, *(record.id for record in self.duplicates)]
 
 
 def group_by_attempt(records: Iterable[Record]) -> list[AttemptRecords]:
-    """Return the attempts that the records belong to, of any number of pods, by start."""
+    """Group records, of any number of pods, by scheduling attempt; return the attempts in the order of their start."""
     by_pod: dict[tuple[str, str, str], list[Record]] = {}
     for record in sorted(records, key=_start_order):
         by_pod.setdefault((record.cluster, record.namespace, record.pod), []).append(record)
@@ -77,7 +77,11 @@ def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
 
 
 def _find_log_record(seen: Record, logged: Sequence[Record]) -> Record | None:
-    """Return the log record with the same outcome that began last before `seen` was observed, or None."""
+    """Return the log record of the attempt that the observer reconstructed as `seen`, or None if none matches.
+
+    A log record matches if it has the same node (or, where no node was chosen, the same message) and starts at most
+    APART_US before `seen` and SKEW_US after it. Of several, the last one that starts before `seen` is preferred.
+    """
     alike = [
         record
         for record in logged
@@ -91,7 +95,8 @@ def _find_log_record(seen: Record, logged: Sequence[Record]) -> Record | None:
 def _infer_uid(record: Record, others: Sequence[Record]) -> str:
     """Return the pod's UID for an attempt that only the log recorded.
 
-    It is the UID of the next attempt, or of the last one if that did not place the pod.
+    `others` are the pod name's records from other sources. The UID is that of the next attempt among them. If there is
+    none, it is that of the last attempt, unless that one placed the pod.
     """
     following = next((other for other in others if other.started_us >= record.started_us), None)
     if following is not None:

@@ -22,12 +22,11 @@ Json = dict[str, Any]
 
 
 def build_node_columns(decision: Decision, table: NodeTable) -> Json:
-    """Return the columns of a decision.
+    """Return a decision as parallel lists with one entry for each node, from which a client draws a table of nodes.
 
-    `evaluation` and a filter's `ids` are positions in `evaluations` and `verdicts`.
-
-    For a node that was not evaluated, a filter's entry has no meaning; for an infeasible node (rank 0), neither do
-    scores and totals.
+    Nodes are in the natural order of their names. `evaluation` holds indices into `evaluations`, and each filter's
+    `ids` indices into its `verdicts`. A filter's entry for a node that was not evaluated has no meaning, nor have
+    scores and totals of an infeasible node (rank 0).
     """
     present = [slot for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT]
     slots = sorted(present, key=lambda slot: natural_sort_key(table.names[slot]))

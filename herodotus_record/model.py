@@ -28,7 +28,10 @@ else:
 
 
 def empty_column() -> Column:
-    """Return a column without entries; the field that holds it documents what that means."""
+    """Return a new column (array of integers) without entries, the default of optional columns.
+
+    The class that has such a field documents what an empty column means there.
+    """
     return array("B")
 
 
@@ -45,7 +48,7 @@ class Code(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return kube-scheduler's spelling, as in its metrics: `UnschedulableAndUnresolvable`."""
+        """Return the name of the status code as kube-scheduler spells it, such as `UnschedulableAndUnresolvable`."""
         return "".join(word.capitalize() if word != "AND" else "And" for word in self.name.split("_"))
 
     @property
@@ -55,7 +58,7 @@ class Code(IntEnum):
 
 
 class Evaluation(IntEnum):
-    """Whether the filters evaluated the node of a slot and, if not, why."""
+    """Whether an attempt ran its filters on a node and, if it did not, why."""
 
     EVALUATED = 0
     ABSENT = 1  # no node in this slot at this generation
@@ -67,12 +70,12 @@ class Evaluation(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return the spelling in documents: `not-sampled`."""
+        """Return the name of the value as JSON documents spell it, such as `not-sampled`."""
         return self.name.lower().replace("_", "-")
 
 
 class DecisionPath(str, Enum):
-    """How the attempt reached its result."""
+    """The way in which an attempt reached its result, such as by scores or because one node alone was feasible."""
 
     SCORED = "scored"  # best total of several feasible nodes
     ONLY_FEASIBLE = "only-feasible-node"  # one node is feasible, so kube-scheduler does not score
@@ -83,7 +86,7 @@ class DecisionPath(str, Enum):
 
 
 class Source(str, Enum):
-    """How a record was made."""
+    """The origin of a record: the scheduler that decided, a reconstruction by the observer, or a scheduler's log."""
 
     SCHEDULER = "scheduler"  # the Herodotus scheduler decided
     RECONSTRUCTED = "reconstructed"  # evaluated afterwards for another scheduler's pod
@@ -91,7 +94,7 @@ class Source(str, Enum):
 
 
 class Agreement(str, Enum):
-    """Whether another scheduler's outcome follows from the reconstructed evaluation."""
+    """Whether another scheduler's outcome follows from the observer's own evaluation of the same attempt."""
 
     AGREE = "agree"  # the node is among the best, or neither found a node
     IN_WINDOW = "agree-in-window"  # the same on a snapshot that reorders events near the outcome
@@ -100,7 +103,7 @@ class Agreement(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why an outcome does not follow from the reconstruction, or cannot be compared with it."""
+    """Why another scheduler's outcome differs from the observer's evaluation or cannot be compared with it."""
 
     SAMPLING = "sampling"  # the other scheduler may not have evaluated the better nodes
     EXTENDERS = "extenders"  # it calls extenders, which the evaluation does not call
@@ -130,14 +133,17 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A plugin's status: the code and, unless it is Success, the reasons in kube-scheduler's order."""
+    """A plugin's result for a node or a pod: the status code and, unless it is Success, the reasons.
+
+    The reasons are in kube-scheduler's order.
+    """
 
     code: Code
     reasons: tuple[Reason, ...] = ()
 
     @property
     def rejects_node(self) -> bool:
-        """Return whether this verdict in a filter's column excludes the node: neither Success nor Skip."""
+        """Return whether this verdict of a filter excludes the node, which every code except Success and Skip does."""
         return self.code not in (Code.SUCCESS, Code.SKIP)
 
 
@@ -182,11 +188,11 @@ class Preemption:
 
 @dataclass(frozen=True)
 class FilterColumn:
-    """The verdicts of one filter on all evaluated nodes.
+    """The verdicts of one filter plugin on all nodes of a decision.
 
-    `ids` holds for each slot an index into `verdicts`, and `verdicts[0]` is Success. Empty `ids` mean that every
-    evaluated node passed. Slots whose `evaluation` is not EVALUATED hold a meaningless 0. `skipped` means that the
-    plugin had nothing to check for this pod.
+    `ids` has one entry for each node slot (row of the node table): an index into `verdicts`, whose first entry is
+    Success. If `ids` is empty, every evaluated node passed. Entries of nodes that were not evaluated are 0 and mean
+    nothing. `skipped` means that the plugin had nothing to check for this pod.
     """
 
     plugin: str
@@ -197,7 +203,10 @@ class FilterColumn:
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The scores of one plugin for all feasible nodes: raw, and normalized to 0–100. Other slots hold 0."""
+    """The scores of one plugin, raw and normalized to 0–100, with one entry for each node slot.
+
+    Entries of infeasible nodes are 0.
+    """
 
     plugin: str
     weight: int
@@ -208,10 +217,10 @@ class ScoreColumn:
 
 @dataclass(frozen=True)
 class InputColumn:
-    """One measurement of all nodes: each entry is the value times 10 to the power of `digits`, rounded.
+    """One measurement, such as a node's load, with one entry for each node slot.
 
-    `unit` is printed after the number and may be "". `lacking` holds 1 for nodes without the measurement; an empty
-    column means that no node lacks it.
+    An entry of `values` is the measured value times 10 to the power of `digits`, rounded. `unit` is printed after the
+    number and may be "". `lacking` holds 1 for nodes without the measurement; if it is empty, no node lacks it.
     """
 
     name: str
@@ -221,7 +230,7 @@ class InputColumn:
     lacking: Column = field(default_factory=empty_column)
 
     def value_at(self, slot: int) -> float | None:
-        """Return the measurement of the slot's node, or None if it has none."""
+        """Return the measured value of the node in a slot, or None if that node has no measurement."""
         return None if len(self.lacking) and self.lacking[slot] else self.values[slot] / 10**self.digits
 
 
@@ -229,9 +238,10 @@ class InputColumn:
 class Inputs:
     """The measurements from one source by which a plugin or an extender decided, for all evaluated nodes.
 
-    `source` describes where the measurements are from. `measured` is when they were taken, in whole seconds since 1970,
-    0 if unknown; one entry applies to all slots, and an empty column means that no time is known. `stale` holds 1 for
-    nodes whose measurement was too old and therefore ignored; an empty column means none.
+    `source` describes where the measurements are from. `measured` holds for each node slot when they were taken, in
+    whole seconds since 1970, or 0 if unknown. A single entry applies to all nodes; an empty column means that no time
+    is known. `stale` holds 1 for nodes whose measurement was too old and therefore ignored; an empty column means that
+    none was.
     """
 
     plugin: str
@@ -241,7 +251,7 @@ class Inputs:
     stale: Column = field(default_factory=empty_column)
 
     def measured_s(self, slot: int) -> int:
-        """Return when the node's measurements were taken, in seconds since 1970, or 0 if unknown."""
+        """Return when the measurements of a slot's node were taken, in seconds since 1970, or 0 if unknown."""
         return self.measured[slot if len(self.measured) > 1 else 0] if len(self.measured) else 0
 
 
@@ -301,7 +311,10 @@ class Times:
 
 @dataclass(frozen=True)
 class RequeueEvent:
-    """The cluster event that requeued the pod. `plugin` is the one whose queueing hint answered it, or "" for none."""
+    """The cluster event that moved a waiting pod back to the active or backoff queue.
+
+    `plugin` is the plugin whose queueing hint asked for it, or "" if no plugin did.
+    """
 
     event: str
     plugin: str
@@ -311,7 +324,8 @@ class RequeueEvent:
 class Retry:
     """When the scheduler tries a rejected pod again: the earliest and the latest time, in microseconds since 1970.
 
-    `queue` is where the pod waits. `latest_us` is None if it waits only for the end of its backoff.
+    `queue` names the part of the scheduling queue in which the pod waits. `latest_us` is None if the pod waits only for
+    the end of its backoff.
     """
 
     queue: str
@@ -335,12 +349,10 @@ class Reconstruction:
 
 @dataclass(frozen=True)
 class FirstRejection:
-    """How many nodes one filter was the first to reject with one verdict.
+    """The number of nodes that one filter was the first to reject, all with the same verdict.
 
-    Both are positions: in `filters`, in `verdicts`.
-
-    `also` counts, by plugin, how many of these nodes each later filter rejected as well; filters that rejected none are
-    absent.
+    `filter` is the filter's index in `Decision.filters`, `verdict` the verdict's index in its `verdicts`. `also` maps
+    later plugins to how many of these nodes they rejected as well; plugins that rejected none are absent.
     """
 
     filter: int
@@ -366,12 +378,12 @@ class Summary:
 
 @dataclass(frozen=True)
 class Decision:
-    """One complete attempt to schedule one pod.
+    """The complete record of one attempt to schedule one pod.
 
     `sequence` is contiguous over all frames of an incarnation. `evaluation`, `rank`, `totals` and the columns of
-    filters and scores have one entry for each slot, or are empty if the whole column has no meaning, such as `totals`
-    when nothing was scored. `rank` is 1 for the best node; nodes with equal totals share a rank, and infeasible nodes
-    have 0. `seed` determined the random choice among the best nodes.
+    filters and scores have one entry for each node slot, or are empty if the whole column has no meaning, such as
+    `totals` when nothing was scored. `rank` is 1 for the best node; nodes with equal totals share a rank, and
+    infeasible nodes have 0. `seed` determined the random choice among the best nodes.
     """
 
     id: str  # UUIDv7
@@ -409,14 +421,17 @@ class Decision:
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
-        """Return the slots that share rank 1, among which the chosen one was drawn; empty if only one has it."""
+        """Return the slots (row indices) of the nodes that share rank 1, or an empty tuple if fewer than two do.
+
+        The scheduler drew the chosen node from these.
+        """
         if self.rank.count(1) < 2:
             return ()
         return tuple(slot for slot, rank in enumerate(self.rank) if rank == 1)
 
     @property
     def final(self) -> bool:
-        """Return whether no Outcome follows: no node was chosen, so nothing is bound."""
+        """Return whether no Outcome follows this decision, which is so if it chose no node."""
         return self.chosen is None
 
 
@@ -425,11 +440,11 @@ FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation di
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a later phase of a decision: Reserve, Permit, PreBind, Bind or Evict. After `final` none follows.
+    """The result of one phase after a decision: Reserve, Permit, PreBind, Bind or Evict.
 
-    `message` is text of a plugin or the API server. If the outcome names other pods, `reason` replaces it: a code of
-    `notes.CATALOGUE` with the names as parameters. Sequence FOUND_LATER marks an outcome that a later scheduler found
-    for an incarnation that ended without learning it.
+    No outcome follows one whose `final` is true. `message` is text of a plugin or the API server. If the outcome names
+    other pods, `reason` replaces `message`: a code of `notes.CATALOGUE` with the names as parameters. Sequence
+    FOUND_LATER marks an outcome that a later scheduler process found for an incarnation that ended without learning it.
     """
 
     incarnation: str
@@ -448,9 +463,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Gap:
-    """The range of an incarnation's sequence numbers `first` to `last` whose records are lost, and why.
+    """A range of sequence numbers, `first` to `last`, of one incarnation whose records are lost, and why.
 
-    `sequence` is the gap's own number.
+    `sequence` is the number of the gap's own frame.
     """
 
     incarnation: str
@@ -463,10 +478,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class HighWater:
-    """The highest sequence number that `incarnation` knows an earlier incarnation, `of`, to have written: `reached`.
+    """The highest sequence number that an earlier scheduler process is known to have written.
 
-    Records up to that number that never arrive are missing: the earlier spool was lost with its disk, or is not
-    delivered yet.
+    `incarnation` is the process that states it, `of` the earlier one, and `reached` the number. Records up to that
+    number that never arrive are missing: the earlier spool was lost with its disk, or is not delivered yet.
     """
 
     incarnation: str
@@ -478,11 +493,11 @@ class HighWater:
 
 @dataclass(frozen=True)
 class NodeRows:
-    """The rows of the node table that changed: which node holds a slot since which generation, and its resources.
+    """The changed rows of the node table: which node has a slot since which generation, and its resources.
 
     All sequences are parallel, with one entry for each row. `name` is empty where the slot became free. `allocatable`
     and `requested` have one column for each of `resources` (CPU in millicores, bytes, counts; `pods` counts pods).
-    `base` is the generation of the preceding rows frame; -1 marks a complete table, from which a reader can start.
+    `base` is the generation of the preceding NodeRows frame; -1 marks a complete table, from which a reader can start.
     """
 
     cluster: str
@@ -503,7 +518,10 @@ Frame = Decision | Outcome | Gap | NodeRows | HighWater
 
 @dataclass
 class NodeTable:
-    """The node table of one incarnation at one generation, built by applying `NodeRows` in order."""
+    """The names, UIDs and resources of all nodes, by node slot, as one incarnation knew them at one generation.
+
+    A reader builds it by applying `NodeRows` frames in order.
+    """
 
     generation: int = -1
     names: list[str] = field(default_factory=list)  # by slot; "" where the slot is free
@@ -513,7 +531,10 @@ class NodeTable:
     requested: Sequence[Mapping[str, int]] = field(default_factory=list)
 
     def apply(self, rows: NodeRows) -> None:
-        """Update the table to `rows.generation`; raise ValueError if rows before these are missing."""
+        """Apply changed rows and advance the table to their generation.
+
+        Raises ValueError if the frame of rows that precedes these was not applied.
+        """
         if rows.base > self.generation:
             raise ValueError(f"node rows start after generation {rows.base}, the table is at {self.generation}")
         allocatable, requested = list(self.allocatable), list(self.requested)
@@ -533,7 +554,7 @@ class NodeTable:
         self.generation = max(self.generation, rows.generation)
 
     def rows(self, cluster: str, incarnation: str) -> NodeRows:
-        """Return the whole table as one frame from which a reader can start."""
+        """Return the whole table as one NodeRows frame, which a reader can apply without any earlier frame."""
         resources = tuple(sorted({r for row in self.allocatable for r in row} | {r for q in self.requested for r in q}))
         return NodeRows(
             cluster=cluster,
@@ -550,13 +571,16 @@ class NodeTable:
         )
 
     def find_slot(self, name: str) -> int | None:
-        """Return the slot that holds the node called `name`, or None."""
+        """Return the slot (row index) of the node called `name`, or None if the table has no such node."""
         return next((slot for slot, n in enumerate(self.names) if n == name), None)
 
     def free(self, slot: int, resource: str) -> int:
-        """Return allocatable minus requested: negative if overcommitted, 0 for a resource that the node lacks."""
+        """Return how much of a resource the slot's node has free: allocatable minus requested, in base units.
+
+        The amount is negative if the node is overcommitted, and 0 if it lacks the resource.
+        """
         return self.allocatable[slot].get(resource, 0) - self.requested[slot].get(resource, 0)
 
     def free_amounts(self, slots: Collection[int], resource: str) -> list[int]:
-        """Return `free` for each of the slots."""
+        """Return, for each of the slots in order, how much of a resource the node has free, as `free` computes it."""
         return [self.free(slot, resource) for slot in slots]

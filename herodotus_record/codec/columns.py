@@ -24,7 +24,7 @@ SMALL_COLUMN: Final = 32  # up to this many entries, a Python loop is faster tha
 
 
 def column_from_numpy(values: NDArray[Any]) -> Column:
-    """Return a column of the narrowest type that holds `values` (one dimension, integers or booleans)."""
+    """Return a one-dimensional array of integers or booleans as a column of the narrowest type that holds them."""
     if len(values) <= SMALL_COLUMN:
         return column_from_list(values.tolist())
     low, high = int(values.min()), int(values.max())
@@ -34,7 +34,10 @@ def column_from_numpy(values: NDArray[Any]) -> Column:
 
 
 def column_from_list(values: list[int]) -> Column:
-    """Return a column of the narrowest type for a few values; faster than numpy up to SMALL_COLUMN of them."""
+    """Return the values as a column of the narrowest integer type that holds them.
+
+    For up to SMALL_COLUMN values this is faster than `column_from_numpy`.
+    """
     return array(narrowest_typecode(min(values), max(values)), values) if values else array("B")
 
 
@@ -45,16 +48,19 @@ def as_numpy(col: Column) -> NDArray[Any]:
 
 
 def fill_derived(decision: Decision) -> Decision:
-    """Return the decision with its DERIVED columns filled in; the same object if it has none."""
+    """Return the decision with the columns that its writer omitted (DERIVED) computed from its other columns.
+
+    Returns the same object if the decision has no such column. Otherwise, the given decision stays unchanged.
+    """
     if decision.rank is not DERIVED and all(s.normalized is not DERIVED for s in decision.scores):
         return decision
     return fill_derived_in_place(replace(decision))
 
 
 def fill_derived_in_place(decision: Decision) -> Decision:
-    """Fill in the DERIVED columns of a decision that no other code holds yet, and return it.
+    """Compute the columns that the decision's writer omitted (DERIVED), set them in the decision and return it.
 
-    A copy would cost as much again.
+    The decision is a frozen dataclass, so no other code may hold it yet. It saves the copy that `fill_derived` makes.
     """
     if decision.rank is DERIVED:
         object.__setattr__(decision, "rank", _rank(as_numpy(decision.totals), find_feasible(decision)))
@@ -63,7 +69,10 @@ def fill_derived_in_place(decision: Decision) -> Decision:
 
 
 def find_feasible(decision: Decision) -> NDArray[np.bool_]:
-    """Return which slots' nodes were evaluated and passed every filter; after an error no node counts as feasible."""
+    """Return a boolean array by node slot: true where the node was evaluated and passed every filter.
+
+    If the attempt ended in an error, no node counts as feasible.
+    """
     if decision.path is DecisionPath.ERROR:
         return np.zeros(decision.slots, np.bool_)
     passed: NDArray[np.bool_] = as_numpy(decision.evaluation) == Evaluation.EVALUATED
@@ -80,9 +89,9 @@ def _normalized(score: ScoreColumn) -> ScoreColumn:
 
 
 def _rank(totals: NDArray[Any], among: NDArray[np.bool_]) -> Column:
-    """Return 1 for the best total, equal ranks for equal totals, 0 for infeasible slots.
+    """Return the rank of each node slot: 1 for the best total, equal ranks for equal totals, 0 for infeasible nodes.
 
-    Without totals every feasible node has rank 1.
+    `among` is true for feasible nodes. If `totals` is empty, every feasible node has rank 1.
     """
     if not len(totals) or not among.any():
         return column_from_numpy(among)

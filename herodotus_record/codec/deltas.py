@@ -64,15 +64,16 @@ Part = FilterColumn | ScoreColumn
 
 
 class UnknownBaseError(CodecError):
-    """A delta arrived without the decision that is its base."""
+    """The decision to which a delta refers (its base) was not read before the delta."""
 
 
 @dataclass
 class _Base:
-    """A decision that was written whole, the name by which deltas refer to it, and how many do.
+    """A decision that a writer encoded whole, so that later decisions can be encoded as differences from it.
 
-    `last` is the decision written last, and `last_changes` its difference from the base. Objects that the next decision
-    shares with `last` are not compared again.
+    `name` identifies it in deltas, `size` is its length in bytes, and `deltas` counts the deltas that refer to it.
+    `last` is the decision that was last encoded against it, and `last_changes` its difference. Objects that the next
+    decision shares with `last` are not compared again.
     """
 
     decision: Decision
@@ -84,7 +85,7 @@ class _Base:
 
 
 class DeltaWriter:
-    """Encodes the decisions of one segment, as deltas where possible.
+    """An encoder for the decisions of one spool segment, as deltas to an earlier decision where that is shorter.
 
     Call `forget_bases` if a frame was not kept: later deltas must not refer to it.
     """
@@ -93,7 +94,10 @@ class DeltaWriter:
         self._bases: OrderedDict[Hashable, _Base] = OrderedDict()  # least recently used first
 
     def encode(self, decision: Decision) -> bytes:
-        """Return a frame for readers of the earlier frames; raise CodecError if the decision contradicts itself."""
+        """Return the decision as a frame: a delta to an earlier decision if that is less than half as long, else whole.
+
+        Raises CodecError if the decision contradicts itself.
+        """
         key = build_template_key(decision.pod, decision.scheduler.profile, decision.path)
         base = self._bases.get(key)
         changes = _diff(base, decision) if base is not None and base.deltas < MAX_DELTAS_PER_BASE else None
@@ -112,14 +116,14 @@ class DeltaWriter:
         return whole
 
     def forget_bases(self) -> None:
-        """Forget all bases: the next decision of each template is written whole, as in a new segment."""
+        """Forget all earlier decisions, so that the next decision of each pod template is written whole."""
         self._bases.clear()
 
 
 class DeltaReader:
-    """Decodes the frames of one batch or segment, in order.
+    """A decoder for the frames of one batch or spool segment, to be read in order, so that deltas find their bases.
 
-    Decisions with the same base share its unchanged parts and columns as the same objects.
+    Decoded decisions with the same base share their unchanged columns and plugin results as the same objects.
     """
 
     def __init__(self) -> None:
@@ -127,9 +131,9 @@ class DeltaReader:
         self._wholes: OrderedDict[bytes, _Whole] = OrderedDict()  # the decoded ones, least recently used first
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
-        """Return the decoded frame, and its bytes as a whole frame.
+        """Return the decoded frame, and its bytes; for a delta, the bytes are those of the equivalent whole frame.
 
-        Raises CodecError if it is not a frame, UnknownBaseError if it is a delta whose base was not read.
+        Raises CodecError if the bytes are not a frame, UnknownBaseError if they are a delta whose base was not read.
         """
         view = memoryview(frame)
         if view[KIND_AT] != DELTA:
@@ -143,7 +147,7 @@ class DeltaReader:
         return decision, codec.build_frame(_DECISION, _encoder.encode(document), _VERSION)
 
     def add_base(self, frame: bytes | memoryview) -> None:
-        """Add a whole decision to which deltas may refer, without decoding it."""
+        """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
         self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
 
     def _base(self, name: bytes) -> _Whole:
@@ -159,7 +163,7 @@ class DeltaReader:
 
 
 class _Whole:
-    """A whole decision, decoded once for all deltas that refer to it."""
+    """A whole decision to which deltas refer, decoded once for all of them."""
 
     def __init__(self, frame: memoryview) -> None:
         """Decode the frame; raise CodecError if it is not a whole decision."""
@@ -175,7 +179,11 @@ class _Whole:
             raise CodecError(f"base of a delta: {e}") from e
 
     def apply(self, changes: memoryview) -> tuple[Decision, Json]:
-        """Return the decision with the changes applied, and its document, in which changed columns are arrays."""
+        """Return the decision that a delta describes, and the same as a document for encoding it as a whole frame.
+
+        `changes` is the delta's MessagePack. In the document, patched columns are arrays and the other columns encoded
+        bytes.
+        """
         try:
             changed: Json = _deltas.decode(changes)
             shared: Json = {}
@@ -204,7 +212,11 @@ class _Whole:
         return codec.decode_column(kind, value) if known is None else known
 
     def _patched(self, base: Any, change: Any) -> Any:
-        """Return a field's value after a change; raise ValueError, TypeError or IndexError if it does not fit."""
+        """Return a field's value after a delta's change; a change that is no patch replaces the value.
+
+        `base` is the field's value in the whole decision. Raises ValueError, TypeError or IndexError if a patch does
+        not fit.
+        """
         if not isinstance(change, bytes) or change[:1] != _PATCH:
             return change
         (length,) = _LENGTH.unpack_from(change, 1)
@@ -225,31 +237,33 @@ class _Whole:
 
 
 def build_template_key(pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
-    """Return the key of decisions that are worth comparing: one pod template, one profile, one path."""
+    """Return a key that two decisions share if one may be a delta to the other: same pod template, profile and path."""
     return pod.digest, profile, path
 
 
 def read_base_name(frame: bytes | memoryview) -> bytes | None:
-    """Return the name by which deltas refer to this frame, or None if it is not a whole decision."""
+    """Return the 8-byte name by which deltas refer to this frame, or None if the frame is not a whole decision."""
     return bytes(frame[_NAME_AT]) if frame[KIND_AT] == _DECISION else None
 
 
 def find_base_name(frame: bytes | memoryview) -> bytes | None:
-    """Return the name of a delta's base, or None if the frame is not a delta."""
+    """Return the 8-byte name of the frame to which this delta refers, or None if the frame is not a delta."""
     return bytes(frame[HEADER_BYTES : HEADER_BYTES + NAME_BYTES]) if frame[KIND_AT] == DELTA else None
 
 
 def decode_all(data: bytes) -> Iterator[Frame]:
-    """Yield every frame in a batch or segment, in order."""
+    """Yield every frame of a batch or spool segment, decoded and in order; deltas are resolved."""
     reader = DeltaReader()
     for _, frame in codec.split_frames(data):
         yield reader.read(frame)[0]
 
 
 def downgrade_frames(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:
-    """Return the frames for a reader of no version newer than `version`, with the bases that their deltas need.
+    """Return the frames of a batch, converted for a reader that knows no frame version newer than `version`.
 
-    A reader of a version without deltas gets whole frames. Raises UnknownVersionError if one cannot be expressed.
+    `bases` are the whole decisions to which deltas of the batch refer; they are included for readers of deltas. A
+    reader of a version without deltas gets whole frames. Raises UnknownVersionError if that version cannot express a
+    frame.
     """
     if version >= _VERSION:
         first = next((i for i, frame in enumerate(batch) if frame[KIND_AT] == DELTA), len(batch))
@@ -272,7 +286,7 @@ def _downgrade(reader: DeltaReader, frame: bytes, version: int) -> bytes:
 
 
 def _diff(base: _Base, decision: Decision) -> Json | None:
-    """Return the fields that differ from the base's, or None if the two differ too much.
+    """Return the fields of a decision that differ from its base, or None if the node slots or plugins differ.
 
     Objects shared with the last decision were compared then, so their difference is reused.
     """
@@ -302,7 +316,11 @@ def _diff(base: _Base, decision: Decision) -> Json | None:
 def _diff_parts(
     base: Sequence[Part], parts: Sequence[Part], last: Sequence[Part], last_changes: Mapping[int, Json]
 ) -> dict[int, Json] | None:
-    """Return the changed fields of `filters` or `scores` by position, or None if the plugins differ."""
+    """Return the changed fields of each filter or score column, by its position, or None if the plugins differ.
+
+    `base` are the base's columns. `last` and `last_changes` are those of the decision encoded last, to skip
+    comparisons.
+    """
     if len(base) != len(parts):
         return None
     changes = {}
@@ -323,7 +341,7 @@ def _diff_parts(
 
 
 def _add_difference(changes: Json, name: str, before: Any, now: Any) -> None:
-    """Add the field's difference to `changes`, if there is one."""
+    """Set `changes[name]` to the difference between a field's two values, if they differ."""
     if now is before:
         return
     if not isinstance(now, array):
@@ -334,7 +352,10 @@ def _add_difference(changes: Json, name: str, before: Any, now: Any) -> None:
 
 
 def _diff_column(base: Column, col: Column) -> bytes | None:
-    """Return how a column differs from its base, encoded, or None if it does not."""
+    """Return the encoded difference between a column and its base, or None if they are equal.
+
+    The difference is a patch of single entries or, if that is not shorter, the whole column.
+    """
     if len(col) != len(base) or col is DERIVED or base is DERIVED:
         return codec.encode_column(col)
     if not col:
@@ -349,7 +370,7 @@ def _diff_column(base: Column, col: Column) -> bytes | None:
 
 
 def _encode_entries(code: str, values: NDArray[Any]) -> bytes:
-    """Encode values like `encode_column`, in a type that is known to hold them."""
+    """Return integers encoded as `encode_column` does, in the column type `code`, which is known to hold them."""
     return code.encode() + values.astype(np.dtype(code).newbyteorder("<"), copy=False).tobytes()
 
 
