@@ -22,9 +22,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ComparedOutcome:
-    """One outcome of another scheduler, with its agreement.
+    """One outcome of another scheduler, and whether it agrees with the observer's reconstruction.
 
-    `headline` is None if the decision's record was not read.
+    `agreement` and `cause` are values of the enums Agreement and Cause. `headline` is None if the decision's record was
+    not read.
     """
 
     namespace: str
@@ -48,10 +49,11 @@ def build_agreements(
     omitted: int = 0,
     namespace: str = "",
 ) -> Json:
-    """Return the document of kind Agreements.
+    """Return the JSON document of kind Agreements: by scheduler, how many outcomes agree with their reconstruction.
 
     `outcomes` are all outcomes to count; `disagreements` are those to list, in order, and `omitted` counts those not
-    listed. `complete` is whether `outcomes` covers the whole time from `since_us` to `until_us`.
+    listed. `complete` is whether `outcomes` covers the whole time from `since_us` to `until_us`, in microseconds since
+    1970.
     """
     by_scheduler: dict[str, list[ComparedOutcome]] = {}
     for outcome in outcomes:
@@ -86,7 +88,7 @@ def _scheduler(name: str, outcomes: Sequence[ComparedOutcome]) -> Json:
 
 
 def _causes(outcomes: Sequence[ComparedOutcome]) -> dict[str, int]:
-    """Return how many outcomes have each cause, the most frequent first."""
+    """Return how many outcomes have each cause of disagreement, the most frequent cause first."""
     counts = Counter(outcome.cause for outcome in outcomes if outcome.cause)
     return dict(sorted(counts.items(), key=lambda c: (-c[1], c[0])))
 

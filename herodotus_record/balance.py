@@ -38,7 +38,10 @@ class UnknownPluginError(Exception):
 
 @dataclass(frozen=True)
 class _Reweighed:
-    """A decision with other weights: the best slots, and whether the recorded winner is among them."""
+    """The result of one decision with other weights: the best slots, and whether the recorded winner is among them.
+
+    If it is, the decision counts as unchanged (`stays`).
+    """
 
     best: tuple[int, ...]
     stays: bool
@@ -47,10 +50,11 @@ class _Reweighed:
 def build_balance(
     sample: Sequence[RecordedDecision], weights: Mapping[str, int], *, since_us: int, until_us: int, complete: bool
 ) -> Json:
-    """Return the document of kind Balance; raise UnknownPluginError for a weight of a plugin that did not score.
+    """Return the JSON document of kind Balance: which nodes won how often, on which plugins, and with other weights.
 
-    `sample` holds placed decisions, newest first. `complete` is whether it holds all of the time from `since_us` to
-    `until_us`.
+    `sample` holds decisions that placed a pod, newest first. `weights` maps plugins to the other weights and may be
+    empty. `complete` is whether `sample` holds all decisions from `since_us` to `until_us`, in microseconds since 1970.
+    Raises UnknownPluginError for a weight of a plugin that did not score.
     """
     plugins = _find_plugins(sample)
     unknown = sorted(weights.keys() - plugins.keys())
@@ -106,7 +110,10 @@ def build_balance(
 
 
 def _reweigh(d: Decision, weights: Mapping[str, int]) -> _Reweighed:
-    """Return the winners of a decision with other weights; if nothing was scored, the winner stays."""
+    """Return which nodes would be best in a decision with other weights, by plugin.
+
+    Plugins that `weights` omits keep their recorded weight. If nothing was scored, the chosen node stays the winner.
+    """
     assert d.chosen is not None
     feasible = as_numpy(d.rank) > 0
     columns = [
@@ -125,7 +132,7 @@ def _reweigh(d: Decision, weights: Mapping[str, int]) -> _Reweighed:
 
 
 def _find_plugins(sample: Iterable[RecordedDecision]) -> dict[str, int]:
-    """Return the plugins that scored and their weight in the newest decision, in the profile's order."""
+    """Return the plugins that scored any decision, with their weight in the newest of them, in the profile's order."""
     found: dict[str, int] = {}
     for r in sample:
         for s in r.decision.scores:
@@ -135,7 +142,7 @@ def _find_plugins(sample: Iterable[RecordedDecision]) -> dict[str, int]:
 
 
 def _count_wins(sample: Iterable[RecordedDecision]) -> dict[str, Counter[str]]:
-    """Return how often each factor decided for each node."""
+    """Return, for each node, how many of its wins each deciding factor (a plugin, or a tie) decided."""
     found: dict[str, Counter[str]] = {}
     for r in sample:
         found.setdefault(_chosen(r), Counter())[find_deciding_factor(r.decision).by] += 1
@@ -143,7 +150,10 @@ def _count_wins(sample: Iterable[RecordedDecision]) -> dict[str, Counter[str]]:
 
 
 def _expect_wins(sample: Iterable[RecordedDecision]) -> dict[str, float]:
-    """Return the wins of each node if ties among all feasible nodes had decided; 0 if never feasible."""
+    """Return how many wins each node would have if every decision had been drawn among its feasible nodes.
+
+    A node that was never feasible has 0.
+    """
     found: dict[str, float] = {}
     for r in sample:
         names, rank = r.table.names, r.decision.rank
@@ -162,7 +172,11 @@ def _count_fits(sample: Iterable[RecordedDecision]) -> Counter[str]:
 
 
 def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterable[_Reweighed]) -> dict[str, float]:
-    """Return the wins of each node with the other weights; a tie that excludes the recorded winner is split evenly."""
+    """Return how often each node would win with the other weights.
+
+    A decision whose recorded winner is still among the best counts for that node. Otherwise, the best nodes share it
+    evenly.
+    """
     found: dict[str, float] = {}
     for r, w in zip(sample, reweighed, strict=False):
         winners = [_chosen(r)] if w.stays else [r.table.names[slot] for slot in w.best]
@@ -172,12 +186,15 @@ def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterabl
 
 
 def _count_moves_without(sample: Iterable[RecordedDecision], plugin: str) -> int:
-    """Return how many decisions would have another winner without the plugin."""
+    """Return how many decisions would have another winner if the plugin had the weight 0."""
     return sum(not _reweigh(r.decision, {plugin: 0}).stays for r in sample)
 
 
 def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[Json]:
-    """Return placements by spans of equal length, oldest first; `most` is the highest count of one node."""
+    """Return, as JSON, the placements in consecutive spans of equal length, oldest first.
+
+    `most` is the highest number of placements on one node in that span.
+    """
     starts = [r.decision.times.started_us for r in sample]
     if not starts:
         return []

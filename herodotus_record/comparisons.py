@@ -30,9 +30,10 @@ MAX_BEST = 3  # best nodes of each pod that are compared for both pods
 
 
 def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> Json:
-    """Return the comparison of two nodes for one pod, of kind NodeComparison.
+    """Return the JSON document of kind NodeComparison: how two nodes fared for one pod.
 
-    Raises KeyError with the name of a node that was not in the cluster, PrunedError if its entries are no longer kept.
+    Raises KeyError with the name of a node that was not in the cluster, PrunedError if a node's entries are no longer
+    kept.
     """
     d, table = recorded.decision, recorded.table
     a, b = slots = [find_slot(d, table, node) for node in nodes]
@@ -64,7 +65,10 @@ def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> J
 
 
 def build_pod_comparison(pods: Sequence[RecordedDecision]) -> Json:
-    """Return the comparison of two pods, each at its attempt, of kind PodComparison."""
+    """Return the JSON document of kind PodComparison: what differs between the decisions for two pods.
+
+    `pods` holds one decision for each pod.
+    """
     earlier, later = sorted(pods, key=lambda p: p.decision.times.started_us)
     first, second = pods
     return {
@@ -121,7 +125,7 @@ def _placement(node: str | None) -> str:
 
 
 def _explain_other_node(recorded: RecordedDecision, node: str) -> str:
-    """Return a sentence about how the other pod's node fared in this pod's decision."""
+    """Return a sentence about how this pod's decision judged `node`, the node of the pod that it is compared with."""
     d = recorded.decision
     slot = recorded.table.find_slot(node)
     when = f"When {d.pod.name} was decided, {node}"
@@ -170,13 +174,16 @@ def _attempt(d: Decision) -> Json:
 
 
 def _select_nodes(pods: Sequence[RecordedDecision]) -> list[str]:
-    """Return the chosen nodes, then the best nodes of both pods."""
+    """Return the names of the nodes to compare: each pod's first-ranked node, then the other best nodes of both."""
     best = [[p.table.names[slot] for slot in rank_slots(p.decision)[:MAX_BEST]] for p in pods]
     return list(dict.fromkeys([*(names[0] for names in best if names), *(name for names in best for name in names)]))
 
 
 def _node_result(recorded: RecordedDecision, node: str) -> Json:
-    """Return how one node fared for a pod; all values are None if the node was not in the cluster."""
+    """Return, as JSON, how one node fared for one pod: its evaluation, first rejection, rank, total and scores.
+
+    All values are None if the node was not in the cluster.
+    """
     d = recorded.decision
     slot = recorded.table.find_slot(node)
     if slot is None and d.summary:
@@ -205,7 +212,7 @@ def _node_result(recorded: RecordedDecision, node: str) -> Json:
 
 
 def _verdict_name(plugin: str, verdicts: Json, skipped: bool) -> str:
-    """Return a filter's verdict on one node: pass, reject, skipped or not-run."""
+    """Return a filter's verdict on one node as a word: pass, reject, skipped or not-run."""
     if skipped:
         return "skipped"
     if plugin not in verdicts:

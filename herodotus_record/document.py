@@ -35,7 +35,10 @@ Json = dict[str, Any]
 
 
 def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
-    """Return a decision and its outcomes as a document of kind Decision. `table` is at the decision's generation."""
+    """Return the whole record of a decision and its outcomes as a JSON document of kind Decision.
+
+    `table` is the node table at the decision's generation.
+    """
     d = decision
     nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
     evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
@@ -129,7 +132,11 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
 
 
 def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
-    """Set the paths `unknown`, such as `pod.requests`, to null in the document; in a list, in each of its entries."""
+    """Set the fields at the given paths, such as `pod.requests`, to null in the document, which is changed in place.
+
+    Where a path leads through a list, the field is set in each entry. Paths that the document does not have are
+    ignored.
+    """
     for path in unknown:
         *parents, last = path.split(".")
         holders: list[Any] = [document]
@@ -142,7 +149,10 @@ def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
 
 
 def build_reconstruction(d: Decision) -> Json | None:
-    """Return how a reconstruction compares with the other scheduler's outcome, or None if there is none."""
+    """Return, as JSON, how a reconstruction compares with the other scheduler's outcome.
+
+    Returns None if the decision is not a reconstruction or there was no outcome to compare.
+    """
     r = d.reconstruction
     if r is None:
         return None
@@ -155,12 +165,12 @@ def build_reconstruction(d: Decision) -> Json | None:
 
 
 def build_requeue_event(d: Decision) -> Json | None:
-    """Return the event that requeued the pod, or None."""
+    """Return, as JSON, the cluster event that requeued the pod before this attempt, or None if no event did."""
     return {"event": d.woken_by.event, "plugin": d.woken_by.plugin or None} if d.woken_by else None
 
 
 def build_retry(d: Decision) -> Json | None:
-    """Return when a rejected pod is tried again, or None."""
+    """Return, as JSON, the queue of a rejected pod and when it is tried again, or None if the record has no retry."""
     if d.retry is None:
         return None
     latest = None if d.retry.latest_us is None else format_timestamp(d.retry.latest_us)
@@ -168,9 +178,10 @@ def build_retry(d: Decision) -> Json | None:
 
 
 def _pruned(d: Decision) -> Json | None:
-    """Return counts over all nodes for a pruned record, whose columns hold only the kept nodes, else None.
+    """Return, as JSON, the counts over all nodes that a pruned record keeps, or None if the record is complete.
 
-    `first` counts the nodes that no earlier filter had rejected.
+    The columns of a pruned record hold only a few nodes. In each verdict, `nodes` counts the nodes with that verdict
+    and `first` those of them that no earlier filter had rejected.
     """
     pruned = build_pruned(d)
     if pruned is None or d.summary is None:
@@ -190,9 +201,10 @@ def _pruned(d: Decision) -> Json | None:
 
 
 def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
-    """Return a filter's verdicts by node.
+    """Return, as JSON, a filter's rejections by node name and the nodes on which it did not run.
 
-    An evaluated node in neither `rejected` nor `notRun` passed or was skipped.
+    `evaluated` maps slots to names of the evaluated nodes. Those in neither `rejected` nor `notRun` passed, or the
+    filter was skipped.
     """
     verdicts = {name: f.verdicts[f.ids[slot]] for slot, name in evaluated.items() if len(f.ids)}
     return {
@@ -214,7 +226,10 @@ def _score(s: ScoreColumn, rank: Column, nodes: Mapping[int, str]) -> Json:
 
 
 def _inputs(inputs: Inputs, evaluated: Mapping[int, str]) -> Json:
-    """Return the measurements by evaluated node; null where a node has none, or where their time is unknown."""
+    """Return, as JSON, the measurements of a plugin for each evaluated node.
+
+    `evaluated` maps slots to node names. A value is null if the node has no measurement, a time if it is unknown.
+    """
     measured = {name: inputs.measured_s(slot) for slot, name in evaluated.items()}
     return {
         "plugin": inputs.plugin,
@@ -229,7 +244,7 @@ def _inputs(inputs: Inputs, evaluated: Mapping[int, str]) -> Json:
 
 
 def _by_node(column: Column, rank: Column, nodes: Mapping[int, str]) -> dict[str, int]:
-    """Return a column's entries of the feasible nodes by name."""
+    """Return the column's entries by node name, for the feasible nodes; `nodes` maps slots to names."""
     if not len(column):
         return {}
     return {name: column[slot] for slot, name in nodes.items() if rank[slot]}

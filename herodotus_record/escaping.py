@@ -35,17 +35,20 @@ def escape(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Return `text` as `escape` does, but keep line feeds and tabs: for layouts that the caller made itself."""
+    """Return `text` with unsafe characters in a visible form, except line feeds and tabs.
+
+    It is for texts of several lines whose layout the caller made.
+    """
     return _UNSAFE_IN_LINES.sub(_escaped, text)
 
 
 def escape_json(text: str) -> str:
-    """Return a JSON document whose strings spell unsafe characters as JSON escapes; line feeds between tokens stay."""
+    """Return the JSON document with unsafe characters as JSON escapes; line feeds between tokens stay."""
     return _UNSAFE_IN_JSON.sub(_escaped_in_json, text)
 
 
 def is_safe(text: str) -> bool:
-    """Return whether `escape_lines` would leave the text as it is."""
+    """Return whether `text` has no character that `escape_lines` would escape."""
     return not _UNSAFE_IN_LINES.search(text)
 
 
@@ -56,6 +59,6 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _escaped_in_json(match: re.Match[str]) -> str:
-    """Return the character as one or two UTF-16 code units, as JSON writes them."""
+    """Return the matched character as JSON escapes of its one or two UTF-16 code units."""
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 
 def format_headline(decision: Decision, table: NodeTable) -> str:
-    """Return what happened to the pod, in one sentence."""
+    """Return one sentence about what the decision means for the pod: on which node it is and why, or why on none."""
     total, feasible = decision.nodes_total, decision.nodes_feasible
     out_of = f"{decision.nodes_evaluated} evaluated" if "snapshot.nodes" in decision.unknown else str(total)
     if decision.reconstruction is not None and decision.reconstruction.cause is not None:
@@ -66,7 +66,7 @@ def format_headline(decision: Decision, table: NodeTable) -> str:
 
 
 def format_node_headline(decision: Decision, table: NodeTable, slot: int) -> str:
-    """Return how one node fared, in one sentence."""
+    """Return one sentence about how one node fared in a decision: rejected, ranked or not evaluated, and why."""
     node, feasible = table.names[slot], decision.nodes_feasible
     unseen = explain_not_evaluated(decision, slot)
     if decision.evaluation[slot] == Evaluation.UNRECORDED:
@@ -93,12 +93,12 @@ def format_node_headline(decision: Decision, table: NodeTable, slot: int) -> str
 
 
 def format_summary(decision: Decision, table: NodeTable) -> str:
-    """Return one line: the FailedScheduling event's message if the pod was rejected, otherwise the headline."""
+    """Return the FailedScheduling message if the pod was rejected, otherwise the sentence of `format_headline`."""
     return decision.message or format_headline(decision, table)
 
 
 def _disagreement(decision: Decision, cause: Cause, table: NodeTable) -> str:
-    """Return the sentence for another scheduler's outcome that differs from the evaluation, with the cause."""
+    """Return the sentence for an outcome of another scheduler that the observer's evaluation does not explain."""
     scheduler, order, slot = decision.scheduler.profile, rank_slots(decision), decision.chosen
     if slot is not None:
         theirs = f"On {table.names[slot]}, by {scheduler}."
@@ -121,7 +121,7 @@ def _disagreement(decision: Decision, cause: Cause, table: NodeTable) -> str:
 
 
 def _unscored(decision: Decision, node: str) -> str:
-    """Return the sentence for a decision from a log without scores, or with only one feasible node."""
+    """Return the sentence for a placement that was read from a log and has no scores."""
     feasible, looked = decision.nodes_feasible, decision.nodes_evaluated
     if "snapshot.feasible" in decision.unknown:
         return f"On {node}: how many nodes fitted, and their scores, are not in the log."
@@ -169,5 +169,5 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
 
 
 def _numeric(details: Sequence[Json]) -> bool:
-    """Return whether a reason has numbers of one node, of which another node may have more."""
+    """Return whether any of the reasons has amounts of a single node, so that the sentence must name the node."""
     return any(d.get("allocatable") for d in details)

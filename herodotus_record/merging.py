@@ -52,11 +52,11 @@ _TEXTS: Final = {  # names of the parts; after a dot follows a plugin
 
 @dataclass(frozen=True)
 class MergeOrigins:
-    """Where the parts of a merged decision are from.
+    """Which parts of a merged decision are from the observer's reconstruction and which from the scheduler's log.
 
-    `reconstructed` is the reconstruction with its `table`, `logged` the id of the log's record. `parts` lists the parts
-    to which the log contributes, by their path in the answer: whether the log provides all of it, and in how many cells
-    (or values) the reconstruction differs.
+    `reconstructed` is the reconstruction with its node `table`; `logged` is the id of the log's decision. `parts` maps
+    each part to which the log contributes, by its path in the answer, to a pair: whether the whole part is from the
+    log, and in how many values the reconstruction differs.
     """
 
     reconstructed: Decision
@@ -66,16 +66,16 @@ class MergeOrigins:
 
     @property
     def reconstruction(self) -> Json | None:
-        """Return whether the outcome follows from the reconstruction, as a document."""
+        """Return, as JSON, how the reconstruction compares with the outcome, or None if it was not compared."""
         return build_reconstruction(self.reconstructed)
 
     @property
     def evaluation_headline(self) -> str:
-        """Return the headline of the reconstruction alone."""
+        """Return one sentence about what the reconstruction alone says of the pod."""
         return format_headline(self.reconstructed, self.table)
 
     def to_document(self) -> Json:
-        """Return the origins as answers contain them."""
+        """Return the origins of the parts as the JSON object that answers contain."""
         rebuilt, log = Source.RECONSTRUCTED.value, Source.LOGGED.value
         return {
             "records": {rebuilt: self.reconstructed.id, log: self.logged},
@@ -95,7 +95,7 @@ class MergeOrigins:
 
 @dataclass(frozen=True)
 class MergedAttempt:
-    """One attempt, merged from two records."""
+    """One scheduling attempt as merged from the observer's reconstruction and the scheduler's log record."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
@@ -139,7 +139,7 @@ def _text(part: str) -> str:
 
 
 def set_pod_uid(logged: Decision, uid: str) -> Decision:
-    """Return a log's record with the pod's UID, which another record provided."""
+    """Return a log's decision with the pod's UID, which logs lack and another record of the pod provided."""
     if logged.pod.uid == uid:
         return logged
     unknown = tuple(path for path in logged.unknown if path not in ("pod.uid", "key.podUID"))
@@ -147,7 +147,11 @@ def set_pod_uid(logged: Decision, uid: str) -> Decision:
 
 
 def _values_from_log(ours: Decision, theirs: Decision, parts: dict[str, tuple[bool, int]]) -> Json:
-    """Return the log's values for the attempt as a whole, by field, and add them to `parts`."""
+    """Return the log's values for fields of the whole attempt, such as node counts, by field name of Decision.
+
+    `ours` is the reconstruction, `theirs` the log's decision. Adds each such field to `parts`, in the form of
+    `MergeOrigins.parts`.
+    """
     fields: Json = {}
     for name, path in (("nodes_total", "nodes"), ("nodes_evaluated", "evaluated"), ("nodes_feasible", "feasible")):
         if f"snapshot.{path}" not in theirs.unknown:
@@ -172,7 +176,11 @@ def _scheduler(ours: Decision, theirs: Decision) -> Any:
 
 
 def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption, int]:
-    """Return the reconstruction's candidates with the log's candidate, which is the one that was taken."""
+    """Return the merged preemption, and 1 if the two nominate different nodes, else 0.
+
+    The log names only the candidate that was taken. Its victims replace those of the reconstruction's candidate on that
+    node; the other candidates are the reconstruction's.
+    """
     if ours is None or len(theirs.candidates) != 1:
         return theirs, int(ours is not None and ours.nominated != theirs.nominated)
     (taken,) = theirs.candidates
@@ -184,7 +192,7 @@ def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption
 
 
 class _Cells:
-    """The merged values of single nodes, in the reconstruction's slots.
+    """The values per node and plugin, merged from reconstruction and log, in the reconstruction's node slots.
 
     A node that only the log names gets an additional slot.
     """
@@ -205,7 +213,10 @@ class _Cells:
         self.ranks_all = bool(self._theirs.scores) or only  # if not, the log may omit feasible nodes
 
     def merge_fields(self, parts: dict[str, tuple[bool, int]]) -> Json:
-        """Return the merged fields of the decision; parts to which the log contributes are added to `parts`."""
+        """Return the merged columns and other fields per node, by field name of Decision.
+
+        Adds each part to which the log contributes to `parts`, in the form of `MergeOrigins.parts`.
+        """
         ours, theirs = self._ours, self._theirs
         theirs_rank = {self._at[slot]: rank for slot, rank in enumerate(theirs.rank) if rank and self.ranks_all}
         filters = [self._filter(f, theirs_rank, parts) for f in ours.filters]
@@ -242,7 +253,11 @@ class _Cells:
     def _filter(
         self, ours: FilterColumn, fitting: Mapping[int, int], parts: dict[str, tuple[bool, int]]
     ) -> FilterColumn:
-        """Return the column with the log's verdicts, and Success for every node that the log ranks."""
+        """Return a reconstructed filter column with the log's rejections, and Success for nodes that the log ranks.
+
+        `fitting` maps the slots of those nodes to their rank. Adds the filter to `parts` if the log has a rejection by
+        it or differs.
+        """
         verdicts_by_slot = dict.fromkeys(fitting, SUCCESS)
         for column in self._theirs.filters:
             if column.plugin == ours.plugin:
@@ -263,7 +278,11 @@ class _Cells:
         return replace(ours, verdicts=tuple(table), ids=ids if any(ids) else ours.ids[:0])
 
     def _scores(self, fitting: Sequence[int], parts: dict[str, tuple[bool, int]]) -> tuple[ScoreColumn, ...]:
-        """Return the log's scores in the reconstruction's order; a plugin that the log does not name was skipped."""
+        """Return the log's score columns, those of plugins in the reconstruction first.
+
+        `fitting` holds the slots that the log ranks. A plugin that the log does not name counts as skipped. Adds each
+        column to `parts`.
+        """
         theirs = {column.plugin: column for column in self._theirs.scores}
         ours = {column.plugin: column for column in self._ours.scores}
         columns = []
@@ -283,7 +302,7 @@ class _Cells:
         return tuple(columns)
 
     def _points(self, column: ScoreColumn, slot: int) -> int | None:
-        """Return the reconstruction's weighted score, or None if the node was infeasible or nothing was scored."""
+        """Return the reconstruction's weighted score of a node, or None if it was infeasible or nothing was scored."""
         if column.skipped or not len(column.normalized) or not self._rank(slot):
             return None
         return column.normalized[slot] * column.weight
@@ -292,7 +311,7 @@ class _Cells:
         return self._ours.rank[slot] if slot < len(self._ours.rank) else 0
 
     def _by_slot(self, column: Column) -> dict[int, int]:
-        """Return a column of the log's record for the nodes that it ranks."""
+        """Return the entries of a column of the log's decision for the nodes that the log ranks, by the merged slot."""
         return {self._at[slot]: column[slot] for slot, rank in enumerate(self._theirs.rank) if rank and len(column)}
 
     def _column(self, values: Mapping[int, int]) -> Column:
@@ -302,27 +321,33 @@ class _Cells:
         return column
 
     def _extend(self, column: Column, fill: int) -> Column:
-        """Return a copy that reaches to the last slot and can hold any value; an empty column stays empty."""
+        """Return a 64-bit copy of a reconstructed column, extended by `fill` to the number of merged slots.
+
+        An empty column stays empty.
+        """
         if not len(column):
             return empty_column()
         return array("q", [*column, *([fill] * (self.slots - len(column)))])
 
 
 def _logged_slots(logged: Decision) -> set[int]:
-    """Return the slots of the nodes about which the log has entries."""
+    """Return the slots, in the log's decision, of the nodes that the log evaluates, ranks or chooses."""
     evaluated = {slot for slot, e in enumerate(logged.evaluation) if e == Evaluation.EVALUATED}
     ranked = {slot for slot, rank in enumerate(logged.rank) if rank}
     return evaluated | ranked | ({logged.chosen} if logged.chosen is not None else set())
 
 
 def _rerank(old: Mapping[int, int]) -> dict[int, int]:
-    """Return the ranks of the remaining slots, recomputed without the removed ones."""
+    """Return the ranks of the given nodes by slot, recomputed among these nodes alone; equal ranks stay equal."""
     places = sorted(old.values())
     return {slot: bisect_left(places, rank) + 1 for slot, rank in old.items()}
 
 
 def _extend_table(table: NodeTable, slots: int, names: Iterable[str]) -> NodeTable:
-    """Return the table extended, after the decision's slots, by nodes of which only the name is known."""
+    """Return the node table cut to the decision's `slots` and extended by nodes of which only the name is known.
+
+    If there are no such nodes, the given table is returned.
+    """
     new = list(names)
     if not new:
         return table

@@ -31,7 +31,10 @@ _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
 @dataclass(frozen=True)
 class PendingPod:
-    """The last attempt of a pod that has no node. `created_us` and `retry` are None if the record was not read."""
+    """A pod without a node, as its last scheduling attempt left it.
+
+    `created_us` and `retry` are None if the record of the attempt was not read.
+    """
 
     namespace: str
     pod: str
@@ -49,7 +52,7 @@ class PendingPod:
 
 @dataclass(frozen=True)
 class GatedPod:
-    """A pod whose scheduling gates keep it from being tried. No record holds it, only the API server."""
+    """A pod whose scheduling gates keep the scheduler from trying it; only the API server knows it, no record does."""
 
     namespace: str
     pod: str
@@ -61,7 +64,11 @@ class GatedPod:
 
 
 def build_pending_pods(pods: Sequence[PendingPod], *, now_us: int, omitted: int = 0, namespace: str = "") -> Json:
-    """Return the document of kind PendingPods. `omitted` counts further pods known to be pending."""
+    """Return the JSON document of kind PendingPods: the pods without a node, oldest first, and grouped by reason.
+
+    `omitted` counts further pods known to be pending. `now_us`, in microseconds since 1970, determines which retries
+    are overdue.
+    """
     listed = [
         _pod(pod, now_us) for pod in sorted(pods, key=lambda p: (p.created_us or p.started_us, p.namespace, p.pod))
     ]
@@ -79,10 +86,10 @@ def build_pending_pods(pods: Sequence[PendingPod], *, now_us: int, omitted: int 
 
 
 def remove_deleted_pods(document: Json, unassigned: Collection[str]) -> Json:
-    """Return a PendingPods without the pods that are no longer pending, which it lists under `gone`.
+    """Return a PendingPods document without deleted and bound pods, which it lists under `gone` instead.
 
-    `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while those were read may be
-    missing among them, so the youngest pods stay.
+    `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while they were read may be
+    missing among them, so the youngest pods stay in the document.
     """
     limit = document["at"]
     deleted = [p for p in document["pods"] if p["uid"] not in unassigned and _is_older(p, limit)]
@@ -93,14 +100,17 @@ def remove_deleted_pods(document: Json, unassigned: Collection[str]) -> Json:
 
 
 def _is_older(pod: Json, at: str) -> bool:
-    """Return whether a pod was created long enough before a timestamp to be in a list that was read then."""
+    """Return whether a pod was created more than _LIST_AGE_S before the timestamp `at`.
+
+    Such a pod is in every pod list that was read around that time, unless it was deleted or bound.
+    """
     since = pod["createdAt"] or pod["startedAt"]
     created, read = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (since, at))
     return (read - created).total_seconds() > _LIST_AGE_S
 
 
 def _groups(pods: Sequence[Json]) -> list[Json]:
-    """Return the pods by reason, the largest group first, overdue ones last."""
+    """Return the pods grouped by reason, overdue pods apart: the largest group first, groups of overdue pods last."""
     groups: dict[tuple[str, bool], list[Json]] = {}
     for pod in pods:
         groups.setdefault((pod["reason"], pod["overdue"]), []).append(pod)
@@ -109,7 +119,10 @@ def _groups(pods: Sequence[Json]) -> list[Json]:
 
 
 def add_gated_pods(document: Json, gated: Sequence[GatedPod]) -> Json:
-    """Return a PendingPods with gated pods appended, in groups of their own."""
+    """Return a PendingPods document with the given gated pods appended, in groups by their gates.
+
+    Pods that the document lists already are not added again.
+    """
     known = {pod["uid"] for pod in document["pods"]}
     found = [
         _gated(pod) for pod in sorted(gated, key=lambda p: (p.created_at, p.namespace, p.pod)) if pod.uid not in known
@@ -125,7 +138,10 @@ def add_gated_pods(document: Json, gated: Sequence[GatedPod]) -> Json:
 
 
 def find_dominant_reason(message: str) -> str:
-    """Return the reason that most nodes gave in a FailedScheduling message, or its first sentence if it counts none."""
+    """Return the reason that the most nodes gave in a FailedScheduling message.
+
+    If the message counts no nodes, its first sentence is returned.
+    """
     sentences = _LEAD.sub("", message, count=1)
     counted = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
     if not counted or not _LEAD.match(message):

@@ -17,11 +17,11 @@ NOT_KEPT = "no longer kept"  # in place of what a pruned record held
 
 
 class PrunedError(LookupError):
-    """The entries of this node are no longer kept. The message says what is."""
+    """What a decision recorded about a node is no longer kept; the message says what is."""
 
 
 def describe_kept(decision: Decision) -> str:
-    """Return what is left of a pruned decision and since when, or "" if the record is complete."""
+    """Return a text that says when a decision's record was pruned and what is left, or "" if the record is complete."""
     if decision.summary is None:
         return ""
     day = format_timestamp(decision.summary.pruned_us)[:10]
@@ -32,7 +32,7 @@ def describe_kept(decision: Decision) -> str:
 
 
 def build_pruned(decision: Decision) -> dict[str, Any] | None:
-    """Return the text of `describe_kept` as part of a document, or None if the record is complete."""
+    """Return when a decision's record was pruned and what is left, as JSON, or None if the record is complete."""
     if decision.summary is None:
         return None
     return {
@@ -43,9 +43,9 @@ def build_pruned(decision: Decision) -> dict[str, Any] | None:
 
 
 def find_slot(decision: Decision, table: NodeTable, node: str) -> int:
-    """Return the slot of a node.
+    """Return the slot (row index) of a node for which the decision has entries.
 
-    Raises KeyError if the node was not in the cluster, PrunedError if that is no longer known.
+    Raises KeyError if the node was not in the cluster, PrunedError if the record was pruned and no longer tells.
     """
     slot = table.find_slot(node)
     if slot is not None and slot < decision.slots and decision.evaluation[slot] != Evaluation.ABSENT:

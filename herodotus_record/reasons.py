@@ -93,7 +93,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
 
 
 def format_reason(reason: Reason) -> str:
-    """Return the reason as kube-scheduler's sentence.
+    """Return kube-scheduler's sentence for a reason.
 
     A code of a newer version, for which this version has no sentence, is shown with its parameters, so that a record
     stays readable one version ahead.
@@ -106,7 +106,10 @@ def format_reason(reason: Reason) -> str:
 
 
 def parse_reason(words: str) -> Reason:
-    """Return the reason for one of kube-scheduler's sentences; one of code `text` if the catalogue lacks it."""
+    """Return the reason that one of kube-scheduler's sentences expresses.
+
+    If the catalogue lacks the sentence, the reason has the code `text` and the sentence as its parameter.
+    """
     for code, pattern in _PATTERNS:
         match = pattern.fullmatch(words)
         if match:
@@ -117,10 +120,11 @@ def parse_reason(words: str) -> Reason:
 def format_fit_error(
     nodes_total: int, per_node: Iterable[tuple[str, int]], pre_filter: str = "", post_filter: str = ""
 ) -> str:
-    """Return the message of a pod that fits on no node, as kube-scheduler's FitError prints it.
+    """Return the FailedScheduling message of a pod that fits on no node, as kube-scheduler's FitError prints it.
 
     `per_node` holds sentences with the number of nodes that gave them; a node with several reasons counts for each. It
-    is ignored if PreFilter rejected the whole pod with the sentence `pre_filter`.
+    is ignored if PreFilter rejected the whole pod with the sentence `pre_filter`. `post_filter` is the sentence at the
+    end.
     """
     message = f"0/{nodes_total} nodes are available:"
     if pre_filter:
@@ -137,7 +141,7 @@ def format_fit_error(
 
 
 class _Known(dict[str, str]):
-    """The parameters of a reason; a missing one is shown as `<name>`."""
+    """The parameters of a reason, for filling in a sentence; a missing parameter is shown as `<name>`."""
 
     def __missing__(self, name: str) -> str:
         return f"<{name}>"

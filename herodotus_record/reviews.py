@@ -29,9 +29,9 @@ _NAMED: Final = 5  # nodes named in the headline
 
 @dataclass(frozen=True)
 class ReviewedAttempt:
-    """One pod's attempt in a review.
+    """The decision for one hypothetical pod of a review, with its outcomes and its node table.
 
-    `table` is at the decision's generation and is valid until the next attempt is read.
+    `table` is at the decision's generation. The next attempt changes the same object, so use it before reading on.
     """
 
     decision: Decision
@@ -40,9 +40,9 @@ class ReviewedAttempt:
 
 
 def parse_attempts(frames: Iterable[Frame]) -> Iterable[ReviewedAttempt]:
-    """Yield the attempts of a review from its frames: node rows, decision and outcome of each attempt in turn.
+    """Yield the attempts of a review from its frames, which are node rows, a decision and an outcome for each attempt.
 
-    Raises ValueError if the frames do not form attempts.
+    The decision for a pod that fits on no node has no outcome. Raises ValueError if the frames are in another order.
     """
     table, decision = NodeTable(), None
     for frame in frames:
@@ -73,10 +73,10 @@ def build_placement_review(
     every_node: bool = False,
     node: str = "",
 ) -> Json:
-    """Return the document for `replicas` pods of the `kind` called `name`.
+    """Return the JSON document of kind PlacementReview: where hypothetical pods of a workload would be placed.
 
-    `every_node` and `node` are those of `build_pod_explanation`. Raises KeyError if `node` is not in the cluster,
-    ValueError without any attempt.
+    The workload is of `kind`, has the `name` and creates `replicas` pods. `every_node` and `node` are passed to
+    `build_pod_explanation`. Raises KeyError if `node` is not in the cluster, ValueError if there is no attempt.
     """
     pods: list[Json] = []
     first = stopped = None

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def list_sources(decision: Decision) -> list[Json]:
-    """Return the sources of each plugin, with the names and units of their measurements."""
+    """Return the sources of each plugin's measurements, with the names and units of what was measured, as JSON."""
     return [
         {
             "plugin": inputs.plugin,
@@ -27,7 +27,10 @@ def list_sources(decision: Decision) -> list[Json]:
 
 
 def build_node_inputs(decision: Decision, slot: int) -> Json:
-    """Return a node's `inputs`: one entry for each of `list_sources`, in that order; empty if the decision has none."""
+    """Return a node's measurements as the JSON field `inputs`: one entry for each source, ordered as `list_sources`.
+
+    Returns an empty dict if the decision has no measurements or the node was not evaluated.
+    """
     if not decision.inputs or not is_evaluated(decision, slot):
         return {}
     return {"inputs": [_node_entry(inputs, slot) for inputs in decision.inputs]}

@@ -14,11 +14,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
-    """Return an amount of a resource as text.
+    """Return an amount of a resource, given in base units, as text such as `500m` or `1.5Gi`.
 
-    Bytes are rounded down to one decimal, so free amounts are never overstated.
-
-    With `up`, bytes are rounded up instead, so that an amount to be freed is never understated.
+    Bytes are rounded down to one decimal, so that free amounts are never overstated. With `up`, they are rounded up, so
+    that an amount to be freed is never understated.
     """
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
@@ -29,12 +28,12 @@ def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
 
 @lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000
 def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a sort key that orders worker-2 before worker-10."""
+    """Return a sort key that compares numbers in a name by value, so that worker-2 is before worker-10."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def format_quantities(amounts: dict[str, int]) -> dict[str, str]:
-    """Return the resource list with every amount formatted by `format_quantity`."""
+    """Return the amounts by resource name, each formatted by `format_quantity`."""
     return {resource: format_quantity(resource, amount) for resource, amount in amounts.items()}
 
 

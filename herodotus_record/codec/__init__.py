@@ -89,24 +89,30 @@ Part = TypeVar("Part")
 
 
 class CodecError(ValueError):
-    """The bytes are not a frame, or the frame contradicts itself. The message says where and why."""
+    """The bytes are not a valid frame, or fields of the frame contradict each other.
+
+    The message says where and why.
+    """
 
 
 class UnknownVersionError(CodecError):
-    """The frame has a version that this reader does not know, or cannot be expressed in another version."""
+    """The frame has a format version that this code does not read, or cannot be expressed in the requested version."""
 
 
 class TruncatedError(CodecError):
-    """The bytes end inside a frame: the spool is still being written, or was cut off."""
+    """The bytes end inside a frame, because the spool is still being written or was cut off."""
 
 
 def encode(frame: Frame) -> bytes:
-    """Return one frame as bytes; raise CodecError if it contradicts itself."""
+    """Return a record (a frame object of `model`) encoded as the bytes of one frame.
+
+    Raises CodecError if fields of the record contradict each other.
+    """
     return _encode_as(frame, _oldest_version_for(frame))
 
 
 def _oldest_version_for(frame: Frame) -> int:
-    """Return the oldest version that can express the frame."""
+    """Return the oldest format version that can express the record."""
     if not isinstance(frame, Decision):
         return 1
     return 2 if frame.rank is DERIVED or any(s.normalized is DERIVED for s in frame.scores) else 1
@@ -121,25 +127,29 @@ def _encode_as(frame: Frame, version: int) -> bytes:
 
 
 def build_frame(kind: int, payload: bytes, version: int = OLDEST) -> bytes:
-    """Return a payload with its header, for stores that keep payloads in another form without loss."""
+    """Return a complete frame: a header for the payload, followed by the payload.
+
+    It is for stores that keep payloads in another form and restore them without loss.
+    """
     return _HEADER.pack(_MAGIC, version, kind, len(payload), zlib.crc32(payload)) + payload
 
 
 def format_accept() -> str:
-    """Return the newest version that this code reads, as an HTTP `Accept` header."""
+    """Return the HTTP `Accept` header that states the newest frame version that this code reads."""
     return f"{CONTENT_TYPE};version={VERSION}"
 
 
 def parse_accept(accept: str) -> int | None:
-    """Return the newest version that the `Accept` header of the other end names, or None."""
+    """Return the newest frame version that an HTTP `Accept` header names, or None if it names none."""
     match = re.search(rf"{re.escape(CONTENT_TYPE)}\s*;\s*version=(\d{{1,3}})\b", accept)
     return int(match[1]) if match else None
 
 
 def downgrade_frame(frame: bytes, version: int) -> bytes:
-    """Return the same frame for a reader of no version newer than `version`.
+    """Return the frame re-encoded for a reader that knows no format version newer than `version`.
 
-    Raises UnknownVersionError if that version cannot express it, or if the frame is newer than this code.
+    A frame that such a reader can read already is returned unchanged. Raises UnknownVersionError if that version cannot
+    express the frame, or if the frame is newer than this code.
     """
     written = frame[VERSION_AT]
     if written <= version:
@@ -153,10 +163,10 @@ def downgrade_frame(frame: bytes, version: int) -> bytes:
 
 
 def split_frames(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, memoryview]]:
-    """Yield the frames in `data` from `offset` on, of any version, undecoded: (offset after the frame, its bytes).
+    """Yield each frame in `data` from byte `offset` on, as a pair: the offset after the frame, and its undecoded bytes.
 
-    Raises TruncatedError if the bytes end inside a frame, after yielding the complete ones; CodecError for anything
-    else that is not a frame.
+    Frames may have any version. Raises TruncatedError if the bytes end inside a frame, after yielding the complete
+    ones; CodecError for anything else that is not a frame.
     """
     view = memoryview(data)
     while offset < len(view):
@@ -180,7 +190,7 @@ def _end_of_frame(view: memoryview, offset: int) -> int:
 
 
 def find_frame(data: bytes, offset: int) -> int | None:
-    """Return the offset of the first complete frame with a correct checksum, from `offset` on, or None."""
+    """Return the offset of the first complete frame with a correct checksum at or after `offset`, or None."""
     view = memoryview(data)
     while (offset := data.find(_MAGIC, offset)) >= 0:
         with suppress(CodecError):
@@ -191,7 +201,10 @@ def find_frame(data: bytes, offset: int) -> int | None:
 
 
 def decode(frame: bytes | memoryview) -> Frame:
-    """Return the single frame in these bytes, validated; raise CodecError otherwise."""
+    """Decode and validate the bytes of exactly one frame; raise CodecError if they are anything else.
+
+    A delta is refused too, because it can only be decoded together with its base (see `deltas`).
+    """
     view = memoryview(frame)
     ends = [end for end, _ in split_frames(view)]
     if ends != [len(view)]:
@@ -207,7 +220,7 @@ def decode(frame: bytes | memoryview) -> Frame:
 
 
 def read_version(frame: memoryview) -> int:
-    """Return the version of a whole frame; raise UnknownVersionError if this code does not read it."""
+    """Return the format version in a frame's header; raise UnknownVersionError if this code does not read it."""
     version = frame[VERSION_AT]
     if not OLDEST <= version <= VERSION:
         raise UnknownVersionError(f"frame version {version} is not known to version {VERSION}")
@@ -215,7 +228,7 @@ def read_version(frame: memoryview) -> int:
 
 
 def verify_payload(frame: memoryview) -> memoryview:
-    """Return the payload of a whole frame; raise CodecError if its checksum does not match."""
+    """Return the payload of a complete frame; raise CodecError if its checksum does not match."""
     payload = frame[HEADER_BYTES:]
     if zlib.crc32(payload) != _HEADER.unpack_from(frame)[4]:
         raise CodecError("the payload's checksum does not match: damaged in transit or at rest")
@@ -223,7 +236,10 @@ def verify_payload(frame: memoryview) -> memoryview:
 
 
 def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
-    """Return the validated frame of a payload without header, for stores that keep payloads in another form."""
+    """Decode and validate the payload of a frame of the given kind; raise CodecError if it is not valid.
+
+    It is for stores that keep payloads without their headers.
+    """
     try:
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:  # msgspec does not wrap the last two
@@ -236,21 +252,25 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
 
 
 def validate_and_fill(decision: Decision, known: Decision | None = None) -> Decision:
-    """Validate a decision from outside and fill in its derived columns; raise CodecError if it contradicts itself.
+    """Validate a decoded decision, fill in its derived columns and return it.
 
-    `known` is the one of `validate`.
+    Raises CodecError if its fields contradict each other. `known` is a decision that was already validated: the two may
+    share parts, which are not validated again.
     """
     validate(decision, known)
     return fill_derived_in_place(decision)
 
 
 def compress(data: bytes) -> bytes:
-    """Return a batch for the wire, or a frame at rest, compressed with zstd."""
+    """Return the bytes compressed with zstd, for a batch to send or a frame to store."""
     return _zstd.compressor.compress(data)
 
 
 def decompress(data: bytes, limit: int) -> bytes:
-    """Return the original of `compress`; raise CodecError if it is not zstd, truncated or over `limit` bytes."""
+    """Return the bytes that `compress` compressed.
+
+    Raises CodecError if `data` is not zstd, is truncated, or unpacks to more than `limit` bytes.
+    """
     try:
         announced = zstandard.frame_content_size(data)  # -1 if the writer did not know it
         if announced > limit:
@@ -274,7 +294,7 @@ def decompress(data: bytes, limit: int) -> bytes:
 
 
 def validate(frame: Frame, known: Decision | None = None) -> None:
-    """Raise CodecError for the first field of the frame that contradicts the others.
+    """Raise CodecError if fields of the record contradict each other; the message names the first such field.
 
     `known` is a decision that was already validated. Parts that both share as the same objects are not validated again.
     """
@@ -321,7 +341,10 @@ def _validate_decision(d: Decision, known: Decision | None) -> None:
 
 
 def _not_in(parts: tuple[Part, ...], known: tuple[Part, ...]) -> Sequence[Part]:
-    """Return the parts that are not the same objects as the known ones in their positions."""
+    """Return the parts that are not the same object as the part in the same position of `known`.
+
+    The parts are the filter or score columns of two decisions. If their numbers differ, all parts are returned.
+    """
     if len(parts) != len(known):
         return parts
     return [part for part, same in zip(parts, known, strict=True) if part is not same]
@@ -352,7 +375,7 @@ def _validate_rows(r: NodeRows) -> None:
 
 
 def _is_within(col: Column, end: int) -> bool:
-    """Return whether every entry is in 0..end-1."""
+    """Return whether every entry of the column is at least 0 and less than `end`."""
     if not col:
         return True
     if len(col) <= SMALL_COLUMN:
@@ -362,13 +385,19 @@ def _is_within(col: Column, end: int) -> bool:
 
 
 def _check_length(right: bool, name: str, col: Column, slots: int, plugin: str = "") -> None:
-    """Raise CodecError unless `right`. The message is built only then, because a decision has forty columns."""
+    """Raise CodecError with the column's name and length unless `right`.
+
+    The message is built only then, because a decision has forty columns. `{}` in `name` stands for the plugin.
+    """
     if not right:
         raise CodecError(f"{name.format(plugin)} has {len(col)} entries for {slots} slots")
 
 
 def encode_column(value: object) -> bytes:
-    """Return a column as payloads contain it; raise NotImplementedError, as msgspec expects, for anything else."""
+    """Return a column as the bytes that payloads contain: a type code and the entries.
+
+    Raises NotImplementedError, as msgspec expects, if `value` is not a column.
+    """
     if not isinstance(value, array):
         raise NotImplementedError(f"cannot encode {type(value).__name__}")
     if value is DERIVED:
@@ -380,7 +409,10 @@ def encode_column(value: object) -> bytes:
 
 
 def decode_column(kind: type, value: object) -> Column:
-    """Return the column that `encode_column` encoded; raise ValueError, as msgspec expects, for bytes that are none."""
+    """Return the column that `encode_column` encoded.
+
+    Raises ValueError, as msgspec expects, if `value` is not an encoded column.
+    """
     if kind is not array:
         raise NotImplementedError(f"cannot decode {kind}")
     if not isinstance(value, bytes):
@@ -400,7 +432,7 @@ def decode_column(kind: type, value: object) -> Column:
 
 
 class _Zstd(threading.local):
-    """The compressor and decompressor of a thread.
+    """The zstd compressor and decompressor of the current thread.
 
     Creating one takes longer than compressing a small frame, and two threads must not share one.
     """
