@@ -60,7 +60,7 @@ MAX_PER_NODE = 20  # up to this many nodes, a default answer lists every node se
 def build_pod_explanation(
     decision: Decision, outcomes: Sequence[Outcome], table: NodeTable, *, every_node: bool = False, node: str = ""
 ) -> Json:
-    """Return the answer to "what happened to this pod", of kind PodExplanation.
+    """Return the JSON document of kind PodExplanation, which answers "what happened to this pod".
 
     With `every_node` nothing is omitted and each node is listed separately. With `node`, `perNode` holds only that
     node. Raises KeyError if the node was not in the cluster at that generation, PrunedError if its entries are no
@@ -113,7 +113,10 @@ def build_pod_explanation(
 
 
 def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[int], most: int) -> list[int]:
-    """Return the first `most` slots of a ranking; nodes of one rank by name, after the chosen one."""
+    """Return the first `most` slots of the ranking `order`, with nodes of equal rank sorted by name.
+
+    The chosen node stays before the others of its rank.
+    """
     rank, chosen = decision.rank, decision.chosen
     if most < len(order):
         order = order[: bisect_right(order, rank[order[most - 1]], key=rank.__getitem__)]
@@ -121,7 +124,7 @@ def _by_name_among_equals(decision: Decision, table: NodeTable, order: Sequence[
 
 
 def _slots_to_list(decision: Decision, table: NodeTable, node: str) -> list[int]:
-    """Return the node slots that get a row in the answer: that of `node`, or all in the order of node names.
+    """Return the slots of the nodes to explain separately: that of `node`, or all in the order of node names.
 
     A slot is a node's index in the node table. Raises KeyError if `node` is not in it.
     """
@@ -185,7 +188,10 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
 
 
 def _not_evaluated(decision: Decision) -> Json:
-    """Return how many nodes no filter evaluated, by reason; nodes whose evaluation is not recorded are left out."""
+    """Return how many nodes were not evaluated, by the label of the reason.
+
+    Nodes whose evaluation the record does not hold are not counted.
+    """
     excluded = (Evaluation.EVALUATED.label, Evaluation.ABSENT.label, Evaluation.UNRECORDED.label)
     return {label: nodes for label, nodes in count_evaluations(decision).items() if label not in excluded}
 
@@ -261,9 +267,9 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
 
 
 def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
-    """Return everything about one node: each filter's verdict, its rank and scores, and what would make it feasible.
+    """Return, as JSON, how one node fared: each filter's verdict, its rank and scores, and what would make it feasible.
 
-    `eviction` is what preemption would evict there, None if that would not help or preemption did not run.
+    `eviction` is what preemption would evict there, or None if that would not help or preemption did not run.
     """
     verdicts = list_verdicts(decision, slot)
     name = table.names[slot]

@@ -28,7 +28,7 @@ NOT_EVALUATED = "(not looked at)"
 
 
 class RecordedDecision(Protocol):
-    """A decision with its outcomes and the node table at its generation."""
+    """A decision together with its outcomes and the node table at the decision's generation."""
 
     @property
     def decision(self) -> Decision:
@@ -37,7 +37,7 @@ class RecordedDecision(Protocol):
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
-        """Return the outcomes recorded for it so far."""
+        """Return the outcomes that have been recorded for the decision so far."""
         ...
 
     @property
@@ -47,9 +47,10 @@ class RecordedDecision(Protocol):
 
 
 def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
-    """Return every difference: the pod's requests, then added and removed nodes, verdicts, and free resources.
+    """Return the differences between two decisions as JSON objects, each with a sentence.
 
-    If one of the records was pruned, nodes cannot be compared, and the last entry says so.
+    They are in this order: the pod's fields, added and removed nodes, filter verdicts, free resources. If one of the
+    records was pruned, nodes cannot be compared, and the last entry says so.
     """
     lost = describe_kept(before.decision) or describe_kept(after.decision)
     if lost:
@@ -66,7 +67,7 @@ def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list
 
 
 def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
-    """Return for every node of the cluster the filter that rejected it first, or FITS, or NOT_EVALUATED."""
+    """Return, for every node by name, the plugin that rejected it first, or FITS or NOT_EVALUATED."""
     d, names = recorded.decision, recorded.table.names
     found = {
         names[slot]: FITS if evaluation == Evaluation.EVALUATED else NOT_EVALUATED
@@ -107,7 +108,10 @@ def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Json]
 
 
 def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Json]:
-    """Return the nodes of both decisions whose first verdict differs, grouped by the two verdicts."""
+    """Return the changes of nodes that another filter rejects first than before, or that became feasible or infeasible.
+
+    `there` and `here` are results of `classify_nodes`, before and after. Nodes with the same change form one entry.
+    """
     moved: dict[tuple[str, str], list[str]] = {}
     for name in sorted(there.keys() & here.keys(), key=natural_sort_key):
         if there[name] != here[name]:
@@ -133,7 +137,10 @@ def _verdict_change(was: str, now: str, names: Sequence[str]) -> Json:
 
 
 def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
-    """Return how the most that any node had free changed, for each requested resource that no node could provide."""
+    """Return how the largest free amount on any node changed, for each resource that the pod requests.
+
+    A resource is left out if a node had enough of it both before and after.
+    """
     found = []
     for resource, requested in sorted(after.decision.pod.requests.items()):
         then, now = _find_most_free(before, resource), _find_most_free(after, resource)
@@ -167,7 +174,7 @@ def _node_change(what: str, names: Sequence[str], text: str) -> Json:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return node names for a sentence: all of them, or their number and the first two."""
+    """Return node names as text for a sentence: all of them if they are few, else their number and the first two."""
     if len(names) <= MAX_NAMED:
         return ", ".join(names)
     return f"{pluralize(len(names), 'node')} ({', '.join(names[:2])}, …)"

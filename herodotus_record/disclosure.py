@@ -55,7 +55,7 @@ HIDDEN_TEXT: Final = "(message hidden: it may name pods of other namespaces)"
 
 
 class Discloses(Enum):
-    """What a field or parameter discloses to a reader."""
+    """What the value of a record's field or of a parameter discloses, which determines how it is masked."""
 
     NOTHING = auto()  # numbers, times, constants, names of plugins, extenders, schedulers, volumes, resources
     NODES = auto()  # nodes by name or slot: readers of a decision may see the nodes it evaluated
@@ -210,7 +210,7 @@ Part = TypeVar("Part")
 
 
 class NamespaceVisibility(Protocol):
-    """Which namespaces a reader may see."""
+    """The namespaces whose pods a reader may see."""
 
     @property
     def everything(self) -> bool:
@@ -221,7 +221,7 @@ class NamespaceVisibility(Protocol):
 
 
 class _OwnNamespace:
-    """The visibility that every reader of a pod's decision has: the pod's namespace alone."""
+    """Visibility of a single namespace, that of the decision's pod, which every reader of the decision may see."""
 
     everything = False
 
@@ -233,7 +233,7 @@ class _OwnNamespace:
 
 
 def mask_decision(decision: Decision, visibility: NamespaceVisibility) -> Decision:
-    """Return the decision as the reader may see it; if nothing is hidden, the same object."""
+    """Return the decision without the values that the reader may not see; the same object if nothing is hidden."""
     if visibility.everything:
         return decision
     view = _View(visibility, decision.pod.namespace)
@@ -243,7 +243,7 @@ def mask_decision(decision: Decision, visibility: NamespaceVisibility) -> Decisi
 
 
 def mask_outcome(outcome: Outcome, decision: Decision, visibility: NamespaceVisibility) -> Outcome:
-    """Return an outcome of the decision as the reader may see it."""
+    """Return an outcome of `decision` without the values that the reader may not see."""
     if visibility.everything:
         return outcome
     shown: Outcome = _View(visibility, decision.pod.namespace).part(outcome)
@@ -251,22 +251,22 @@ def mask_outcome(outcome: Outcome, decision: Decision, visibility: NamespaceVisi
 
 
 def mask_message(message: str) -> str:
-    """Return a message in kube-scheduler's form with everything but counts and constant sentences replaced.
+    """Return a FailedScheduling message in which only node counts and kube-scheduler's constant sentences are shown.
 
-    Use it where the decision is not at hand; `mask_decision` shows more of the message.
+    Everything else is replaced. Use it where the decision is not at hand; `mask_decision` shows more of the message.
     """
     return _CONSTANT.only(message)
 
 
 def is_message_public(decision: Decision) -> bool:
-    """Return whether every reader of the decision may see its whole message."""
+    """Return whether every reader of the decision, even one who sees no other namespace, may see its whole message."""
     if not decision.message:
         return True
     return mask_decision(decision, _OwnNamespace(decision.pod.namespace)).message == decision.message
 
 
 def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) -> frozenset[str]:
-    """Return the namespaces of the decision's pod and of every pod that a field or parameter names."""
+    """Return the namespaces of the decision's pod and of every other pod that the decision or its outcomes name."""
     found = {decision.pod.namespace}
     for part in (decision, *outcomes):
         found.update(name.partition("/")[0] for name in _pods(part))
@@ -274,7 +274,7 @@ def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) 
 
 
 def _pods(part: Any) -> Iterator[str]:
-    """Yield every other pod that a value names."""
+    """Yield the NAMESPACE/NAME of every other pod that a value of a record, or a value inside it, names."""
     if isinstance(part, tuple):
         for each in part:
             yield from _pods(each)
@@ -293,10 +293,10 @@ def _pods(part: Any) -> Iterator[str]:
 
 
 class _View:
-    """Hides parts of one record from a reader who may not see every namespace."""
+    """Masks the values of one record for a reader who may not see every namespace."""
 
     def __init__(self, visibility: NamespaceVisibility, namespace: str) -> None:
-        """Take what namespaces the reader may see, and the namespace of the pod that the record is about."""
+        """Prepare masking for a reader with this visibility; `namespace` is that of the pod that is decided about."""
         own = visibility.sees(namespace)
         self._visibility = visibility
         self._sentences = _CONSTANT
@@ -313,11 +313,14 @@ class _View:
         }
 
     def allow(self, sentences: Iterable[str]) -> None:
-        """Let messages show these sentences in addition to the constant ones."""
+        """Let messages of the record show these sentences in addition to kube-scheduler's constant ones."""
         self._sentences = _with_constant(frozenset(sentences))
 
     def part(self, value: Any) -> Any:
-        """Return a declared value, or a tuple of them, without hidden parts; the same object if nothing is hidden."""
+        """Return a value of the record, or a tuple of values, with every hidden field masked.
+
+        Returns the same object if nothing is hidden.
+        """
         if value is None:
             return None
         if isinstance(value, tuple):
@@ -338,7 +341,7 @@ class _View:
         return values if len(found) == len(values) and all(map(_is, found, values)) else found
 
     def _reason(self, reason: Reason) -> Reason:
-        """Return the reason with masked parameters; a reason with an unknown code becomes a hidden text."""
+        """Return the reason with masked parameters; if its code is unknown, a reason with a fixed text instead."""
         if not _is_catalogued(reason.code):
             return Reason("text", {"text": HIDDEN_TEXT})
         shown = {name: self._parameter(name, value) for name, value in reason.params.items()}
@@ -363,14 +366,14 @@ class _View:
 
 
 class _Sentences:
-    """The sentences that a message may show."""
+    """The sentences that a masked FailedScheduling message may show: the constant ones and the given ones."""
 
     def __init__(self, more: Iterable[str]) -> None:
         known = sorted({*_CONSTANT_SENTENCES, *filter(None, more)}, key=len, reverse=True)
         self._known = re.compile(rf"(?:\d+ )?(?:{'|'.join(map(re.escape, known))})(?=, |\. |\.?$)")
 
     def only(self, message: str) -> str:
-        """Return the message with everything but these sentences replaced."""
+        """Return the message with everything replaced except counts and the allowed sentences."""
         shown: list[str] = []
         at = 0
         while at < len(message):
@@ -387,7 +390,10 @@ class _Sentences:
 
 
 def _sentences(decision: Decision, view: _View) -> Iterator[str]:
-    """Yield the sentences of the reasons that the view does not mask, and those that follow from other fields."""
+    """Yield the sentences that the decision's message may show to the reader of `view`.
+
+    They follow from reasons that the view does not mask, and from other fields of the decision.
+    """
     for reason in _reasons(decision):
         if view.part(reason) is reason:
             yield reasons.format_reason(reason)
@@ -425,7 +431,7 @@ def _hidden_text(value: Any) -> Any:
 
 
 def _empty(value: Any) -> Any:
-    """Return an empty text or tuple, like `value`."""
+    """Return an empty value of the same type, a text or a tuple."""
     return type(value)()
 
 
@@ -434,7 +440,7 @@ def _same(value: Part) -> Part:
 
 
 def _neutral(value: Any) -> Any:
-    """Return the value that replaces a hidden value of this type."""
+    """Return the placeholder for a hidden value of this type: HIDDEN for a text, zero, an empty collection, or None."""
     match value:
         case str():
             return HIDDEN

@@ -49,7 +49,10 @@ Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, largest 
 
 @dataclass(frozen=True)
 class Margin:
-    """The lead of the best node over the next: total points, and each plugin's share of them."""
+    """The lead of the best node over the next one, in points: the total, and the share of each plugin.
+
+    `runner_up` is the slot (row index) of the next node.
+    """
 
     runner_up: int  # slot
     points: int
@@ -57,7 +60,10 @@ class Margin:
 
 
 def _memoized(question: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Memoize a question about a decision (and a table) on the decision, because one answer asks it several times."""
+    """Return `question`, a function of a decision (and a node table), with its result cached on the decision.
+
+    One answer document asks the same question several times.
+    """
 
     def answer_once(decision: Decision, *table: NodeTable) -> Answer:
         memo = decision.__dict__.setdefault("_memo", {})
@@ -71,7 +77,10 @@ def _memoized(question: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def derive_state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
-    """Return Bound, DryRun, Binding (in progress), Failed (in a later phase), Unschedulable or Error."""
+    """Return the state of the pod's attempt: Bound, DryRun, Binding (in progress), Failed, Unschedulable or Error.
+
+    Failed means that a phase after the choice of a node failed.
+    """
     if decision.chosen is None:
         return "Error" if decision.path is DecisionPath.ERROR else "Unschedulable"
     last = next((o for o in outcomes if o.final), None)
@@ -79,12 +88,12 @@ def derive_state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
 
 
 def state_after_outcome(last: Outcome) -> str:
-    """Return a decision's state after its last outcome: Bound, DryRun (deliberately not bound) or Failed."""
+    """Return the state of an attempt after its last outcome: Bound, DryRun (deliberately not bound) or Failed."""
     return {Code.SUCCESS: "Bound", Code.SKIP: "DryRun"}.get(last.status, "Failed")
 
 
 def rank_slots(decision: Decision) -> list[int]:
-    """Return the feasible slots, best first; the chosen one first among equals."""
+    """Return the slots (row indices) of the feasible nodes, best first; of equal nodes, the chosen one is first."""
     rank, chosen = decision.rank, decision.chosen
     order = sorted(compress(range(len(rank)), rank), key=rank.__getitem__)  # stable: equals keep their order
     if chosen is not None and rank[chosen]:
@@ -94,7 +103,7 @@ def rank_slots(decision: Decision) -> list[int]:
 
 
 def _first_two(decision: Decision) -> list[int]:
-    """Return the first two slots of `rank_slots` without sorting all the others."""
+    """Return the slots of the best two nodes, as `rank_slots` orders them, without sorting the others."""
     rank, found = decision.rank, list[int]()
     for level in heapq.nsmallest(2, {*rank} - {0}):
         equals = [slot for slot, r in enumerate(rank) if r == level] if rank.count(level) > 1 else [rank.index(level)]
@@ -110,12 +119,12 @@ def count_tied(decision: Decision) -> int:
 
 
 def weigh_scores(decision: Decision, slot: int) -> dict[str, int]:
-    """Return each plugin's weighted score of a slot; skipped plugins contribute nothing and are absent."""
+    """Return, by plugin, the weighted score of the slot's node; plugins that were skipped are absent."""
     return {s.plugin: s.normalized[slot] * s.weight for s in decision.scores if not s.skipped and len(s.normalized)}
 
 
 def compute_margin(decision: Decision) -> Margin | None:
-    """Return the lead of the best node over the next, or None if fewer than two nodes were scored."""
+    """Return the lead of the best node over the next one, or None if fewer than two nodes were scored."""
     order = _first_two(decision) if len(decision.totals) else []
     if len(order) < 2:
         return None
@@ -124,19 +133,25 @@ def compute_margin(decision: Decision) -> Margin | None:
 
 
 def compare_scores(decision: Decision, slot: int, other: int) -> Shares:
-    """Return by how many points each plugin puts a slot ahead of another one."""
+    """Return, by plugin, how many points the node of `slot` is ahead of the node of `other`, the largest lead first.
+
+    Leads are negative where it is behind. Plugins that give both nodes the same points are absent.
+    """
     ours, theirs = weigh_scores(decision, slot), weigh_scores(decision, other)
     return tuple(sorted(((p, ours[p] - theirs[p]) for p in ours if ours[p] != theirs[p]), key=lambda s: (-s[1], s[0])))
 
 
 def format_shares(shares: Shares, most: int = 3) -> str:
-    """Return the `most` largest shares as text: `NodeResourcesFit +14, ImageLocality -7`."""
+    """Return the `most` largest point differences by plugin as text: `NodeResourcesFit +14, ImageLocality -7`."""
     largest = sorted(shares, key=lambda s: -abs(s[1]))[:most]
     return ", ".join(f"{plugin} {points:+d}" for plugin, points in largest)
 
 
 def suggest_changes(decision: Decision, table: NodeTable) -> list[str]:
-    """Return the fewest changes that would make a rejected pod fit, on the node nearest to holding it."""
+    """Return the fewest changes that would make a rejected pod fit, as sentences about the node nearest to holding it.
+
+    Returns an empty list if the pod was placed or the record lacks the results of some nodes.
+    """
     if decision.chosen is not None or Evaluation.UNRECORDED in decision.evaluation:
         return []  # a node whose result is not recorded may be nearer
     nearest = _find_least_effort(decision, table)
@@ -144,7 +159,7 @@ def suggest_changes(decision: Decision, table: NodeTable) -> list[str]:
 
 
 def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
-    """Return the rejected node that needs the fewest changes, or None if no node was rejected."""
+    """Return the slot of the rejected node that needs the fewest changes, or None if no node was rejected."""
     effort = [(len(list_obstacles(decision, slots[0])), slots) for _, _, slots in _group_by_verdicts(decision)]
     least = min((needed for needed, _ in effort), default=0)
     rejected = [slot for needed, slots in effort if needed == least for slot in slots]
@@ -152,9 +167,10 @@ def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
 
 
 def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> list[int]:
-    """Return the node that needs the fewest changes, then the nearest node of each filter, most rejections first.
+    """Return the slots of the rejected nodes that a pruned record must keep so that its explanation stays the same.
 
-    `format_headline` and `suggest_changes` give the same result for these nodes alone as for all nodes.
+    They are the node that needs the fewest changes, and the nearest node of each of the `most` filters that rejected
+    most nodes. `format_headline` and `suggest_changes` give the same result for these nodes alone as for all nodes.
     """
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in find_first_rejections(decision).items():
@@ -168,9 +184,10 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
 
 
 def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
-    """Return rejected nodes by first rejecting filter and its reasons: largest group first, closest to fitting first.
+    """Return the rejected nodes as JSON, grouped by the filter that rejected them first and its reasons.
 
-    `named` is how many nodes to list for each group; None lists all. `alsoRejectedBy` counts over the whole group.
+    The largest group is first, and in a group the node closest to fitting. `named` is how many nodes to list for each
+    group, None for all. `alsoRejectedBy` counts over the whole group.
     """
     groups: dict[tuple[int, tuple[Reason, ...]], list[FirstRejection]] = {}
     slots_of = find_first_rejections(decision)
@@ -197,14 +214,21 @@ def group_rejections(decision: Decision, table: NodeTable, *, named: int | None 
 
 
 def _list_rejecting_filters(decision: Decision) -> list[tuple[int, Column, list[bool]]]:
-    """Return each filter with a rejecting verdict: its index, the verdict id of each node, and which ids reject."""
+    """Return each filter that has a rejecting verdict, as a tuple.
+
+    The tuple holds the filter's index, its column of verdict numbers by node slot, and for each number whether that
+    verdict rejects.
+    """
     found = ((position, f.ids, [v.rejects_node for v in f.verdicts]) for position, f in enumerate(decision.filters))
     return [(position, ids, rejects) for position, ids, rejects in found if len(ids) and any(rejects)]
 
 
 @_memoized
 def find_first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]]:
-    """Return the evaluated slots by the filter (position) and verdict (number) that rejected them first."""
+    """Return the slots of the rejected nodes, grouped by the verdict that rejected them first.
+
+    A key is the index of the filter in `decision.filters` and the index of the verdict in its `verdicts`.
+    """
     found: dict[tuple[int, int], list[int]] = {}
     for position, number, slots in _group_by_verdicts(decision):
         found.setdefault((position, number), []).extend(slots)
@@ -213,9 +237,10 @@ def find_first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]
 
 @_memoized
 def _group_by_verdicts(decision: Decision) -> list[tuple[int, int, list[int]]]:
-    """Return the rejected slots in groups with equal verdicts, each with its first rejection (position, number).
+    """Return the slots of the rejected nodes in groups for which every filter has the same verdict.
 
-    Thousands of nodes are rejected in few ways, so callers evaluate what follows from the verdicts once for each group.
+    An element is the index of the first rejecting filter, the index of its verdict, and the slots. Thousands of nodes
+    are rejected in few ways, so callers evaluate what follows from the verdicts once for each group.
     """
     rejecting = _list_rejecting_filters(decision)
     ways: dict[tuple[int, ...], list[int]] = {}
@@ -233,14 +258,21 @@ def _group_by_verdicts(decision: Decision) -> list[tuple[int, int, list[int]]]:
 
 
 def count_evaluations(decision: Decision) -> Mapping[str, int]:
-    """Return how many slots have each `Evaluation.label`; a summary omits slots without a node."""
+    """Return how many node slots have each value of Evaluation, by label.
+
+    A pruned record does not count slots without a node.
+    """
     if decision.summary:
         return decision.summary.evaluation
     return {Evaluation(value).label: n for value, n in Counter(decision.evaluation).items()}
 
 
 def count_verdicts(decision: Decision) -> Sequence[Sequence[int]]:
-    """Return for each filter how many slots hold each verdict; slots that were not evaluated count as Success."""
+    """Return, for each filter and each of its verdicts, how many node slots have that verdict.
+
+    Use only the counts of verdicts other than Success: slots that were not evaluated may count as Success, and a filter
+    that every node passed has no counts.
+    """
     if decision.summary:
         return decision.summary.verdicts
     counted = (Counter(f.ids) for f in decision.filters)
@@ -251,7 +283,10 @@ def count_verdicts(decision: Decision) -> Sequence[Sequence[int]]:
 
 
 def count_rejected_by_filter(decision: Decision) -> dict[int, int]:
-    """Return how many nodes each filter, by position, was the first to reject, pruned nodes included."""
+    """Return how many nodes each filter was the first to reject, by the filter's index.
+
+    Nodes whose entries were pruned are counted too.
+    """
     counts: Counter[int] = Counter()
     if decision.summary:
         for rejection in decision.summary.first_rejections:
@@ -263,7 +298,10 @@ def count_rejected_by_filter(decision: Decision) -> dict[int, int]:
 
 
 def count_first_rejections(decision: Decision) -> Sequence[FirstRejection]:
-    """Return the counts of `find_first_rejections` over all nodes, including those that a summary does not keep."""
+    """Return, for each verdict that was the first to reject nodes, how many nodes it rejected.
+
+    Nodes whose entries were pruned are counted too.
+    """
     if decision.summary:
         return decision.summary.first_rejections
     return [
@@ -277,7 +315,7 @@ def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _count_also_rejected(decision: Decision, first: int, slots: Sequence[int]) -> dict[str, int]:
-    """Return how many of the slots each later filter rejected as well."""
+    """Return, by plugin, how many of the slots' nodes each filter after the filter `first` rejected as well."""
     counts = {
         decision.filters[position].plugin: sum(rejects[ids[slot]] for slot in slots)
         for position, ids, rejects in _list_rejecting_filters(decision)
@@ -287,7 +325,7 @@ def _count_also_rejected(decision: Decision, first: int, slots: Sequence[int]) -
 
 
 def _group_reason(decision: Decision, reason: Reason) -> Json:
-    """Return a reason without the numbers of a single node, as it applies to a whole group."""
+    """Return a reason as JSON without the amounts of a single node, so that it applies to a group of nodes."""
     resource = find_resource(reason)
     requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
     return {
@@ -309,7 +347,10 @@ def _rejected_node(decision: Decision, table: NodeTable, slot: int) -> Json:
 
 
 def select_nearest(decision: Decision, table: NodeTable, slots: Sequence[int], most: int | None) -> list[int]:
-    """Return the slots nearest to holding the pod, in order, by name among equals: `most` of them, or all."""
+    """Return the `most` slots whose nodes are nearest to holding the pod, the nearest first, equal ones by node name.
+
+    If `most` is None, all of `slots` are returned.
+    """
     shortfall = dict(zip(slots, _compute_shortfalls(decision, table, slots), strict=True))
     if most is not None and most < len(slots):
         farthest = heapq.nsmallest(most, shortfall.values())[-1]
@@ -318,7 +359,10 @@ def select_nearest(decision: Decision, table: NodeTable, slots: Sequence[int], m
 
 
 def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[int]) -> list[float]:
-    """Return how far each slot's node is from holding the pod: the largest missing share of a requested resource."""
+    """Return, for each slot, how far its node is from holding the pod.
+
+    It is the largest share of any requested resource that the node lacks, and at most 0 if every request fits.
+    """
     known = _memoized_shortfalls(decision, table)
     unknown = [slot for slot in slots if slot not in known]
     missing = [
@@ -332,5 +376,5 @@ def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[in
 
 @_memoized
 def _memoized_shortfalls(decision: Decision, table: NodeTable) -> dict[int, float]:
-    """Return the memoized shortfalls by slot, to which `_compute_shortfalls` adds."""
+    """Return the dict of shortfalls by slot, cached on the decision, to which `_compute_shortfalls` adds."""
     return {}

@@ -19,10 +19,10 @@ from herodotus_record.units import format_timestamp
 
 
 def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int) -> Json:
-    """Return the document of kind PodHistory; raise ValueError without any attempt.
+    """Return the JSON document of kind PodHistory: a pod's attempts, and what changed from each to the next.
 
-    `attempts` are consecutive and ordered by start; `first` is the ordinal of the first one, `total` how many are
-    stored.
+    `attempts` are consecutive and ordered by start. `first` is the ordinal of the first of them, `total` how many
+    attempts of the pod are stored. Raises ValueError if there is no attempt.
     """
     if not attempts:
         raise ValueError("a history needs an attempt")
@@ -63,7 +63,10 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
 
 
 def count_rejected_by_plugin(recorded: RecordedDecision) -> Json:
-    """Return how many nodes each filter rejected first, largest first; a PreFilter rejection counts for all nodes."""
+    """Return how many nodes each plugin was the first to reject, by plugin, the largest number first.
+
+    If PreFilter rejected the pod, the result is that plugin with the number of all nodes.
+    """
     if recorded.decision.pre_filters:
         return {recorded.decision.pre_filters[-1].plugin: recorded.decision.nodes_total}
     found: Counter[str] = Counter()

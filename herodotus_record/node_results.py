@@ -21,7 +21,10 @@ _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
 
 
 def list_verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """Return the verdict of every filter that ran on the slot's node, in order; empty if the node was not evaluated."""
+    """Return pairs of plugin and verdict, in order, for every filter that ran on the slot's node.
+
+    The list is empty if the node was not evaluated.
+    """
     if decision.evaluation[slot] != Evaluation.EVALUATED:
         return []
     verdicts = ((f.plugin, f.verdicts[f.ids[slot] if len(f.ids) else 0]) for f in decision.filters if not f.skipped)
@@ -29,12 +32,18 @@ def list_verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
 
 
 def list_rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
-    """Return the filters that rejected the node, in order; the first one determines the message."""
+    """Return pairs of plugin and verdict, in order, for every filter that rejected the slot's node.
+
+    The first one determines the FailedScheduling message.
+    """
     return [(plugin, verdict) for plugin, verdict in list_verdicts(decision, slot) if verdict.rejects_node]
 
 
 def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
-    """Return a reason on this node: sentence, text and, for a resource, the requested, free and allocatable amounts."""
+    """Return, as JSON, a reason why the slot's node was rejected: its code, kube-scheduler's sentence and a short text.
+
+    For a resource it adds the requested, free and allocatable amounts.
+    """
     answer: Json = {"code": reason.code, "sentence": reasons.format_reason(reason), "params": dict(reason.params)}
     resource = find_resource(reason)
     if resource:
@@ -49,7 +58,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
 
 
 def suggest_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
-    """Return what would have to change for the node to pass every filter, one step for each reason."""
+    """Return what would have to change for the slot's node to pass every filter: one sentence for each reason."""
     return [_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)]
 
 
@@ -59,7 +68,7 @@ def is_evaluated(decision: Decision, slot: int) -> bool:
 
 
 def explain_not_evaluated(decision: Decision, slot: int) -> str:
-    """Return why no filter ran on the slot's node, and what would make one run; "" if they ran."""
+    """Return why no filter ran on the slot's node, or "" if filters ran or the slot has no node."""
     match Evaluation(decision.evaluation[slot]):
         case Evaluation.NARROWED:
             return f"{', '.join(decision.narrowed_by) or 'a PreFilter plugin'} restricted the pod to other nodes"
@@ -78,7 +87,7 @@ def explain_not_evaluated(decision: Decision, slot: int) -> str:
 
 
 def list_obstacles(decision: Decision, slot: int) -> list[Reason]:
-    """Return every reason of every filter against the node.
+    """Return every reason that every filter gave against the slot's node.
 
     The taint of a cordoned node is left out, because it disappears when the node is uncordoned.
     """
@@ -93,17 +102,17 @@ def pluralize(n: int, noun: str) -> str:
 
 
 def find_resource(reason: Reason) -> str:
-    """Return the resource that a reason is about, or ""."""
+    """Return the name of the resource that a reason is about, or "" if it is about none."""
     return "pods" if reason.code == "too-many-pods" else reason.params.get("resource", "")
 
 
 def format_request(resource: str, requested: int) -> str:
-    """Return the pod's request for a resource as text."""
+    """Return the pod's request for a resource as text, such as `cpu: requests 500m`."""
     return f"{resource}: requests {format_quantity(resource, requested)}"
 
 
 def describe_reason(reason: Reason) -> str:
-    """Return a reason as a short text, without a node's numbers."""
+    """Return a short text for a reason, made from its parameters, without amounts of a single node."""
     p = reason.params
     match reason.code:
         case "untolerated-taint":
@@ -135,7 +144,10 @@ def describe_reason(reason: Reason) -> str:
 
 
 def _taints(p: Any) -> list[str]:
-    """Return every untolerated taint in the form of `kubectl taint`; old records hold only the first one."""
+    """Return the untolerated taints in a reason's parameters `p`, in the form of `kubectl taint`.
+
+    Records of earlier versions hold only the first taint of a node.
+    """
     first = f"{p.get('key', '')}{'=' + p['value'] if p.get('value') else ''}:{p.get('effect', '')}"
     return [first, *filter(None, p.get("others", "").split(", "))]
 

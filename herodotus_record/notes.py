@@ -74,7 +74,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
 
 
 def format_note(note: Reason) -> str:
-    """Return the note as a sentence; for a code of a newer version, the code and its parameters."""
+    """Return a note as a sentence; if this version does not know its code, as the code with the parameters."""
     template = CATALOGUE.get(note.code)
     if template is None:
         shown = ", ".join(f"{name}={value}" for name, value in sorted(note.params.items()))
@@ -88,17 +88,17 @@ def format_notes(found: Iterable[Reason]) -> list[str]:
 
 
 def format_decision_notes(decision: Decision) -> list[str]:
-    """Return all notes of a decision as sentences; `marks` are notes that earlier versions wrote as text."""
+    """Return all notes of a decision as sentences, including the `marks` that earlier versions wrote as text."""
     return [*format_notes(decision.notes), *decision.marks]
 
 
 def format_outcome_message(outcome: Outcome) -> str:
-    """Return the message of an outcome, from its `reason` if it has one; earlier versions wrote only text."""
+    """Return the message of an outcome as a sentence, made from its `reason` if it has one."""
     return outcome.message if outcome.reason is None else format_note(outcome.reason)
 
 
 class _Params(dict[str, str]):
-    """The parameters of a note; a missing one is shown by its name."""
+    """The parameters of a note, for filling in its sentence; a missing parameter is shown as `<name>`."""
 
     def __missing__(self, name: str) -> str:
         return f"<{name}>"

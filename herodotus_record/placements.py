@@ -30,9 +30,9 @@ MAX_RECENT: Final = 10  # placements listed one by one
 
 @dataclass(frozen=True)
 class DecidingFactor:
-    """What decided a placement: a plugin, or one of TIE, ONLY, NOMINATED, UNSCORED.
+    """What decided on which node a pod was placed: a plugin's name, or one of TIE, ONLY, NOMINATED, UNSCORED.
 
-    `points` is the lead over the next node.
+    `points` is the chosen node's lead over the next node, or None if scores did not decide.
     """
 
     by: str
@@ -40,7 +40,10 @@ class DecidingFactor:
 
 
 class PlacementCount(NamedTuple):
-    """How many placements one factor decided, and the sum of their leads in points, None if none had a lead."""
+    """The number of placements that a factor decided, and the sum of the leads in points.
+
+    `points` is None if none of them had a lead.
+    """
 
     times: int
     points: int | None
@@ -53,7 +56,10 @@ class PlacementCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pod was placed; `node` is None if it was not. `decided_by` is None if the record was not read."""
+    """The node on which an attempt placed a workload's pod; `node` is None if the attempt chose none.
+
+    `decided_by` is None if the record of the attempt was not read.
+    """
 
     namespace: str
     pod: str
@@ -66,7 +72,10 @@ class Placement:
 
 
 def find_deciding_factor(decision: Decision) -> DecidingFactor:
-    """Return what decided on which node the pod of a placed decision runs."""
+    """Return what decided on the node of a placed pod: the plugin that gave the largest share of the lead, or a tie.
+
+    If scores did not decide, the factor says why.
+    """
     if decision.path is DecisionPath.ONLY_FEASIBLE:
         return DecidingFactor(ONLY, None)
     if decision.path is DecisionPath.NOMINATED:
@@ -81,10 +90,11 @@ def find_deciding_factor(decision: Decision) -> DecidingFactor:
 def build_workload_placement(
     namespace: str, workload: str, placements: Sequence[Placement], *, since_us: int, nodes_total: int, complete: bool
 ) -> Json:
-    """Return the document of kind WorkloadPlacement.
+    """Return the JSON document of kind WorkloadPlacement: on which nodes a workload's pods were placed, and why.
 
-    `placements` holds the last placement of each pod, newest first. `workload` is `Kind/name`, `nodes_total` the
-    cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`.
+    `placements` holds the last placement of each pod, newest first. `workload` is `Kind/name`, `nodes_total` the number
+    of the cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`,
+    which is in microseconds since 1970.
     """
     placed = [p for p in placements if p.node is not None]
     waiting = [p for p in placements if p.node is None]
@@ -110,13 +120,13 @@ def build_workload_placement(
 
 
 def count_by_factor(placements: Iterable[Placement]) -> Json:
-    """Return how many placements each factor decided, the most frequent first."""
+    """Return how many placements each factor (a plugin, or a tie) decided, the most frequent factor first."""
     counted = Counter(p.decided_by.by for p in placements if p.decided_by)
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
-    """Return the workloads placed most often on a node, with the factors that decided.
+    """Return, as JSON, the workloads placed on a node, the most frequent first, with the factors that decided.
 
     `decided` holds the counts by workload and factor.
     """
@@ -152,7 +162,7 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
 
 
 def _decided(by: str, _count: int) -> str:
-    """Return a factor as the subject of "decided N of M"."""
+    """Return the beginning of a sentence, "FACTOR decided", with the factor in words."""
     return {TIE: "A draw among equals", ONLY: "That only one node fitted", NOMINATED: "Preemption"}.get(
         by, by
     ) + " decided"

@@ -28,14 +28,15 @@ _DAEMON_SET: Final = (
 
 
 class PodTemplateError(ValueError):
-    """The object describes no pods, or not in a readable form. The message is one line that says why."""
+    """The object describes no pods, or describes them in an unreadable form; the message says why in one line."""
 
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """Equal pods. `pod` is one of them as a manifest (metadata, spec); `namespace` is empty if the object names none.
+    """The pods that one object, such as a Deployment, creates; they are all equal.
 
-    `replicas` is how many the object creates.
+    `pod` is one of them as a manifest (metadata, spec), `replicas` how many the object creates. `namespace` is empty if
+    the object names none.
     """
 
     kind: str
@@ -46,17 +47,20 @@ class PodTemplate:
 
     @property
     def scheduler(self) -> str:
-        """Return the pods' schedulerName, or "" if the object names none."""
+        """Return the schedulerName in the pods' spec, or "" if the spec has none."""
         return str(self.pod["spec"].get("schedulerName") or "")
 
 
 def is_pod_or_workload(manifest: object) -> bool:
-    """Return whether an object is a Pod or a workload, including a DaemonSet, which `parse_pod_template` refuses."""
+    """Return whether an object is a Pod or a workload; DaemonSets count, although `parse_pod_template` refuses them."""
     return isinstance(manifest, Mapping) and manifest.get("kind") in (POD, "DaemonSet", *COUNTED)
 
 
 def parse_pod_template(manifest: object) -> PodTemplate:
-    """Return the pods that a manifest, or an object from the API server, describes; raise PodTemplateError."""
+    """Return the pods that a manifest, or an object from the API server, describes.
+
+    Raises PodTemplateError if the object is a DaemonSet, is neither a Pod nor a workload, or is malformed.
+    """
     if not isinstance(manifest, Mapping):
         raise PodTemplateError("expected an object")
     kind = manifest.get("kind")
@@ -90,7 +94,7 @@ def parse_pod_template(manifest: object) -> PodTemplate:
 
 
 def _name(metadata: Mapping[str, Any]) -> str:
-    """Return the object's name, or the known part of a generated one."""
+    """Return the object's name or, without one, its generateName without the hyphen at the end."""
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     if not isinstance(name, str) or not name:
         raise PodTemplateError("metadata.name: required")

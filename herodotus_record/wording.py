@@ -51,12 +51,12 @@ REMEDIES: Final[Mapping[str, str]] = {
 
 
 def describe_reason(reason: Reason) -> str:
-    """Return a short text for what the reason finds on the node."""
+    """Return a short text for the reason why a node was rejected; without such a text, kube-scheduler's sentence."""
     return _filled(TEXTS, reason) or reasons.format_reason(reason)
 
 
 def describe_remedy(reason: Reason, node: str) -> str:
-    """Return what to change so that the node passes."""
+    """Return a sentence that says what to change so that the named node no longer rejects the pod for this reason."""
     return _filled(REMEDIES, reason, node=node) or f"resolve on {node}: {reasons.format_reason(reason)}"
 
 
