@@ -12,10 +12,10 @@ import base64
 import binascii
 import json
 from bisect import bisect_right
-from collections import OrderedDict
 from dataclasses import dataclass
 from operator import attrgetter
 
+from herodotus_record.lru import Lru
 from herodotus_sim import errors
 from herodotus_sim.kinds import ApiResource
 from herodotus_sim.selectors import SelectionPredicate
@@ -56,7 +56,7 @@ class ListPager:
 
     def __init__(self, store: ObjectStorage) -> None:
         self._store = store
-        self._retained: OrderedDict[tuple[str, int], list[StoredObject]] = OrderedDict()
+        self._retained: Lru[tuple[str, int], list[StoredObject]] = Lru(_MAX_RETAINED)
 
     def get_page(self, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest) -> ListPage:
         """Return one page. The remaining count is known only without selectors."""
@@ -119,10 +119,7 @@ class ListPager:
 
     def _retain(self, key: tuple[str, int], ordered: list[StoredObject]) -> None:
         with self._store.lock:
-            self._retained[key] = ordered
-            self._retained.move_to_end(key)
-            while len(self._retained) > _MAX_RETAINED:
-                self._retained.popitem(last=False)
+            self._retained.put(key, ordered)
 
 
 def _select(ordered: list[StoredObject], start: int, selection: SelectionPredicate, limit: int) -> list[StoredObject]:

@@ -15,7 +15,6 @@ MAX_MEMBERS decisions and spans at most LIFETIME_S, so that it can be deleted as
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
+from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
 
 MAX_MEMBERS: Final = 32  # a key frame is as large as 30 deltas: longer chains save little
@@ -73,17 +73,24 @@ class OpenChains:
     """The open chains of the writer. Discard it after a rollback: their key frames may not be stored."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[_ChainKey, _OpenChain] = OrderedDict()
-        self._bytes = 0
+        self._open: Lru[_ChainKey, _OpenChain] = Lru(MAX_KEY_FRAME_BYTES, lambda chain: chain.size)
 
     def base_sequences(self, incarnation_id: int) -> set[int]:
         """Return the sequences of the key frames of an incarnation's open chains."""
-        return {chain.base for key, chain in self._open.items() if key.incarnation_id == incarnation_id}
+        return {chain.base for _, chain in self._chains_of(incarnation_id)}
 
     def keep_only(self, incarnation_id: int, bases: Collection[int]) -> None:
         """Close an incarnation's open chains except those whose key frames are in `bases`."""
-        for key in [k for k, c in self._open.items() if k.incarnation_id == incarnation_id and c.base not in bases]:
-            self._bytes -= self._open.pop(key).size
+        for key, chain in self._chains_of(incarnation_id):
+            if chain.base not in bases:
+                self._open.discard(key)
+
+    def _chains_of(self, incarnation_id: int) -> list[tuple[_ChainKey, _OpenChain]]:
+        return [
+            (key, chain)
+            for key in self._open
+            if key.incarnation_id == incarnation_id and (chain := self._open.peek(key))
+        ]
 
     def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
         """Return the sequence of the decision's key frame, which may be the decision itself, and the blob to store.
@@ -97,19 +104,14 @@ class OpenChains:
         chain = self._open.get(key)
         if chain and chain.members < MAX_MEMBERS and now_us < chain.until_us:
             chain.members += 1
-            self._open.move_to_end(key)
             return chain.base, chain.digest + chain.compressor.compress(content)
         self._begin(key, decision.sequence, content, now_us)
         return decision.sequence, _compressor().compress(content)
 
     def _begin(self, key: _ChainKey, sequence: int, content: bytes, now_us: int) -> None:
-        replaced = self._open.pop(key, None)
         until_us = min(now_us + int(LIFETIME_S * 1e6), now_us - now_us % PARTITION_US + PARTITION_US)
         chain = _OpenChain(sequence, _digest(content), _compressor(content), len(content), 1, until_us)
-        self._open[key] = chain
-        self._bytes += chain.size - (replaced.size if replaced else 0)
-        while self._bytes > MAX_KEY_FRAME_BYTES and len(self._open) > 1:
-            self._bytes -= self._open.popitem(last=False)[1].size
+        self._open.put(key, chain)
 
 
 def compress_chain(contents: Sequence[bytes]) -> list[bytes]:

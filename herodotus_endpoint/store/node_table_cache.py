@@ -11,7 +11,6 @@ ids of incarnations are not reused.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.node_rows import NodeNames, find_changed_slots, load_rows
 from herodotus_endpoint.store.packed_node_table import NO_AMOUNTS, PackedTable
+from herodotus_record.lru import Lru
 
 MAX_SLOTS: Final = (
     80_000  # of all cached tables: 16 of 5,000 nodes; about 100 bytes a slot, so 8 MB if no rows are shared
@@ -39,8 +39,7 @@ class NodeTableCache:
 
     def __init__(self, max_slots: int = MAX_SLOTS) -> None:
         self._max_slots = max_slots
-        self._tables: OrderedDict[_TableKey, PackedTable] = OrderedDict()  # the most recently used table is last
-        self._cached_slots = 0
+        self._tables: Lru[_TableKey, PackedTable] = Lru(max_slots, lambda table: len(table.names))
         self._lock = threading.Lock()  # never held during a query
         self._names = NodeNames()
 
@@ -50,8 +49,6 @@ class NodeTableCache:
         with self._lock:
             found = self._tables.get(at)
             nearest = None if found else self._nearest(at)
-            if found:
-                self._tables.move_to_end(at)
         if not found:
             found = self._derive(nearest, connection, at) if nearest else None
             found = found or self.read(connection, at)
@@ -70,19 +67,13 @@ class NodeTableCache:
         candidates = [
             (abs(k.generation - at.generation), k) for k in self._tables if k.incarnation_id == at.incarnation_id
         ]
-        return self._tables[min(candidates)[1]] if candidates else None
+        return self._tables.peek(min(candidates)[1]) if candidates else None
 
     def _add(self, at: _TableKey, table: PackedTable) -> None:
         if at.slots > self._max_slots:
             return
         with self._lock:
-            if at in self._tables:  # another thread has added it
-                return
-            self._tables[at] = table
-            self._cached_slots += at.slots
-            while self._cached_slots > self._max_slots:
-                oldest, _ = self._tables.popitem(last=False)
-                self._cached_slots -= oldest.slots
+            self._tables.put(at, table)
 
     def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
         """Derive a table from another one of its incarnation, or return None if MAX_CHANGED_SLOTS is exceeded."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
@@ -29,6 +29,7 @@ from herodotus_endpoint.store.counters import NO_PLACEMENTS, OTHER, CounterName,
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
+from herodotus_record.lru import Lru
 from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
@@ -145,12 +146,11 @@ class RollupCache:
     """LRU cache of decoded rollups, so that the next batch need not decode them. Discard it after a rollback."""
 
     def __init__(self) -> None:
-        self._cached: OrderedDict[RollupKey, tuple[bytes, Rollup]] = OrderedDict()  # the last written one is last
-        self._bytes = 0
+        self._cached: Lru[RollupKey, tuple[bytes, Rollup]] = Lru(MAX_CACHED_BYTES, lambda cached: len(cached[0]))
 
     def get(self, key: RollupKey, blob: bytes) -> Rollup:
         """Return the bucket in the stored blob, which another process or retention may have written."""
-        written, rollup = self._cached.get(key, (b"", None))
+        written, rollup = self._cached.get(key) or (b"", None)
         if rollup and written == blob:
             return rollup
         try:
@@ -161,12 +161,7 @@ class RollupCache:
 
     def put(self, key: RollupKey, blob: bytes, rollup: Rollup) -> None:
         """Cache a rollup with the blob that is about to be stored."""
-        before, _ = self._cached.pop(key, (b"", None))
-        self._cached[key] = (blob, rollup)
-        self._bytes += len(blob) - len(before)
-        while self._bytes > MAX_CACHED_BYTES:
-            _, (oldest, _) = self._cached.popitem(last=False)
-            self._bytes -= len(oldest)
+        self._cached.put(key, (blob, rollup))
 
 
 class NodeSums:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
 from herodotus_record.codec.columns import DERIVED, narrowest_typecode
+from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
@@ -91,7 +91,7 @@ class DeltaWriter:
     """
 
     def __init__(self) -> None:
-        self._bases: OrderedDict[Hashable, _Base] = OrderedDict()  # least recently used first
+        self._bases: Lru[Hashable, _Base] = Lru(MAX_BASES)
 
     def encode(self, decision: Decision) -> bytes:
         """Return the decision as a frame: a delta to an earlier decision if that is less than half as long, else whole.
@@ -106,13 +106,9 @@ class DeltaWriter:
             if len(payload) < base.size * MAX_SIZE_RATIO:
                 base.deltas += 1
                 base.last, base.last_changes = decision, changes
-                self._bases.move_to_end(key)
                 return codec.build_frame(DELTA, payload, _VERSION)
         whole = codec.encode(decision)
-        self._bases[key] = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
-        self._bases.move_to_end(key)
-        if len(self._bases) > MAX_BASES:
-            self._bases.popitem(last=False)
+        self._bases.put(key, _Base(decision, whole[_NAME_AT], len(whole), decision, {}))
         return whole
 
     def forget_bases(self) -> None:
@@ -128,7 +124,7 @@ class DeltaReader:
 
     def __init__(self) -> None:
         self._frames: dict[bytes, memoryview] = {}  # whole decisions, by the name in deltas
-        self._wholes: OrderedDict[bytes, _Whole] = OrderedDict()  # the decoded ones, least recently used first
+        self._wholes: Lru[bytes, _Whole] = Lru(MAX_BASES)  # the decoded ones
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
         """Return the decoded frame, and its bytes; for a delta, the bytes are those of the equivalent whole frame.
@@ -151,15 +147,9 @@ class DeltaReader:
         self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
 
     def _base(self, name: bytes) -> _Whole:
-        known = self._wholes.get(name)
-        if known is None:
-            if name not in self._frames:
-                raise UnknownBaseError("the base of a delta is missing")
-            known = self._wholes[name] = _Whole(self._frames[name])
-            if len(self._wholes) > MAX_BASES:
-                self._wholes.popitem(last=False)
-        self._wholes.move_to_end(name)
-        return known
+        if name not in self._frames:
+            raise UnknownBaseError("the base of a delta is missing")
+        return self._wholes.get_or_create(name, lambda: _Whole(self._frames[name]))
 
 
 class _Whole:

@@ -15,11 +15,13 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
+from herodotus_record.codec.deltas import MAX_BASES
+from herodotus_record.lru import Lru
 from herodotus_record.model import (
     AttemptKey,
     Code,
@@ -37,7 +39,6 @@ from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, ClassRecordCache
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
-from scheduler.engine.records.record_cache import RecentClasses
 from scheduler.recorder.spool import Spool, SpoolFullError
 
 HIGH_WATER_ANNOTATION: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
@@ -76,7 +77,7 @@ class Recorder:
         self._now_us = now_us
         self._omitted = omitted
         self._lock = threading.Lock()
-        self._classes = RecentClasses(ClassRecordCache)
+        self._classes: Lru[Hashable, ClassRecordCache] = Lru(MAX_BASES)
         self._schedulers: dict[str, SchedulerInfo] = {}  # by profile
         self._deltas = deltas.DeltaWriter()
         self._sequence = 0

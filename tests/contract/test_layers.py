@@ -37,15 +37,16 @@ SERVICE_BASE = (
 # name that ends with .* stands for the package with all packages below it, any other for the modules of that package.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_record": ("herodotus_record.codec",),
-    "herodotus_record.codec": ("herodotus_record",),
+    "herodotus_record.codec": ("herodotus_record", "herodotus_record.lru"),
     "herodotus_record.escaping": (),
+    "herodotus_record.lru": (),
     "herodotus_serving": ("herodotus_record.escaping",),
     "herodotus_kube": (),
     # the engine: no thread, client or clock
     "scheduler.klog": ("herodotus_record.escaping",),
     "scheduler.engine.objects": (),
     "scheduler.engine.formulas": (),
-    "scheduler.engine.columns": ("scheduler.engine.objects",),
+    "scheduler.engine.columns": ("herodotus_record.lru", "scheduler.engine.objects"),
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),
     "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, "scheduler.klog"),
     "scheduler.engine": (*RECORD, *FRAMEWORK),
@@ -133,7 +134,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "scheduler.engine.objects",
         "scheduler.extenders.wire",
     ),
-    "herodotus_sim.*": (),
+    "herodotus_sim.*": ("herodotus_record.lru",),
 }
 
 # The only modules that may import an external library.

@@ -9,13 +9,13 @@ Invariant: a tally equals the sum over all pods. A query that is not used again 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.lru import Lru
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.objects.pod import PodInfo
 
@@ -100,7 +100,7 @@ class Tallies:
     def __init__(self) -> None:
         self._journal: list[tuple[int, PodInfo, int]] = []  # slot, pod, +1 added or -1 removed
         self._first = 0  # position of the journal's first entry
-        self._tallies: OrderedDict[Hashable, Tally] = OrderedDict()  # most recently used last
+        self._tallies: Lru[Hashable, Tally] = Lru(MAX_TALLIES)
 
     def record(self, slot: int, pod: PodInfo, change: int) -> None:
         """Record that a pod was added (+1) or removed (-1). A changed pod is removed, then added."""
@@ -118,14 +118,11 @@ class Tallies:
         now = self._first + len(self._journal)
         known = self._tallies.get(query)
         if known is None or known.up_to < max(self._first, now - MAX_JOURNAL_ENTRIES):
-            known = self._tallies[query] = Tally(count(), now)
-            if len(self._tallies) > MAX_TALLIES:
-                self._tallies.popitem(last=False)
+            known = self._tallies.put(query, Tally(count(), now))
         for slot, pod, change in self._journal[known.up_to - self._first :]:
             weight = weigh(pod)
             if weight:
                 known.add(slot, change * weight)
         known.up_to = now
         known.extend(slots)
-        self._tallies.move_to_end(query)
         return known

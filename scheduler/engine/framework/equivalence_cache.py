@@ -19,7 +19,6 @@ derived from that object.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -27,6 +26,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.lru import Lru
 from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns, RowSubset
 from scheduler.engine.framework.plugin import DependsOn
@@ -194,19 +194,15 @@ class EquivalenceCache:
 
     def __init__(self, max_slots: int = MAX_CACHED_SLOTS) -> None:
         self._max_slots = max_slots
-        self._entries: OrderedDict[bytes, CacheEntry] = OrderedDict()  # least recently used first
+        self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
         """Return the entry of the pod's spec, a new one if there is none for this number of slots."""
         key = pod.spec_digest
         found = self._entries.get(key)
         if found is None or found.slots != nodes.slots:
-            found = self._entries[key] = CacheEntry(nodes.slots)
-            while (
-                len(self._entries) > 1 and len(self._entries) * (nodes.slots + ENTRY_OVERHEAD_SLOTS) > self._max_slots
-            ):
-                self._entries.popitem(last=False)
-        self._entries.move_to_end(key)
+            self._entries.set_limit(self._max_slots // (nodes.slots + ENTRY_OVERHEAD_SLOTS))
+            found = self._entries.put(key, CacheEntry(nodes.slots))
         return found
 
 

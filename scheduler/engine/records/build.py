@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.codec import DERIVED, END_OF_TIME_S, MAX_DIGITS, SMALL_COLUMN, column_from_list, column_from_numpy
 from herodotus_record.codec.deltas import build_template_key
+from herodotus_record.lru import Lru
 from herodotus_record.model import (
     AttemptKey,
     Column,
@@ -48,7 +49,7 @@ from scheduler.engine.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.engine.objects import pod as objects
 from scheduler.engine.objects.types import Volume
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
-from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed, RecentClasses
+from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed
 
 MOST: Final = 2.0**62  # larger numbers are not recorded: their columns hold 64 bits
 _NOTHING: Final = array("B")
@@ -134,7 +135,7 @@ def decision(
     sequence: int,
     scheduler: SchedulerInfo,
     marks: tuple[Reason, ...] = (),
-    classes: RecentClasses[ClassRecordCache] | None = None,
+    classes: Lru[Hashable, ClassRecordCache] | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
     """Return the record of one attempt, with DERIVED columns where `codec.fill_derived` can compute them.
@@ -145,7 +146,7 @@ def decision(
     parts = (
         ClassRecordCache()
         if classes is None
-        else classes.get_or_create(build_template_key(pod, scheduler.profile, result.path))
+        else classes.get_or_create(build_template_key(pod, scheduler.profile, result.path), ClassRecordCache)
     )
     evaluated = parts.evaluated(trace.evaluation)
     return Decision(

@@ -11,18 +11,15 @@ Invariant: a reused part equals a part built anew. This requires that arrays of 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.codec import column_from_numpy
-from herodotus_record.codec.deltas import MAX_BASES
 from herodotus_record.model import Column, Evaluation
-
-MOST_CHANGED: Final = 8  # beyond one changed row in so many, building the whole column is faster
+from scheduler.engine.framework.equivalence_cache import MIN_SLOTS_PER_CHANGED_ROW
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -67,7 +64,7 @@ class Narrowed:
         (rows,) = (values != self._values).nonzero()
         if not len(rows):
             return before
-        if len(rows) * MOST_CHANGED > len(values):
+        if len(rows) * MIN_SLOTS_PER_CHANGED_ROW > len(values):
             return column_from_numpy(values)
         changed = before[:]
         try:
@@ -99,21 +96,3 @@ class ElementCache(Generic[S, T]):
             self._made = tuple(parts)
         self._sources = tuple(sources)
         return self._made
-
-
-class RecentClasses(Generic[T]):
-    """An LRU cache with one value for each of the most recent equivalence classes."""
-
-    def __init__(self, new: Callable[[], T], most: int = MAX_BASES) -> None:
-        self._new, self._most = new, most
-        self._known: OrderedDict[Hashable, T] = OrderedDict()  # most recently used last
-
-    def get_or_create(self, template: Hashable) -> T:
-        """Return the cached value of the pods created from a template; create it if there is none."""
-        found = self._known.get(template)
-        if found is None:
-            found = self._known[template] = self._new()
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        self._known.move_to_end(template)
-        return found

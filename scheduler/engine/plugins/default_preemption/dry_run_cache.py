@@ -9,13 +9,13 @@ Invariant: a cached result equals what trying the node again would return, and i
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.lru import Lru
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.extender import PreemptionCandidate
@@ -39,7 +39,7 @@ class DryRunCache:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self._results_by_key: OrderedDict[Hashable, _NodeResults] = OrderedDict()  # by key
+        self._results_by_key: Lru[Hashable, _NodeResults] = Lru(1)
 
     def evaluate(
         self,
@@ -71,10 +71,8 @@ class DryRunCache:
         key = (pod.spec_digest, dependencies, self._objects.revision_of(PodDisruptionBudget))
         known = self._results_by_key.get(key)
         if known is None or known.nodes is not nodes:
-            known = self._results_by_key[key] = _NodeResults(nodes)
-        self._results_by_key.move_to_end(key)
-        while len(self._results_by_key) > 1 and len(self._results_by_key) * nodes.slots > MAX_RESULTS:
-            self._results_by_key.popitem(last=False)
+            known = self._results_by_key.put(key, _NodeResults(nodes))
+        self._results_by_key.set_limit(MAX_RESULTS // max(nodes.slots, 1))
         return known
 
 

@@ -5,11 +5,11 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from herodotus_record.lru import Lru
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.tallies import Tally
 from scheduler.engine.framework.interface import Mask
@@ -90,7 +90,7 @@ class MatchingTermsCache:
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
         """Take a function that returns the relevant terms of a running pod."""
         self._terms_of = terms_of
-        self._entries: OrderedDict[Hashable, _CacheEntry] = OrderedDict()  # the one asked for last at the end
+        self._entries: Lru[Hashable, _CacheEntry] = Lru(MAX_ENTRIES)
 
     def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
         """Return the terms that select a pod in this namespace; some of their pods may be gone."""
@@ -100,10 +100,7 @@ class MatchingTermsCache:
         cache_key = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
         entry = self._entries.get(cache_key)
         if entry is None or entry.terms is not known:
-            entry = self._entries[cache_key] = _CacheEntry(known)
-            if len(self._entries) > MAX_ENTRIES:
-                self._entries.popitem(last=False)
-        self._entries.move_to_end(cache_key)
+            entry = self._entries.put(cache_key, _CacheEntry(known))
         for terms in known[entry.evaluated :]:
             if terms is not None:
                 self._evaluate(entry, terms, pod, labels)
@@ -121,7 +118,10 @@ class MatchingTermsCache:
 
 @dataclass
 class _CacheEntry:
-    """The matches for pods with equal labels. `terms`: the column's distinct lists; `asked` of them are evaluated."""
+    """The matches for pods with equal labels.
+
+    `terms` holds the distinct lists of terms of the running pods; the first `evaluated` of them were evaluated.
+    """
 
     terms: list[PodTerms | None]
     evaluated: int = 0

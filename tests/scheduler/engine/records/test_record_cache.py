@@ -21,7 +21,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
-from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed, RecentClasses
+from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -157,15 +157,6 @@ def test_a_part_is_made_again_of_another_object_alone() -> None:
     assert series.update([one, other]) == (1, 3)
     assert series.update([one]) == (4,), "of another length everything is"
     assert made == [(0, one), (1, one), (1, other), (0, one)]
-
-
-def test_the_templates_that_came_last_are_known() -> None:
-    known: RecentClasses[list[int]] = RecentClasses(list, most=2)
-    a, b = known.get_or_create("a"), known.get_or_create("b")
-    assert known.get_or_create("a") is a
-    known.get_or_create("c")
-    assert known.get_or_create("a") is a
-    assert known.get_or_create("b") is not b
 
 
 def test_counts_of_what_was_evaluated() -> None:
