@@ -1,1 +1,1 @@
-"""A kube-scheduler compatible scheduler that records every cycle. Knows nothing of Flask, click or rich."""
+"""A kube-scheduler compatible scheduler that records every scheduling cycle. It imports no web or terminal library."""

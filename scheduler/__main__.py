@@ -1,4 +1,4 @@
-"""`python -m scheduler`."""
+"""Entry point of `python -m scheduler`, the scheduler's command line."""
 
 from scheduler.commands.main import main
 

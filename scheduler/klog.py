@@ -34,7 +34,7 @@ _stream: TextIO | None = None  # None until `setup`: standard error
 def _text(
     letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
 ) -> str:
-    """Format a line as klog's text; values with a newline and tracebacks are indented as in klog."""
+    """Return one log line in klog's text format. Values with a newline, and the traceback, are indented as in klog."""
     at = time.time_ns() // 1000
     head = f"{letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {caller[1]}]"
     fields = "".join([f" {key}={_value(value)}" for key, value in pairs.items()])
@@ -44,7 +44,7 @@ def _text(
 def _json(
     letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
 ) -> str:
-    """Format a line as one JSON object: common fields, then the pairs. Errors have no `v`, as in klog."""
+    """Return one log line as a JSON object: the common fields, then `pairs`. Error lines have no `v`, as in klog."""
     line: dict[str, Any] = {"ts": round(time.time() * 1000, 3), "caller": "/".join(caller), "msg": message}
     if letter != "E":
         line["v"] = verbosity
@@ -60,7 +60,7 @@ _format, _escape = FORMATS["text"], _ESCAPES["text"]
 
 
 def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add `--v` and `--logging-format` to a parser."""
+    """Add the options `--v` and `--logging-format` to a command-line parser."""
     parser.add_argument(
         "-v", "--v", type=_level, default=0, metavar="N", help="log verbosity, as kube-scheduler's (default 0)"
     )
@@ -76,14 +76,14 @@ def _level(text: str) -> int:
 
 
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
-    """Log to `stream` from now on in one of FORMATS, info lines up to `verbosity`."""
+    """Set the log's stream, its format ("text" or "json") and the highest verbosity of info lines that are written."""
     global _stream, _format, _escape
     set_verbosity(verbosity)
     _stream, _format, _escape = stream, FORMATS[format], _ESCAPES[format]
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Log info lines up to `verbosity` from now on."""
+    """Set the highest verbosity of info lines that are written."""
     global _verbosity
     _verbosity = verbosity
 
@@ -94,24 +94,27 @@ def enabled(verbosity: int) -> bool:
 
 
 def info(verbosity: int, message: str, **pairs: Any) -> None:
-    """Write an info line if the verbosity is high enough."""
+    """Write an info line with `pairs` as fields, unless `verbosity` exceeds the configured verbosity."""
     if verbosity <= _verbosity and _stream is not None:
         _write("I", verbosity, message, pairs)
 
 
 def warning(message: str, **pairs: Any) -> None:
-    """Write a warning line."""
+    """Write a warning line with `pairs` as fields."""
     _write("W", 0, message, pairs)
 
 
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
-    """Write an error line, `err` first as in klog, with the traceback at verbosity 4 and up."""
+    """Write an error line with `err` as its first field, as in klog. From verbosity 4 on, add the traceback."""
     trace = "".join(traceback.format_exception(err)) if isinstance(err, BaseException) and enabled(4) else ""
     _write("E", 0, message, {"err": str(err), **pairs}, trace)
 
 
 def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:
-    """Write one line, attributed to the caller's caller. Errors of the log's stream are ignored."""
+    """Write one line to the log's stream; its source location is that of the caller's caller.
+
+    Errors of the stream are ignored.
+    """
     frame = sys._getframe(2)
     folder, file = _file(frame.f_code.co_filename)
     caller = (folder, f"{file}:{frame.f_lineno}")
@@ -126,7 +129,7 @@ def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], 
 
 @lru_cache(_MANY)
 def _file(path: str) -> tuple[str, str]:
-    """Return the folder and the name of a source file."""
+    """Return the folder name and the file name of a source file."""
     return Path(path).parent.name, Path(path).name
 
 

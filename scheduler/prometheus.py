@@ -1,8 +1,8 @@
-"""Queries Prometheus in the background: a plugin reads the newest answer and never waits for one.
+"""Queries Prometheus in the background: a plugin reads the newest result and never waits for one.
 
-Owns: the interval and time-out of one query, and its last failure. Does not own: the query, the meaning of its values.
+Owns: the interval and timeout of one query, and its last failure. Does not own: the query, the meaning of its values.
 
-Invariant: `latest` returns at once.
+Invariant: `BackgroundQuery.latest` returns at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Envelope(msgspec.Struct):
 
 
 class BackgroundQuery:
-    """An instant query, repeated in a separate thread from the first call of `latest` on."""
+    """A Prometheus instant query that a separate thread repeats, starting with the first call of `latest`."""
 
     def __init__(
         self,
@@ -49,7 +49,11 @@ class BackgroundQuery:
         timeout_s: float,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`label`: the key of the values; of several series with the same label value the largest counts."""
+        """Store the query's settings without contacting Prometheus.
+
+        The results are keyed by the value of the series label `label`. Of several series with one label value, the
+        largest value counts.
+        """
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._query = query
         self._label = label
@@ -59,14 +63,20 @@ class BackgroundQuery:
         self._thread: threading.Thread | None = None
 
     def latest(self) -> MetricAnswer:
-        """Return the newest answer, regardless of its age."""
+        """Return the newest result of the query, regardless of its age, and start the query's thread at the first call.
+
+        Until the first response, the result holds an error.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
             self._thread.start()
         return self._answer
 
     def query_once(self) -> None:
-        """Query once and wait. After a failure the earlier values stay."""
+        """Run the query, wait for the response, and store the result that `latest` returns.
+
+        If the query fails, the error is stored and the values of the last success stay.
+        """
         try:
             values, of_s = self._values()
         except (httpx.HTTPError, msgspec.MsgspecError, ValueError) as e:
@@ -83,7 +93,10 @@ class BackgroundQuery:
             time.sleep(self._every_s)
 
     def _values(self) -> tuple[dict[str, float], float | None]:
-        """Return the values by label, and the Unix time at which the query was evaluated."""
+        """Run the query and return the values by label value, and the Unix time of its evaluation in seconds.
+
+        The time is None if the response holds no series.
+        """
         with self._http.stream("GET", self._url, params={"query": self._query}) as response:
             body = b""
             for piece in response.iter_bytes():

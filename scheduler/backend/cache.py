@@ -22,7 +22,7 @@ from scheduler.engine.objects.types import Node
 
 
 class Cache:
-    """Nodes and their pods, assumed and bound."""
+    """The cluster cache: all nodes, and the pods on them, whether bound or only assumed."""
 
     def __init__(self) -> None:
         self.columns = NodeColumns()
@@ -30,7 +30,10 @@ class Cache:
         self._assumed: set[str] = set()
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the present state, valid until the next change."""
+        """Return a snapshot of all nodes and their pods.
+
+        Reading it after the next change of the cache raises an error.
+        """
         return Snapshot.from_columns(self.columns)
 
     def node(self, name: str) -> Node | None:
@@ -47,28 +50,28 @@ class Cache:
         self.columns.set_node(node)
 
     def refresh_node(self, node: Node) -> None:
-        """Update a node that changed only in annotations and in fields that no plugin reads."""
+        """Replace a Node object whose changes are limited to annotations and to fields that no plugin reads."""
         self.columns.refresh_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; its pods stay until they are removed."""
+        """Remove a node. Its pods stay in the cache until they are removed themselves."""
         self.columns.remove_node(name)
 
     def pod(self, uid: str) -> PodInfo | None:
-        """Return the pod, assumed or bound; None if it is on no node."""
+        """Return the pod with this UID, assumed or bound, or None if it is on no node."""
         node_name = self._node_of.get(uid)
         return None if node_name is None else self.columns.pods[self.columns.index[node_name]][uid]
 
     def node_of(self, uid: str) -> str | None:
-        """Return the name of the pod's node, assumed or bound; None if it is on no node."""
+        """Return the name of the node that the pod is bound to or assumed on, or None if there is none."""
         return self._node_of.get(uid)
 
     def is_assumed(self, uid: str) -> bool:
-        """Return whether the pod is assumed and not yet confirmed."""
+        """Return whether the pod is assumed on a node and the API server has not confirmed the binding yet."""
         return uid in self._assumed
 
     def is_counted(self, uid: str) -> bool:
-        """Return whether the pod counts on a node, assumed or bound."""
+        """Return whether the cache counts the pod on a node, because it is assumed there or bound to it."""
         return uid in self._node_of
 
     def pod_uids(self) -> Set[str]:
@@ -80,7 +83,7 @@ class Cache:
         return frozenset(self._assumed)
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
-        """Add the pod to the node before it is bound. Raises ValueError if it already counts on a node."""
+        """Count the pod on the node before it is bound. Raise ValueError if it already counts on a node."""
         if pod.uid in self._node_of:
             raise ValueError(f"pod {pod.full_name} already counts on node {self._node_of[pod.uid]}")
         self.columns.add_pod(pod, node_name)
@@ -88,12 +91,12 @@ class Cache:
         self._assumed.add(pod.uid)
 
     def forget(self, uid: str) -> None:
-        """Remove an assumed pod. A pod that was confirmed meanwhile stays."""
+        """Remove the pod from its node if it is still assumed. A pod whose binding was confirmed stays."""
         if uid in self._assumed:
             self.remove_pod(uid)
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Add or update a pod that the API server shows on a node; it is no longer assumed."""
+        """Add or update a pod that is on a node according to the API server. The pod is no longer assumed."""
         node_name, counted_on = pod.pod.spec.node_name, self._node_of.get(pod.uid)
         self._assumed.discard(pod.uid)
         if counted_on == node_name:
@@ -105,7 +108,7 @@ class Cache:
         self._node_of[pod.uid] = node_name
 
     def remove_pod(self, uid: str) -> bool:
-        """Remove a deleted or finished pod; return whether it counted on a node."""
+        """Remove a deleted or finished pod, and return whether the cache counted it on a node."""
         self._assumed.discard(uid)
         node_name = self._node_of.pop(uid, None)
         if node_name is None:

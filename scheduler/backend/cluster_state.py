@@ -1,6 +1,6 @@
-"""The scheduler's state in memory, shared by the loop, its plugins and its helpers.
+"""The scheduler's state in memory, shared by the scheduling loop, its plugins and its helpers.
 
-Owns: the list of parts. Does not own: what changes them. Only the loop's thread changes them, except `waiting`.
+Only the loop's thread changes this state, except `waiting`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from scheduler.engine.objects.cluster import ClusterObjects
 
 @dataclass(frozen=True)
 class ClusterState:
-    """The state of one process. `preempting` holds the UIDs of pods whose victims are being evicted."""
+    """Everything that one scheduler process knows about the cluster.
+
+    `cache` holds nodes and the pods on them, `objects` all other kinds, `nominator` the nominated pods, `waiting` the
+    pods at Permit, and `preempting` the UIDs of pods whose victims are being evicted.
+    """
 
     objects: ClusterObjects = field(default_factory=ClusterObjects)
     cache: Cache = field(default_factory=Cache)

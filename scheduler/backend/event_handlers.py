@@ -1,7 +1,7 @@
-"""Event handlers: apply watch messages to the cache, the other objects and the queue.
+"""Event handlers: apply watch messages to the cache, the other cluster objects and the scheduling queue.
 
 Owns: the translation of watch messages into changes of the cache and into cluster events, which may requeue pods. Does
-not own: the rules of queue and cache, attempts (`loop`). Only the loop's thread calls them.
+not own: the rules of queue and cache, attempts (`loop`). Only the scheduling loop's thread calls the handlers.
 
 Source: pkg/scheduler/eventhandlers.go v1.36.
 """
@@ -28,13 +28,13 @@ NODES, PODS = "nodes", "pods"
 
 
 class InFlightPod(Protocol):
-    """A pod whose binding is under way. The event handlers set `deleted` when the pod is deleted meanwhile."""
+    """A pod in its binding cycle. The event handlers set `deleted` if the pod is deleted before the cycle ends."""
 
     deleted: bool
 
 
 class EventHandlers:
-    """Applies what the watches deliver to cache, objects, nominator and queue."""
+    """Applies watch messages to the cache, the other cluster objects, the nominated pods and the scheduling queue."""
 
     def __init__(
         self,
@@ -45,10 +45,11 @@ class EventHandlers:
         in_flight: Mapping[str, InFlightPod],
         annotations: frozenset[str] = frozenset(),
     ) -> None:
-        """`kinds` are the watched kinds besides nodes and pods. `in_flight` holds bindings under way, by pod UID.
+        """Take references to the shared state and the queue.
 
-        `annotations` are the keys of node annotations that plugins read. Others are dropped: they may take 256 kB for
-        each node.
+        `kinds` are the watched kinds besides nodes and pods, by resource name. Only pods with one of `scheduler_names`
+        are queued. `in_flight` holds the pods in a binding cycle by UID. `annotations` are the keys of node annotations
+        that plugins read; other annotations are dropped, since they may take 256 kB per node.
         """
         self.cache = shared.cache
         self.queue = queue
@@ -63,11 +64,11 @@ class EventHandlers:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once. Before that, the cache is incomplete."""
+        """Whether every watched kind was listed at least once. Before that, the cache is incomplete."""
         return self._listed_once >= {NODES, PODS, *self._kinds}
 
     def apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
-        """Apply a list or a change from a watch."""
+        """Apply one message of a watch: a complete list of a kind, or the change of one object."""
         if isinstance(message, ListResult):
             self._listed(message)
             self._listed_once.add(message.kind)
@@ -105,7 +106,7 @@ class EventHandlers:
                     self._requeue_for(kind, before.get(key), after.get(key))
 
     def _object(self, kind: type[Object], change: str, obj: Object) -> None:
-        """Apply a change of an object that is not a node or pod."""
+        """Apply the change of an object that is neither a node nor a pod, and requeue the pods that it may help."""
         old = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace)
         if change == "DELETED":
             self.objects.remove(obj)
@@ -159,7 +160,7 @@ class EventHandlers:
             self._pod(pod)
 
     def _pod(self, pod: Pod) -> None:
-        """Apply the present state of a pod: finished, on a node, of another scheduler, or waiting."""
+        """Apply a pod's present state to cache and queue: finished, on a node, for another scheduler, or waiting."""
         uid, now = pod.metadata.uid, time.monotonic()
         if pod.status.phase in FINISHED_PHASES:
             self.delete_pod(uid)
@@ -183,7 +184,10 @@ class EventHandlers:
             self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, pod)
 
     def _pod_changed(self, pod: PodInfo) -> None:
-        """Update a pod that waits or is in flight."""
+        """Replace the object of a pod that is in the queue or in flight.
+
+        Requeue other pods if it lost its nomination.
+        """
         known = self.queue.get(pod.uid)
         assert known is not None
         old = known.pod
@@ -198,7 +202,10 @@ class EventHandlers:
             self._requeue_after_nomination(old)
 
     def delete_pod(self, uid: str) -> None:
-        """Remove a deleted or finished pod from queue, nominator and cache."""
+        """Remove a deleted or finished pod from the queue, the nominated pods and the cache.
+
+        Requeue pods that this may help.
+        """
         queued, flight = self.queue.delete(uid), self._in_flight.get(uid)
         self.nominator.remove(uid)
         if flight is not None:
@@ -209,7 +216,7 @@ class EventHandlers:
             self._requeue_after_nomination(queued.pod)
 
     def requeue_after_removal(self, pod: PodInfo, node: str) -> None:
-        """Requeue pods that may profit from the removal of a pod, bound or assumed, from a node."""
+        """Requeue the pods that may fit now that `pod`, bound or assumed, no longer counts on `node`."""
         spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
         was = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
         self.queue.move_all_to_active_or_backoff_queue(
@@ -224,14 +231,14 @@ class EventHandlers:
         self.requeue_after_removal(pod, node)
 
     def _requeue_after_nomination(self, pod: PodInfo) -> None:
-        """Requeue pods that had to leave room for this pod's nomination."""
+        """Requeue pods of equal or lower priority after `pod` lost its nomination, which kept room from them."""
         self.queue.move_all_to_active_or_backoff_queue(
             ClusterEvent.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority
         )
 
 
 def _with_annotations(node: Node, keys: frozenset[str]) -> Node:
-    """Return the node with only these annotations."""
+    """Return the node with only those annotations whose key is in `keys`."""
     annotations = node.metadata.annotations
     if not annotations:
         return node
@@ -244,5 +251,8 @@ def _key(obj: Object) -> tuple[str, str]:
 
 
 def _columns_differ(old: Node, new: Node) -> bool:
-    """Return whether the nodes differ in a field that columns hold and that causes no cluster event."""
+    """Return whether two versions of a node differ in a field that the cache's columns hold and that causes no event.
+
+    These fields are the UID, the spec and the images.
+    """
     return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)

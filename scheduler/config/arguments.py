@@ -19,14 +19,20 @@ Registry = Mapping[str, type[BasePlugin]]  # plugins by the names that a configu
 
 
 def decode_arguments(profile: ProfileConfig, path: str, registry: Registry) -> dict[str, Args]:
-    """Return the arguments by plugin. Raise ConfigError if they do not decode or are invalid."""
+    """Return the decoded arguments of each plugin in the profile's `pluginConfig`, by plugin name.
+
+    `path` is the profile's field path for error messages. Raise ConfigError if arguments do not decode or are invalid.
+    """
     decoded = dict(_decoded(profile, path, registry))
     ConfigError.raise_any(find_argument_problems(profile, path, registry))
     return {profile.plugin_config[j].name: args for j, args in decoded.items()}
 
 
 def find_argument_problems(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[Problem]:
-    """Yield the problems of arguments that decode. Raise ConfigError if some do not."""
+    """Yield each validation error of the plugin arguments in the profile's `pluginConfig`.
+
+    `path` is the profile's field path for error messages. Raise ConfigError if arguments do not decode.
+    """
     for j, args in _decoded(profile, path, registry):
         yield from (problem.below(f"{path}.pluginConfig[{j}].args") for problem in args.problems())
 

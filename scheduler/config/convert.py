@@ -1,4 +1,4 @@
-"""The `convert-config` command: a configuration file of any supported version, converted to v1."""
+"""Conversion of a configuration file of any supported version to v1, for the command `convert-config`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from scheduler.config.types import API_VERSION
 
 
 def convert_file(path: Path, warn: Warn) -> str:
-    """Return the configuration as v1 text; a v1 file is returned unchanged. Raise ConfigError, which names the file."""
+    """Return the configuration file's content as v1 YAML, unchanged if it is v1 already. Call `warn` with each note.
+
+    Raise ConfigError, with a message that names the file, if it is invalid or has no equivalent in v1.
+    """
     text = read_text(path)
     try:
         document = check_version(parse_document(text), accept_legacy=True)

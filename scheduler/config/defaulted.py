@@ -15,7 +15,10 @@ Json = dict[str, Any]
 
 
 def fill_defaults(config: Configuration, registry: Registry) -> Json:
-    """Return the whole document with defaults. Raise ConfigError if a profile's arguments do not decode."""
+    """Return the whole KubeSchedulerConfiguration as a JSON object, with every default filled in.
+
+    Raise ConfigError if a profile's plugin arguments do not decode or are invalid.
+    """
     document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
     document["profiles"] = [_profile(config.profiles[i], i, registry) for i in range(len(config.profiles))]
     document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
@@ -61,13 +64,13 @@ def _plugin_set(plugins: PluginSet) -> Json:
 
 
 def _written(name: str, args: Any) -> Json:
-    """Return arguments with their kind and without unset fields."""
+    """Return a plugin's arguments as a JSON object with `kind` and `apiVersion`, and without unset fields."""
     written: Json = _without_empty(msgspec.to_builtins(args))
     return {**written, "apiVersion": API_VERSION, "kind": f"{name}Args"}
 
 
 def _without_empty(value: Any) -> Any:
-    """Remove nulls, empty strings and empty lists, as Go's `omitempty` does."""
+    """Return a JSON value without nulls, empty strings, lists and objects inside, as Go's `omitempty` writes it."""
     if isinstance(value, dict):
         return {k: _without_empty(v) for k, v in value.items() if v not in (None, "", (), [], {})}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""From a file to a YAML document, and from a document to a typed value; errors are one line with the location."""
+"""Reads a file into a YAML document and a document into a typed value. Errors are one line with the location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text. Raise ConfigError if it cannot be read."""
+    """Return the text of a file. Raise ConfigError if the file cannot be read or decoded."""
     try:
         return kubernetes_yaml.decode_text(path.read_bytes())
     except OSError as e:
@@ -27,7 +27,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_document(text: str) -> Document:
-    """Return the mapping in the first document, without nulls. Raise ConfigError if there is none.
+    """Return the first YAML document of the text without null values. Raise ConfigError if it is not a mapping.
 
     Further documents are ignored, as in kube-scheduler.
     """
@@ -42,7 +42,10 @@ def parse_document(text: str) -> Document:
 
 
 def convert(document: object, into: type[T]) -> T:
-    """Return the typed value. Raise ConfigError, which starts with the field's path, if the types do not match."""
+    """Return the document converted to the type `into`.
+
+    Raise ConfigError with a message that starts with the field's path if a value does not match the type.
+    """
     try:
         return msgspec.convert(document, into)
     except msgspec.ValidationError as e:
@@ -50,7 +53,7 @@ def convert(document: object, into: type[T]) -> T:
 
 
 def _without_null(value: Any) -> Any:
-    """Remove nulls, which mean absent as in Go's decoding, also from plugin arguments."""
+    """Return a YAML value without the nulls in it: as in Go's decoding, null means that a field is absent."""
     if isinstance(value, dict):
         return {key: _without_null(v) for key, v in value.items() if v is not None}
     if isinstance(value, list):

@@ -8,11 +8,14 @@ from scheduler.engine.objects.problems import Problem, aggregate
 
 
 class ConfigError(ValueError):
-    """A one-line error that names the field, or the file and line, and the reason."""
+    """An invalid configuration. The message is one line that names the field, or the file and line, and the reason."""
 
     @classmethod
     def raise_any(cls, problems: Iterable[Problem]) -> None:
-        """Raise the problems as one error, aggregated as kube-scheduler prints them, if there are any."""
+        """Raise one ConfigError that lists all problems as kube-scheduler prints them.
+
+        Do nothing if there are no problems.
+        """
         found = list(problems)
         if found:
             raise cls(aggregate(found))

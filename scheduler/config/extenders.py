@@ -1,4 +1,4 @@
-"""The `extenders` of a configuration: fields and validation. `scheduler.extenders` calls the extenders."""
+"""The `extenders` field of a scheduler configuration: its types and its validation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from scheduler.engine.objects.requests import is_extended
 class ExtenderConfigStruct(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Base class of the extender fields: unknown keys are errors; unset fields are not written."""
+    """Base class of the types in `extenders`. Decoding rejects unknown keys, and encoding omits default values."""
 
 
 class ManagedResource(ExtenderConfigStruct, frozen=True):
-    """A resource that the extender manages; only pods that request one are sent to it."""
+    """A resource that an extender manages.
+
+    An extender with managed resources receives only pods that request one of them.
+    """
 
     name: str
     ignored_by_scheduler: bool = False
 
 
 class TlsConfig(ExtenderConfigStruct, frozen=True):
-    """The TLS settings of the connection: trusted authorities and the client certificate."""
+    """The TLS settings of the connection to an extender: trusted authorities and the client certificate."""
 
     insecure: bool = False
     server_name: str = ""
@@ -56,7 +59,7 @@ class ExtenderConfig(ExtenderConfigStruct, frozen=True):
 
 
 def find_extender_problems(extenders: tuple[ExtenderConfig, ...]) -> Iterator[Problem]:
-    """Yield the problems of extenders in kube-scheduler's words."""
+    """Yield each validation error of the `extenders` field, worded as in kube-scheduler."""
     binders, managed = 0, set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"

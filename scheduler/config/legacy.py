@@ -1,6 +1,6 @@
 """Translation of beta versions of KubeSchedulerConfiguration to v1 with the same profiles.
 
-Owns: the translation and the notes on what it leaves out. Does not own: the facts about each version
+Owns: the translation and the notes on settings that it leaves out. Does not own: the tables of each version's defaults
 (`legacy_versions`), the meaning of v1. A setting without equivalent is an error with its field's path; a setting
 without effect is left out with a note.
 
@@ -38,7 +38,10 @@ _LOCKS = (
 
 
 def translate(document: Document) -> tuple[Document, list[str]]:
-    """Return the v1 document and notes on what was left out. Raise ConfigError if there is no equivalent document."""
+    """Return the v1 form of a beta configuration, and one note for each setting that was left out or changed.
+
+    Raise ConfigError if v1 has no equivalent of a setting.
+    """
     version = LEGACY[str(document["apiVersion"])]
     notes: list[str] = []
     _refuse_later_fields(document, version)
@@ -60,7 +63,7 @@ def translate(document: Document) -> tuple[Document, list[str]]:
 
 
 def format_deprecation(document: Document) -> str:
-    """Return the deprecation warning for a file of this version."""
+    """Return the warning that the configuration's beta version is deprecated."""
     old = str(document["apiVersion"])
     return (
         f"{old} is deprecated: kube-scheduler removed it in {LEGACY[old].removed_in};"
@@ -69,7 +72,7 @@ def format_deprecation(document: Document) -> str:
 
 
 def to_yaml(document: Document) -> str:
-    """Return the document as YAML text, with its keys in order."""
+    """Return a configuration document as YAML text, with its keys in their present order."""
     return yaml.safe_dump(document, sort_keys=False)
 
 
@@ -110,7 +113,7 @@ def _profile(
 
 
 def _removed(profile: ProfileConfig, path: str, version: LegacyVersion) -> Iterable[Problem]:
-    """Yield the problems of enabled or configured plugins that kube-scheduler has removed."""
+    """Yield a problem for each plugin that the profile enables or configures and that kube-scheduler has removed."""
     places = [
         (f"{path}.plugins.{field.encode_name}.enabled[{k}]", ref.name)
         for field in msgspec.structs.fields(profile.plugins)
@@ -133,7 +136,10 @@ def _was_invalid(version: LegacyVersion) -> str:
 
 
 def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, notes: list[str]) -> Iterable[Document]:
-    """Yield the arguments of plugins that v1 has; a scorer's become NodeResourcesFit's strategy."""
+    """Yield the profile's `pluginConfig` entries for v1. Add a note for each entry that is left out.
+
+    The arguments of an enabled v1beta1 scoring plugin become the scoring strategy of NodeResourcesFit.
+    """
     active = find_scorer(profile.plugins, version)
     strategy = _strategy(profile, active) if active else None
     for j, entry in enumerate(profile.plugin_config):
@@ -151,7 +157,7 @@ def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, n
 
 
 def _strategy(profile: ProfileConfig, active: str) -> Document:
-    """Return the scoring strategy that is equivalent to a v1beta1 scorer and its arguments."""
+    """Return the scoring strategy of NodeResourcesFit that is equivalent to the v1beta1 plugin `active`."""
     args = next((entry.args or {} for entry in profile.plugin_config if entry.name == active), {})
     strategy: Document = {"type": SCORERS[active]}
     if args.get("resources"):
@@ -162,7 +168,10 @@ def _strategy(profile: ProfileConfig, active: str) -> Document:
 
 
 def _arguments(entry: PluginConfig, where: str, version: LegacyVersion) -> dict[str, Any]:
-    """Return arguments for v1, with the version's own defaults where v1's differ."""
+    """Return the arguments of one `pluginConfig` entry for v1, with the old version's defaults where v1's differ.
+
+    Raise ConfigError if they contain a field that v1beta1 does not have.
+    """
     args = dict(entry.args or {})
     if args.get("apiVersion") in LEGACY:
         args["apiVersion"] = API_VERSION

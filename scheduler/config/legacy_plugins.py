@@ -30,7 +30,10 @@ _COUNTS_ALL = "NodeVolumeLimits"
 def translate_point_plugins(
     plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
 ) -> Document:
-    """Return the v1 plugin sets of a v1beta1 or v1beta2 profile, with every plugin listed at its points."""
+    """Return the v1 `plugins` field of a v1beta1 or v1beta2 profile, with every plugin listed at its extension points.
+
+    Settings that are left out are appended to `notes`, and settings without equivalent to `problems`.
+    """
     sets = _sets(plugins)
     points: dict[str, list[PluginRef]] = {}
     for point, own in sets.items():
@@ -53,7 +56,10 @@ def translate_point_plugins(
 def translate_multi_point_plugins(
     plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
 ) -> Document:
-    """Return the v1 plugin sets of a v1beta3 profile, without the plugins that only v1 enables by default."""
+    """Return the v1 `plugins` field of a v1beta3 profile, with the plugins disabled that only v1 enables by default.
+
+    Settings that are left out are appended to `notes`.
+    """
     v1: Document = {}
     for point, own in _sets(plugins).items():
         where = f"{path}.{point}"
@@ -71,7 +77,10 @@ def translate_multi_point_plugins(
 
 
 def find_scorer(plugins: Plugins, version: LegacyVersion) -> str | None:
-    """Return the enabled v1beta1 scorer, or None if there is none, as in the later versions."""
+    """Return the name of the profile's enabled v1beta1 scoring plugin that v1 replaces by a NodeResourcesFit strategy.
+
+    Return None if none is enabled. Profiles of later versions have none.
+    """
     if "score" not in version.defaults:
         return None
     enabled = (ref.name for ref in _merged(plugins.score, "score", version))
@@ -87,7 +96,10 @@ def _merged(own: PluginSet, point: str, version: LegacyVersion) -> list[PluginRe
 
 
 def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> list[Problem]:
-    """Return a problem if several scorers are enabled: NodeResourcesFit has one scoring strategy."""
+    """Return a problem if several plugins are enabled that would all become NodeResourcesFit in v1.
+
+    NodeResourcesFit has only one scoring strategy.
+    """
     rivals = list(dict.fromkeys(ref.name for ref in enabled if ref.name in (*SCORERS, "NodeResourcesFit")))
     if len(rivals) < 2:
         return []
@@ -99,7 +111,7 @@ def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> li
 
 
 def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[str]) -> list[PluginRef]:
-    """Return the plugins under v1's names, without those that v1 lacks."""
+    """Return the plugins under v1's names, without plugins that v1 does not have. Append a note for each change."""
     if PREFER_AVOID_PODS in _names(own.enabled):
         notes.append(f"{where}: {PREFER_AVOID_PODS} left out, the annotation that it read is no more")
     kept = [ref for ref in enabled if ref.name != PREFER_AVOID_PODS]
@@ -110,7 +122,10 @@ def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[s
 def _without_limits(
     enabled: list[PluginRef] | tuple[PluginRef, ...], present: set[str], where: str, notes: list[str]
 ) -> list[PluginRef]:
-    """Replace the limits of in-tree drivers by NodeVolumeLimits, unless that is already `present`."""
+    """Return the plugins with the volume limits of in-tree drivers (such as EBSLimits) replaced by NodeVolumeLimits.
+
+    If `present` contains NodeVolumeLimits, they are only removed. Append a note for each change.
+    """
     kept: list[PluginRef] = []
     for ref in enabled:
         if ref.name not in IN_TREE_LIMITS:
@@ -124,7 +139,7 @@ def _without_limits(
 
 
 def _counted(plugins: Plugins, own: PluginSet, point: str, version: LegacyVersion) -> bool:
-    """Return whether v1beta3's MultiPoint enables NodeVolumeLimits at the point."""
+    """Return whether MultiPoint enables NodeVolumeLimits at the extension point `point` of a v1beta3 profile."""
     everywhere = _names(merge_plugin_set(_refs(version.defaults["multiPoint"]), plugins.multi_point))
     here = set() if point == "multiPoint" else _names(own.disabled)
     return _COUNTS_ALL in everywhere and not here & {_EVERY, _COUNTS_ALL}

@@ -1,7 +1,7 @@
 """The plugins that each beta version of KubeSchedulerConfiguration enables by default, and those removed since.
 
-Owns: facts, as tables. Does not own: the translation (`legacy`). Each version is described as of the last release that
-served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28. Source: pkg/scheduler/apis/config/VERSION
+Owns: these tables. Does not own: the translation to v1 (`legacy`). Each version is described as of the last release
+that served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28. Source: pkg/scheduler/apis/config/VERSION
 (default_plugins.go, defaults.go) and validation of those releases.
 """
 
@@ -48,7 +48,10 @@ Weighted = tuple[tuple[str, int], ...]  # plugins and their weights; 0 if unspec
 
 @dataclass(frozen=True)
 class LegacyVersion:
-    """A beta version. Its defaults are listed either at each point or at `multiPoint`."""
+    """A beta version of KubeSchedulerConfiguration: its default plugins, and the fields that v1 added or removed.
+
+    `defaults` maps an extension point, or only `multiPoint`, to the plugins that are enabled there with their weights.
+    """
 
     name: str
     removed_in: str  # the first release of kube-scheduler that refuses it

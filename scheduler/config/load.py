@@ -1,4 +1,4 @@
-"""From a file or text to a validated Configuration, or to a one-line error."""
+"""Loads a scheduler configuration from a file or text into a validated Configuration, or raises a one-line error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Warn = Callable[[str], None]  # receives each warning about a file of an older v
 def load(
     path: Path, *, default_name: str = DEFAULT_NAME, legacy: Warn | None = None, registry: Registry = IN_TREE
 ) -> Configuration:
-    """Return the configuration in a file. Raise ConfigError (one line, which names the file) if it is invalid."""
+    """Return the configuration in the file `path`. Raise ConfigError (one line that names the file) if it is invalid.
+
+    The arguments are those of `parse_config`.
+    """
     text = read_text(path)
     try:
         return parse_config(text, default_name=default_name, legacy=legacy, registry=registry)
@@ -37,10 +40,10 @@ def load(
 def parse_config(
     text: str, *, default_name: str = DEFAULT_NAME, legacy: Warn | None = None, registry: Registry = IN_TREE
 ) -> Configuration:
-    """Return the configuration in a text. Raise ConfigError if it is malformed or invalid.
+    """Return the configuration in a YAML text. Raise ConfigError if it is malformed or invalid.
 
-    `legacy`: receives warnings, and enables kube-scheduler's beta versions. `registry`: the plugins whose arguments are
-    validated.
+    `default_name` is the scheduler name of a single profile without one. Beta versions are accepted only if `legacy`,
+    the function that receives warnings, is given. `registry` holds the plugins whose arguments are validated.
     """
     document = check_version(parse_document(text), accept_legacy=legacy is not None)
     if legacy is not None and document["apiVersion"] in LEGACY:
@@ -54,7 +57,10 @@ def parse_config(
 
 
 def check_version(document: Document, *, accept_legacy: bool) -> Document:
-    """Return the document. Raise ConfigError if its kind or version is not supported."""
+    """Return the document unchanged, or raise ConfigError if its kind or apiVersion is not supported.
+
+    Beta versions are supported only with `accept_legacy`.
+    """
     version, kind = document.get("apiVersion"), document.get("kind")
     legacy = isinstance(version, str) and version in LEGACY
     if kind == KIND and (version == API_VERSION or (accept_legacy and legacy)):
@@ -71,9 +77,10 @@ def check_version(document: Document, *, accept_legacy: bool) -> Document:
 
 
 def _fill_defaults(document: Document, default_name: str) -> Document:
-    """Return the document with a default profile name, and without the values that Go takes as unset.
+    """Return a copy of the document with a profile name, and without the values that Go treats as unset.
 
-    The name is for a single unnamed profile. Zero and empty values are removed.
+    `default_name` becomes the name of a single unnamed profile. Zero and empty values of `leaderElection` and
+    `clientConnection` are removed, so that the defaults apply.
     """
     document = dict(document)
     for group in ("leaderElection", "clientConnection"):
@@ -98,7 +105,10 @@ def _unset(key: str, value: object) -> bool:
 
 
 def _ignore_managed_resources(config: Configuration) -> Configuration:
-    """Return the configuration in which NodeResourcesFit ignores the resources that an extender counts."""
+    """Return the configuration with NodeResourcesFit set to ignore the resources that only an extender counts.
+
+    These are the managed resources of extenders with `ignoredByScheduler`.
+    """
     ignored = [r.name for e in config.extenders for r in e.managed_resources if r.ignored_by_scheduler]
     if not ignored:
         return config

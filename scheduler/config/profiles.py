@@ -1,4 +1,4 @@
-"""Construction of profiles: plugin sets merged and expanded to plugin objects in kube-scheduler's order.
+"""Builds profiles: merges plugin sets with the defaults and constructs the plugins in kube-scheduler's order.
 
 Source: pkg/scheduler/apis/config/v1/default_plugins.go (mergePluginSet) and framework/runtime/framework.go
 (expandMultiPointPlugins, NewFramework) v1.36.
@@ -25,7 +25,11 @@ _DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAUL
 
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
-    """Return the profile at `index` with its plugins constructed. Raise ConfigError if it cannot be built."""
+    """Return the profile at position `index` of the configuration, with its plugins constructed.
+
+    Each plugin receives its arguments and `handle`. Raise ConfigError if a plugin does not exist, fails in its
+    constructor or does not implement an extension point.
+    """
     profile = resolve_plugin_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
     multi_point = merge_multi_point(profile.plugins.multi_point)
@@ -93,12 +97,15 @@ def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileC
 
 
 def merge_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
-    """Return the default MultiPoint list with the user's changes."""
+    """Return the plugins of `multiPoint`: v1's defaults with the user's enabled and disabled plugins applied."""
     return merge_plugin_set(_DEFAULTS, user)
 
 
 def merge_plugin_set(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[PluginRef, ...]:
-    """Return a default list with the user's changes: plugins replaced in place, removed and appended."""
+    """Return the default plugins without those that the user disables, and with those that the user enables.
+
+    A default plugin that the user enables keeps its position and takes the user's weight; other plugins are appended.
+    """
     disabled = {ref.name for ref in user.disabled}
     last = {ref.name: i for i, ref in enumerate(user.enabled)}
     kept = [ref for ref in defaults if "*" not in disabled and ref.name not in disabled]
@@ -109,7 +116,12 @@ def merge_plugin_set(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[
 
 
 def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) -> list[str]:
-    """Return the order at one point: overrides of MultiPoint, the rest of it, then plugins enabled only here."""
+    """Return the names of the plugins that run at one extension point, in order.
+
+    First come the MultiPoint plugins that `explicit` enables again, then the other MultiPoint plugins, then those that
+    only `explicit` enables. `available` names the MultiPoint plugins that implement the point. Raise ConfigError for
+    duplicates.
+    """
     disabled = {ref.name for ref in explicit.disabled}
     multi = [] if "*" in disabled else [name for name in available if name not in disabled]
     named = [ref.name for ref in explicit.enabled]
@@ -124,7 +136,10 @@ def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) ->
 def _weights(
     path: str, plugins: Plugins, multi_point: tuple[PluginRef, ...], scorers: tuple[Any, ...]
 ) -> dict[str, int]:
-    """Return the weights. A weight at `score` takes precedence over MultiPoint's; 0 means 1."""
+    """Return the weight of each plugin in `scorers`, by name.
+
+    A weight at `score` takes precedence over MultiPoint's, and 0 means 1. Raise ConfigError for a negative weight.
+    """
     weights: dict[str, int] = {}
     for ref in (*plugins.score.enabled, *multi_point):
         weights.setdefault(ref.name, ref.weight or 1)
@@ -150,5 +165,5 @@ def _snake(camel: str) -> str:
 
 
 def _interface(point: str) -> str:
-    """Return the Go interface's name, which kube-scheduler's errors contain."""
+    """Return the Go interface of an extension point (FilterPlugin for filter), which kube-scheduler's errors name."""
     return point[0].upper() + point[1:] + ("Plugin" if point != "multiPoint" else "")

@@ -19,11 +19,11 @@ DEFAULT_NAME = "herodotus-scheduler"
 
 
 class ConfigStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base class of configuration types: unknown keys are errors."""
+    """Base class of the configuration's types: decoding rejects unknown keys."""
 
 
 class LeaderElectionConfiguration(ConfigStruct, frozen=True):
-    """The Lease that only one replica holds. Durations are in Go's notation (15s, 1m30s)."""
+    """The `leaderElection` field: the Lease that only one replica holds. Durations use Go's notation (15s, 1m30s)."""
 
     leader_elect: bool = True
     lease_duration: str = "15s"
@@ -35,7 +35,7 @@ class LeaderElectionConfiguration(ConfigStruct, frozen=True):
 
 
 class ClientConnection(ConfigStruct, frozen=True):
-    """The connection to the API server; command line flags take precedence."""
+    """The `clientConnection` field: how to connect to the API server. Command-line flags take precedence."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -45,7 +45,7 @@ class ClientConnection(ConfigStruct, frozen=True):
 
 
 class PluginRef(ConfigStruct, frozen=True):
-    """An enabled or disabled plugin; `weight` matters for score plugins."""
+    """A reference to an enabled or disabled plugin by name. Only score plugins use `weight`."""
 
     name: str
     weight: Int32 = 0
@@ -59,7 +59,7 @@ class PluginSet(ConfigStruct, frozen=True):
 
 
 class Plugins(ConfigStruct, frozen=True):
-    """A profile's plugin sets by extension point."""
+    """A profile's `plugins` field: the enabled and disabled plugins at each extension point and at `multiPoint`."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -77,14 +77,14 @@ class Plugins(ConfigStruct, frozen=True):
 
 
 class PluginConfig(ConfigStruct, frozen=True):
-    """The arguments of one plugin, not yet decoded: each plugin has its own type."""
+    """The name of a plugin with its arguments as plain JSON, before they are decoded into the plugin's own type."""
 
     name: str
     args: dict[str, Any] | None = None
 
 
 class ProfileConfig(ConfigStruct, frozen=True):
-    """A scheduler name and its plugins."""
+    """One entry of `profiles`: a scheduler name with its plugins and their arguments."""
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None

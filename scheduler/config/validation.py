@@ -1,4 +1,4 @@
-"""Validation of a configuration that decodes, in kube-scheduler's order and words.
+"""Validation of a configuration that was decoded, in kube-scheduler's order and words.
 
 Does not own: the rules of a plugin's arguments (each plugin has its own) and of how plugin sets merge (`profiles`).
 Source: pkg/scheduler/apis/config/validation and k8s.io/component-base/config/validation v1.36.
@@ -28,7 +28,7 @@ _SAME = "must be the same for all profiles"
 
 
 def find_config_problems(config: Configuration, registry: Registry) -> Iterator[Problem]:
-    """Yield every problem of the configuration. Raise ConfigError if a plugin's arguments do not decode."""
+    """Yield each validation error of the configuration. Raise ConfigError if a plugin's arguments do not decode."""
     if config.client_connection.burst < 0:
         yield invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
     if config.leader_election.leader_elect:
@@ -109,7 +109,10 @@ def _repeated_problems(profile: ProfileConfig, path: str) -> Iterator[Problem]:
 
 
 def _queue_sort_problems(profiles: tuple[ProfileConfig, ...]) -> Iterator[Problem]:
-    """Yield the problems of queueSort: all profiles share one queue, so its order must be the same."""
+    """Yield an error for each profile whose `queueSort` plugin or its arguments differ from the first profile's.
+
+    All profiles share one queue, so its order must be the same for all.
+    """
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         path = "profiles[0].plugins.queueSort.Enabled"
@@ -129,7 +132,7 @@ def _args_of(profile: ProfileConfig, name: str | None) -> dict[str, Any] | None:
 
 
 def _internal(plugins: PluginSet) -> dict[str, Any]:
-    """Return a plugin set as Go prints its internal type, which has no JSON names."""
+    """Return a plugin set with the keys that Go prints for its internal type (Enabled, Disabled, Name, Weight)."""
 
     def refs(group: tuple[Any, ...]) -> list[dict[str, Any]] | None:
         return [{"Name": ref.name, "Weight": ref.weight} for ref in group] or None

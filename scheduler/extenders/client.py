@@ -1,10 +1,10 @@
-"""The client of an HTTP extender: builds requests and validates answers.
+"""The client of an HTTP extender: builds requests and validates responses.
 
-Owns: the content of each request, and the rules for a valid answer. Does not own: the message format (`wire`), HTTP
-(`transport`), the effect of an answer on the attempt (`framework.extenders`).
+Owns: the content of each request, and the rules for a valid response. Does not own: the message format (`wire`), HTTP
+(`transport`), the effect of a response on the attempt (`framework.extenders`).
 
-Source: pkg/scheduler/extender.go v1.36. It differs on purpose in one thing: nodes that an answer adds are an error even
-if whole nodes are exchanged (docs/parity.md).
+Source: pkg/scheduler/extender.go v1.36. It differs on purpose in one thing: a node in a response that was not in the
+request is an error even if whole nodes are exchanged (docs/parity.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def build_extenders(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
-    """Return the extenders of a configuration, named by URL; a repeated URL gets a number."""
+    """Return one client per configured extender, named by its URL. A repeated URL gets a number, such as "URL (2)"."""
     extenders: list[HttpExtender] = []
     seen: Counter[str] = Counter()
     for i, config in enumerate(configs):
@@ -50,7 +50,7 @@ def build_extenders(configs: Sequence[ExtenderConfig]) -> list[HttpExtender]:
 
 
 class HttpExtender:
-    """The `framework.extender.Extender` protocol over HTTP."""
+    """Client of one HTTP extender; implements the `framework.extender.Extender` protocol."""
 
     def __init__(self, config: ExtenderConfig, name: str, transport: ExtenderTransport) -> None:
         self.name = name
@@ -66,18 +66,25 @@ class HttpExtender:
         self._transport = transport
 
     def close(self) -> None:
-        """Close the connections; later requests fail."""
+        """Close the connections to the extender. Later requests fail."""
         self._transport.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether a container requests a managed resource, or the extender manages none."""
+        """Return whether the pod goes to this extender.
+
+        Without managed resources every pod does; otherwise a container has to request one of them.
+        """
         if not self._managed:
             return True
         amounts = (c.resources for c in pod.containers if c.resources is not None)
         return any(self._managed & {*(a.requests or ()), *(a.limits or ())} for a in amounts)
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
-        """Send the nodes to the filter verb and return those that remain. An answer without nodes leaves none."""
+        """Send the nodes to the extender's filter verb, and return the remaining nodes and the messages for the others.
+
+        If the response lists no nodes, none remain. Raise ExtenderError if the request fails or the response is
+        invalid.
+        """
         answer, inputs = self._explained(self._config.filter_verb, self._args(pod, nodes), wire.ExtenderFilterResult)
         if answer.error:
             raise ExtenderError(answer.error)
@@ -97,7 +104,10 @@ class HttpExtender:
         return FilteredNodes(frozenset(names), answer.failed_nodes or {}, unresolvable, inputs)
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
-        """Send the nodes to the prioritize verb and return their scores. Scores of a repeated node are added."""
+        """Send the nodes to the extender's prioritize verb and return their scores by node name.
+
+        If the response scores a node several times, the scores are added. Raise ExtenderError if the request fails.
+        """
         answer, inputs = self._explained(self._config.prioritize_verb, self._args(pod, nodes), list[wire.HostPriority])
         points: Counter[str] = Counter()
         for entry in answer:
@@ -105,16 +115,19 @@ class HttpExtender:
         return HostPriorities(points, inputs)
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        """Send the binding to the extender, which binds the pod itself."""
+        """Ask the extender to bind the pod to the node itself.
+
+        Raise ExtenderError if the request or the binding fails.
+        """
         args = wire.ExtenderBindingArgs(pod_name=pod.name, pod_namespace=pod.namespace, pod_uid=pod.uid, node=node)
         answer = self._ask(self._config.bind_verb, args, wire.ExtenderBindingResult)
         if answer.error:
             raise ExtenderError(answer.error)
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Send the candidates to the preempt verb and return the victims by node.
+        """Send the candidate nodes with their victims to the preempt verb, and return the victims by node name.
 
-        Answers name victims by UID in either mode.
+        The response names victims by UID, whether the request holds whole pods or UIDs.
         """
         by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
         if self._config.node_cache_capable:
@@ -142,7 +155,10 @@ class HttpExtender:
         return self._read(verb, kind, self._transport.post(verb, wire.encode(args)).content)
 
     def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[NodeInputs, ...]]:
-        """Return the answer and, if the extender can explain it, the inputs that it follows from."""
+        """Send a request and return the response, decoded as `kind`, with the inputs that it was computed from.
+
+        There are no inputs from an extender that does not support the media type `wire.EXPLAINED`.
+        """
         body = self._transport.post(verb, wire.encode(args), _ACCEPT)
         if body.media_type != wire.EXPLAINED:
             return self._read(verb, kind, body.content), ()

@@ -1,4 +1,4 @@
-"""The choice which Pods and Nodes are kept as whole JSON, because an extender receives them.
+"""The choice of Pods and Nodes whose whole JSON is kept in memory, because an extender receives it.
 
 Owns: that choice, and the form in which kube-scheduler would send them. Does not own: storing them (`Object.manifest`),
 sending them (`client`).
@@ -21,7 +21,7 @@ _Members = dict[str, msgspec.Raw]
 
 @dataclass(frozen=True)
 class KeptManifests:
-    """The kinds of objects whose whole manifest is kept."""
+    """Which objects (pending pods, bound pods, nodes) are kept as whole JSON, because an extender receives them."""
 
     pending_pods: bool  # the pod of a request
     bound_pods: bool  # victims, where they are not sent by UID
@@ -29,7 +29,7 @@ class KeptManifests:
 
     @classmethod
     def from_extenders(cls, extenders: Sequence[ExtenderConfig]) -> KeptManifests:
-        """Return the manifests that these extenders are sent."""
+        """Return which kinds of objects must be kept as whole JSON for requests to these extenders."""
         whole = [e for e in extenders if not e.node_cache_capable]
         return cls(
             pending_pods=any(e.filter_verb or e.prioritize_verb or e.preempt_verb for e in extenders),
@@ -38,7 +38,7 @@ class KeptManifests:
         )
 
     def of_pod(self, pod: Pod, raw: msgspec.Raw) -> bytes:
-        """Return the pod's manifest without metadata.managedFields, as kube-scheduler does; b"" if it is not needed."""
+        """Return the pod's JSON without managedFields, as kube-scheduler sends it, or b"" if such pods are not kept."""
         if not (self.bound_pods if pod.spec.node_name else self.pending_pods):
             return b""
         members = _typeless(raw)
@@ -47,11 +47,14 @@ class KeptManifests:
         return msgspec.json.encode({**members, "metadata": metadata})
 
     def of_node(self, node: Node, raw: msgspec.Raw) -> bytes:
-        """Return the node's whole manifest; b"" if it is not needed."""
+        """Return the node's JSON as kube-scheduler sends it, or b"" if nodes are not kept."""
         return msgspec.json.encode(_typeless(raw)) if self.nodes else b""
 
 
 def _typeless(raw: msgspec.Raw) -> _Members:
-    """Remove apiVersion and kind: the watch writes them, and Go's typed objects do not contain them."""
+    """Return the top-level members of an object's JSON without apiVersion and kind.
+
+    The API server writes both in a watch; kube-scheduler, which encodes Go's typed objects, does not send them.
+    """
     members = msgspec.json.decode(raw, type=_Members)
     return {key: value for key, value in members.items() if key not in ("apiVersion", "kind")}

@@ -38,26 +38,29 @@ _NO_PROXY: Final = ("all://localhost", "all://127.0.0.1", "all://[::1]")  # as G
 
 
 class ExtenderTlsError(ValueError):
-    """An extender's tlsConfig that cannot be used."""
+    """An extender's `tlsConfig` is contradictory, or its certificates cannot be loaded."""
 
 
 def redact_password(url: str) -> str:
-    """Return the URL without its password, as Go prints it in records, logs and messages."""
+    """Return the URL with its password replaced by `***`, as Go prints it."""
     return re.sub(r"^(\w+://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 class ExtenderResponse(NamedTuple):
-    """The body of an answer and its declared media type."""
+    """The body of an extender's HTTP response, and its media type without parameters."""
 
     content: bytes
     media_type: str
 
 
 class ExtenderTransport:
-    """A pool of connections to one extender. Thread-safe."""
+    """A pool of HTTP connections to one extender. Thread-safe."""
 
     def __init__(self, config: ExtenderConfig, *, spare_bytes: int = SPARE_BYTES) -> None:
-        """Raise ExtenderTlsError if a certificate or key cannot be loaded."""
+        """Create the pool without connecting. Raise ExtenderTlsError if a certificate or key cannot be loaded.
+
+        A response may be twice as large as its request plus `spare_bytes`.
+        """
         timeout_s = parse_seconds(config.http_timeout)
         self._timeout_s = timeout_s if timeout_s > 0 else DEFAULT_TIMEOUT_S
         self._url = config.url_prefix.rstrip("/")
@@ -75,9 +78,10 @@ class ExtenderTransport:
         self._threads = ThreadPoolExecutor(CONCURRENT, thread_name_prefix="extender")
 
     def post(self, verb: str, body: bytes, accept: str = "*/*") -> ExtenderResponse:
-        """Post a body and return the answer. Raise ExtenderError for any status but 200 and after the timeout.
+        """Post a JSON body to the extender's URL for `verb` and return the response.
 
-        `accept`: the accepted media types.
+        `accept` is the Accept header. Raise ExtenderError if the status is not 200, the response is too large or the
+        timeout expires.
         """
         url = f"{self._url}/{verb}"
         shown = redact_password(url)
@@ -90,7 +94,7 @@ class ExtenderTransport:
             raise ExtenderError(f'Post "{shown}": {_LATE}') from None
 
     def close(self) -> None:
-        """Close every connection; exchanges in progress fail."""
+        """Close every connection. Requests in progress fail."""
         self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -124,7 +128,7 @@ def _read_chunks(response: httpx.Response) -> Iterator[bytes]:
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Raise httpx's failures as ExtenderErrors with the messages of Go's net/http."""
+    """Context manager that turns httpx's errors into ExtenderErrors with the messages of Go's net/http."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as e:
@@ -153,14 +157,18 @@ def _format_like_go(e: Exception, url: str) -> str:
 
 
 def _find_root_cause(e: BaseException) -> BaseException:
-    """Return the innermost exception that the library wrapped."""
+    """Return the innermost exception in the chain of causes and contexts of `e`."""
     while (inner := e.__cause__ or e.__context__) is not None:
         e = inner
     return e
 
 
 def _tls(config: ExtenderConfig) -> ssl.SSLContext:
-    """Return the TLS settings. `enableHTTPS` without a CA accepts any certificate, as upstream."""
+    """Return the TLS context for an extender.
+
+    With `enableHTTPS` and no CA it accepts any certificate, as in kube-scheduler. Raise ExtenderTlsError if the
+    settings contradict each other or a certificate cannot be loaded.
+    """
     if config.tls_config is None and not config.enable_https:
         return _system_roots()
     tls = config.tls_config or TlsConfig()
@@ -189,9 +197,10 @@ def _system_roots() -> ssl.SSLContext:
 
 @contextmanager
 def _as_file(path: str, data: str) -> Iterator[str]:
-    """Provide a certificate or key as a file, since ssl reads only files.
+    """Context manager that yields the path of a file with a certificate or key, because `ssl` reads only files.
 
-    Data takes precedence over a path, as upstream.
+    If `data` (base64) is given, it is written to a temporary file and takes precedence over `path`, as in
+    kube-scheduler.
     """
     if not data:
         yield path

@@ -27,22 +27,28 @@ T = TypeVar("T")
 
 
 class WireError(ValueError):
-    """Bytes that are not the JSON of the type expected."""
+    """The bytes of a message are not JSON of the expected type."""
 
 
 class WireStruct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """Base class of messages: PascalCase in JSON."""
+    """Base class of the extender messages, whose JSON keys are in PascalCase."""
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodeList of v1, whose own keys are in lower case."""
+    """A Kubernetes v1 NodeList in an extender message.
+
+    Its JSON keys are in lower case, unlike those of other messages.
+    """
 
     metadata: dict[str, Any] = {}
     items: list[msgspec.Raw] | None = None
 
 
 class ExtenderArgs(WireStruct, frozen=True):
-    """The request to filter or prioritize. `node_names` if the extender caches nodes, else `nodes`."""
+    """The request body of filter and prioritize: a pod and nodes.
+
+    `node_names` is set if the extender caches nodes (nodeCacheCapable), and otherwise `nodes`.
+    """
 
     pod: msgspec.Raw
     nodes: NodeList | None = None
@@ -50,9 +56,10 @@ class ExtenderArgs(WireStruct, frozen=True):
 
 
 class ExtenderFilterResult(WireStruct, frozen=True):
-    """The answer to filter: the remaining nodes, and messages for the others by name.
+    """The response to filter: the remaining nodes, and a message for each rejected node by node name.
 
-    A node in both maps counts as unresolvable: preempting pods there would not help.
+    A node in both `failed_nodes` and `failed_and_unresolvable_nodes` counts as unresolvable: preemption cannot help
+    there.
     """
 
     nodes: NodeList | None = None
@@ -63,14 +70,14 @@ class ExtenderFilterResult(WireStruct, frozen=True):
 
 
 class HostPriority(WireStruct, frozen=True):
-    """The score of one node, `MIN_PRIORITY` to `MAX_PRIORITY`. The answer to prioritize is an array of these."""
+    """The score of one node, from `MIN_PRIORITY` to `MAX_PRIORITY`. The response to prioritize is an array of these."""
 
     host: str = ""
     score: int = 0
 
 
 class ExtenderBindingArgs(WireStruct, frozen=True):
-    """The request to bind a pod."""
+    """The request body of bind: the pod to bind and the node's name."""
 
     pod_name: str = ""
     pod_namespace: str = ""
@@ -79,33 +86,37 @@ class ExtenderBindingArgs(WireStruct, frozen=True):
 
 
 class ExtenderBindingResult(WireStruct, frozen=True):
-    """The answer to a binding request."""
+    """The response to bind: an error message, or an empty one if the pod was bound."""
 
     error: str = ""
 
 
 class Victims(WireStruct, frozen=True):
-    """The whole pods that preemption would remove from a node."""
+    """The pods that preemption would remove from a node, as whole objects."""
 
     pods: list[msgspec.Raw] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class MetaPod(WireStruct, frozen=True):
-    """The identity of a pod."""
+    """A pod identified by its UID only."""
 
     uid: str = msgspec.field(name="UID", default="")
 
 
 class MetaVictims(WireStruct, frozen=True):
-    """The identities of the pods that preemption would remove from a node."""
+    """The pods that preemption would remove from a node, identified by UID."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class ExtenderPreemptionArgs(WireStruct, frozen=True):
-    """The request to preempt. The second map if the extender caches nodes, else the first."""
+    """The request body of preempt: a pod and the victims on each candidate node, by node name.
+
+    `node_name_to_meta_victims` is set if the extender caches nodes (nodeCacheCapable), and otherwise
+    `node_name_to_victims`.
+    """
 
     pod: msgspec.Raw
     node_name_to_victims: dict[str, Victims] | None = None
@@ -113,13 +124,13 @@ class ExtenderPreemptionArgs(WireStruct, frozen=True):
 
 
 class ExtenderPreemptionResult(WireStruct, frozen=True):
-    """The answer to preempt: the nodes that the extender accepts, with their victims."""
+    """The response to preempt: the victims on each node that the extender accepts, by node name."""
 
     node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
 
 
 class InputNumber(WireStruct, frozen=True):
-    """One number for each node of the request, in its order; null if there is none."""
+    """A named measurement with one value per node of the request, in the same order, or null where it is unknown."""
 
     name: str = ""
     unit: str = ""
@@ -128,9 +139,10 @@ class InputNumber(WireStruct, frozen=True):
 
 
 class ExplainedInputs(WireStruct, frozen=True):
-    """The numbers from one source, which is named in words.
+    """The measurements from one source, which scores or verdicts of an extender depend on.
 
-    `measured`: the times in seconds since 1970, null where unknown. `stale`: whether a value was too old and ignored.
+    Per node of the request, `measured` holds the Unix time in seconds, or null if it is unknown, and `stale` whether
+    the value was too old and therefore ignored.
     """
 
     source: str = ""
@@ -140,19 +152,19 @@ class ExplainedInputs(WireStruct, frozen=True):
 
 
 class ExplainedAnswer(WireStruct, frozen=True):
-    """The answer to filter or prioritize, and the inputs that it follows from."""
+    """A response to filter or prioritize together with the measurements that it was computed from."""
 
     answer: msgspec.Raw
     inputs: list[ExplainedInputs] | None = None
 
 
 def encode(message: object) -> bytes:
-    """Return a message as JSON."""
+    """Return a message as JSON bytes."""
     return msgspec.json.encode(message)
 
 
 def decode(kind: type[T], body: bytes) -> T:
-    """Return a message of this type; raise WireError for other JSON.
+    """Return the message of type `kind` that the JSON bytes hold. Raise WireError if they do not match the type.
 
     Keys may be in any case, and unknown keys are ignored.
     """
@@ -193,7 +205,7 @@ _PLAIN: Final = (list[str], list[bool], list[float | None])  # no keys inside: r
 
 @cache
 def _members(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
-    """Return each member's attribute and type, by its key in lower case."""
+    """Return each field's attribute name and type, by the field's JSON key in lower case."""
     types = get_type_hints(kind)
     return {
         key.casefold(): (name, types[name])

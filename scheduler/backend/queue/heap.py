@@ -18,7 +18,7 @@ _Entry = tuple[Any, int, QueuedPod]
 
 
 class PodHeap:
-    """A heap of pods by key, smallest first; pods with equal keys in order of insertion."""
+    """A priority queue of pods, smallest key first. Pods with equal keys come in order of insertion."""
 
     def __init__(self) -> None:
         self._heap: list[_Entry] = []
@@ -29,7 +29,7 @@ class PodHeap:
         return len(self._live)
 
     def push(self, key: Any, queued: QueuedPod) -> None:
-        """Add a pod, or change its key."""
+        """Add a pod under `key`. If the pod is in the heap already, change its key."""
         number = next(self._numbers)
         self._live[queued.uid] = number
         heapq.heappush(self._heap, (key, number, queued))
@@ -38,11 +38,11 @@ class PodHeap:
             heapq.heapify(self._heap)
 
     def discard(self, uid: str) -> None:
-        """Remove a pod if it is in the heap."""
+        """Remove the pod with this UID if it is in the heap."""
         self._live.pop(uid, None)
 
     def first(self) -> tuple[Any, QueuedPod] | None:
-        """Return the smallest key with its pod; None if the heap is empty."""
+        """Return the smallest key and its pod without removing them, or None if the heap is empty."""
         while self._heap and not self._is_live(self._heap[0]):
             heapq.heappop(self._heap)
         return (self._heap[0][0], self._heap[0][2]) if self._heap else None

@@ -26,7 +26,7 @@ MAX_EVENTS: Final = (
 
 
 class InFlightEvent(NamedTuple):
-    """A cluster event with its object before and after."""
+    """A cluster event that occurred while a pod was in flight, with the changed object before and after."""
 
     event: ClusterEvent
     old: Any
@@ -34,7 +34,7 @@ class InFlightEvent(NamedTuple):
 
 
 class InFlight:
-    """The pods in flight in order of their start, with the events since the oldest start."""
+    """The pods in a scheduling or binding cycle, and the cluster events since the oldest of these attempts started."""
 
     def __init__(self, max_events: int = MAX_EVENTS) -> None:
         self._max_events = max_events
@@ -50,20 +50,20 @@ class InFlight:
 
     @property
     def events(self) -> int:
-        """The number of events that are kept."""
+        """The number of cluster events that are kept."""
         return len(self._events)
 
     def start(self, queued: QueuedPod) -> None:
-        """Add a pod whose attempt starts."""
+        """Add a pod whose attempt starts. Later events are kept for it until `done`."""
         self._pods[queued.uid] = (queued, self._first + len(self._events))
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return the pod if it is in flight, else None."""
+        """Return the pod with this UID, or None if it is not in flight."""
         found = self._pods.get(uid)
         return found[0] if found else None
 
     def add_event(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Keep an event if a pod is in flight."""
+        """Keep a cluster event, with its object before and after, if at least one pod is in flight."""
         if not self._pods:
             return
         self._events.append(InFlightEvent(event, old, new))
@@ -72,14 +72,17 @@ class InFlight:
             self._first += 1
 
     def events_since_start(self, uid: str) -> list[InFlightEvent] | None:
-        """Return the events since the pod's attempt started; None if some were dropped."""
+        """Return the events since the pod's attempt started, or None if some of them were dropped at the limit."""
         position = self._pods[uid][1]
         if position < self._first:
             return None
         return list(islice(self._events, position - self._first, None))
 
     def done(self, uid: str) -> None:
-        """Remove a pod whose attempt ended. Does nothing for a pod that is not in flight."""
+        """Remove a pod whose attempt ended, and the events that no other pod needs.
+
+        Ignore a pod that is not in flight.
+        """
         if self._pods.pop(uid, None) is None:
             return
         oldest = next(iter(self._pods.values()), None)

@@ -47,14 +47,14 @@ ATTEMPT_FAILED, BACKOFF_OVER, POPPED_EARLY = "ScheduleAttemptFailure", "BackoffC
 
 
 class _Requeue(IntEnum):
-    """How an event requeues a pod that it may help."""
+    """Whether an event moves a pod to the active queue after its backoff or at once."""
 
     AFTER_BACKOFF = 1
     AT_ONCE = 2  # the event is for a plugin that returned Pending
 
 
 class SchedulingQueue:
-    """The queue of all profiles, in kube-scheduler's three parts."""
+    """The scheduling queue of all profiles, with kube-scheduler's active, backoff and unschedulable queues."""
 
     def __init__(
         self,
@@ -64,7 +64,11 @@ class SchedulingQueue:
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
     ) -> None:
-        """`hints` holds the queueing hints by scheduler name."""
+        """Create an empty queue.
+
+        `sort_key` orders pods by the pod and its queueing time. `pre_enqueue` returns the verdict of the plugin that
+        gates a pod, or None. `hints` maps a scheduler name to the queueing hints of its profile.
+        """
         self.incoming: Counter[tuple[str, str]] = Counter()  # number of pods by (queue, event) since the start
         self._sort_key = sort_key
         self._pre_enqueue = pre_enqueue
@@ -92,26 +96,29 @@ class SchedulingQueue:
         return iter(list(self._pods.values()))
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return the pod if it is in a queue or in flight, else None."""
+        """Return the pod with this UID, or None if it is neither in a queue nor in flight."""
         return self._pods.get(uid) or self._in_flight.get(uid)
 
     def lengths(self) -> dict[str, int]:
-        """Return the number of pods in each queue; gated pods are counted separately."""
+        """Return the number of pods in each queue by name: active, backoff, unschedulable and gated."""
         return dict(self._lengths)
 
     def in_flight(self) -> tuple[int, int]:
-        """Return the number of pods in flight, and of events that are kept for them."""
+        """Return the number of pods in flight, and the number of cluster events kept for them."""
         return len(self._in_flight), self._in_flight.events
 
     # --- in -------------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now: float, now_us: int) -> None:
-        """Add a new pod to the active queue, unless a PreEnqueue plugin gates it."""
+        """Add a new pod to the active queue, or to the gated pods if a PreEnqueue plugin gates it."""
         queued = QueuedPod(pod, now_us, queued_at=now, since=now)
         self._enqueue(queued, ACTIVE, now, ClusterEvent.WAITING_POD_ADD.label)
 
     def update(self, pod: PodInfo, now: float) -> None:
-        """Update a pod that waits or is in flight. An unschedulable pod is requeued if the update may help it."""
+        """Replace the object of a pod that is in a queue or in flight.
+
+        An unschedulable or gated pod is requeued if the update may help it.
+        """
         flying = self._in_flight.get(pod.uid)
         queued = self._pods[pod.uid] if flying is None else flying
         old, queued.pod = queued.pod, pod
@@ -136,10 +143,10 @@ class SchedulingQueue:
         error: bool = False,
         pending: frozenset[str] = frozenset(),
     ) -> None:
-        """Return a popped pod that was not placed to the queue.
+        """Put a pod that was popped and not placed back into the queue.
 
-        After an error, or if an event in the meantime may help, it goes to backoff; otherwise it becomes
-        unschedulable. `pending` are the rejectors that returned Pending.
+        It goes to the backoff queue after an error, or if an event during the attempt may help it, and otherwise to the
+        unschedulable queue. `pending` names the rejectors that returned the status Pending.
         """
         queued.rejectors, queued.pending = (frozenset(), frozenset()) if error else (rejectors, pending)
         if queued.rejectors:
@@ -158,7 +165,10 @@ class SchedulingQueue:
             self._requeue(queued, missed, ATTEMPT_FAILED, now)
 
     def predict_retry(self, queued: QueuedPod, now: float, now_us: int, *, error: bool) -> Retry:
-        """Return when a popped pod will be tried again if it returns to the queue now. `now_us` is wall clock."""
+        """Return when a popped pod will be tried again if it goes back to the queue now.
+
+        `now` is monotonic time, `now_us` the wall clock. `error` says that the attempt ended with an error.
+        """
         tries = 1 + (queued.errors if error else queued.rejections)
         backoff_s = max(self._backoff_end(tries, now) - now, 0.0)
         not_before_us = now_us + int(backoff_s * 1e6)
@@ -169,9 +179,10 @@ class SchedulingQueue:
     # --- out ------------------------------------------------------------------------------------------------------
 
     def pop(self, now: float) -> QueuedPod | None:
-        """Return the next pod to schedule, or None. If none is active, pop early from backoff, except after errors.
+        """Remove and return the next pod to schedule, or None if no pod is ready.
 
-        The pod is in flight until it returns to the queue or until `done`.
+        If the active queue is empty, a pod is taken early from backoff, unless its attempt ended with an error. The pod
+        is in flight until it goes back to the queue or until `done`.
         """
         self.flush(now)
         first = self._active.first()
@@ -187,11 +198,14 @@ class SchedulingQueue:
         return queued
 
     def done(self, uid: str) -> None:
-        """End the flight of a pod that was bound or deleted. Does nothing for a pod that is not in flight."""
+        """Remove a bound or deleted pod from the pods in flight. Ignore a pod that is not in flight."""
         self._in_flight.done(uid)
 
     def delete(self, uid: str) -> QueuedPod | None:
-        """Remove a waiting pod and return it; None if it does not wait. A pod in flight stays so until `done`."""
+        """Remove the pod with this UID from its queue and return it, or None if it is in no queue.
+
+        A pod in flight stays in flight until `done`.
+        """
         queued = self._pods.get(uid)
         if queued is not None:
             self._remove(queued, queued.since)
@@ -219,10 +233,10 @@ class SchedulingQueue:
         new: Any = None,
         among: Callable[[PodInfo], bool] | None = None,
     ) -> int:
-        """Requeue the unschedulable pods that the event may help; return how many moved.
+        """Requeue the unschedulable pods that the event may help, and return how many were requeued.
 
-        `old` and `new` are the object before and after, for hints. `among` limits the pods. The event is kept for pods
-        in flight.
+        `old` and `new` are the event's object before and after, for the queueing hints. If `among` is given, only pods
+        for which it returns True are requeued. The event is kept for pods in flight.
         """
         to_move: dict[str, tuple[QueuedPod, _Requeue]] = {}
         for plugin, pods in self._unschedulable.select_for_event(event, old, new):
@@ -239,9 +253,9 @@ class SchedulingQueue:
         return moved
 
     def activate(self, uid: str, now: float) -> bool:
-        """Move a waiting pod to the active queue at once; return whether it is there.
+        """Move the pod with this UID to the active queue at once, and return whether it is there afterwards.
 
-        A pod in flight will be requeued when it returns.
+        Return False if the pod is in no queue. A pod in flight is requeued when its attempt ends without a placement.
         """
         queued = self._pods.get(uid)
         if queued is None:
@@ -258,7 +272,7 @@ class SchedulingQueue:
         return queued.where == ACTIVE
 
     def next_backoff_end(self) -> float | None:
-        """Return when the first backoff ends, or None: the next time at which `pop` may have a pod without an event."""
+        """Return the monotonic time at which the first backoff ends, or None if no pod is in backoff."""
         firsts = [heap.first() for heap in (self._backoff, self._error_backoff)]
         return min((first[1].ready_at for first in firsts if first is not None), default=None)
 
@@ -278,7 +292,10 @@ class SchedulingQueue:
         return best
 
     def _evaluate_event(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Requeue | None:
-        """Return how one event requeues this pod, from the hints of its rejectors; None if it does not."""
+        """Return how to requeue a pod for one event by the hints of its rejectors, or None if the event cannot help.
+
+        Also note the event in the pod's `woken_by`.
+        """
         if event.wildcard:
             if new is not None and new.uid != queued.uid:
                 return None
@@ -295,7 +312,7 @@ class SchedulingQueue:
         return best
 
     def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        """Return whether the pod is not gated, or its gating plugin registered for the event."""
+        """Return whether the event may end the pod's gating. Return True for a pod that is not gated."""
         if queued.gate is None:
             return True
         return self._hints[queued.pod.pod.spec.scheduler_name].is_registered(queued.gate.plugin, event)
@@ -307,13 +324,19 @@ class SchedulingQueue:
     # --- places ---------------------------------------------------------------------------------------------------
 
     def _requeue(self, queued: QueuedPod, how: _Requeue, label: str, now: float) -> bool:
-        """Move a pod to backoff or the active queue; return False if a PreEnqueue plugin gates it."""
+        """Move a pod to the active queue, or to backoff if `how` says so and its backoff is not over.
+
+        Return False if a PreEnqueue plugin gates it instead. `label` names the event for metrics.
+        """
         if how is _Requeue.AFTER_BACKOFF and queued.ready_at > now:
             return self._enqueue(queued, BACKOFF, now, label)
         return self._enqueue(queued, ACTIVE, now, label)
 
     def _enqueue(self, queued: QueuedPod, where: str, now: float, label: str) -> bool:
-        """Move a pod to this queue if no PreEnqueue plugin gates it; return whether it moved."""
+        """Move a pod to the queue `where`, or to the gated pods if a PreEnqueue plugin gates it.
+
+        Return whether the pod was not gated.
+        """
         gate = self._pre_enqueue(queued.pod)
         if gate is not None:
             queued.rejectors |= {gate.plugin}
@@ -356,7 +379,10 @@ class SchedulingQueue:
         del self._pods[queued.uid]
 
     def _backoff_end(self, tries: int, now: float) -> float:
-        """Return the end of the one-second window in which the backoff ends; 0 if backoff is disabled."""
+        """Return the monotonic time at which the backoff after `tries` failures ends, or 0 if backoff is disabled.
+
+        It is rounded up to the end of a window of at most one second.
+        """
         if not self._max_backoff_s:
             return 0.0
         backoff_s = min(self._initial_backoff_s * 2.0 ** min(tries - 1, 32), self._max_backoff_s)

@@ -27,10 +27,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class UnschedulablePods:
-    """The pods in the unschedulable queue, gated pods included."""
+    """The pods in the unschedulable queue, gated pods included, indexed by profile and rejecting plugin."""
 
     def __init__(self, hints: Mapping[str, QueueingHints]) -> None:
-        """`hints` holds the queueing hints by scheduler name."""
+        """Create an empty queue. `hints` maps a scheduler name to the queueing hints of its profile."""
         self._hints = hints
         self._pods: dict[str, QueuedPod] = {}
         self._where: dict[str, tuple[bytes, list[_IndexKey]]] = {}  # by UID: group and index keys
@@ -43,7 +43,7 @@ class UnschedulablePods:
         return iter(list(self._pods.values()))
 
     def add(self, queued: QueuedPod) -> None:
-        """Add a pod, or index it again after a change."""
+        """Add a pod. If the pod is there already, index it again, because its spec or rejectors may have changed."""
         self.remove(queued.uid)
         profile, template = queued.pod.pod.spec.scheduler_name, hint_equivalence_key(queued.pod)
         keys = [(profile, plugin) for plugin in sorted(queued.rejectors)]
@@ -53,7 +53,7 @@ class UnschedulablePods:
             self._index.setdefault(key, {}).setdefault(template, {})[queued.uid] = queued
 
     def remove(self, uid: str) -> None:
-        """Remove a pod if it is here."""
+        """Remove the pod with this UID if it is in the unschedulable queue."""
         if self._pods.pop(uid, None) is None:
             return
         template, keys = self._where.pop(uid)
@@ -66,9 +66,10 @@ class UnschedulablePods:
                 del self._index[key]
 
     def select_for_event(self, event: ClusterEvent, old: Any, new: Any) -> Iterator[tuple[str, Iterable[QueuedPod]]]:
-        """Yield the pods that the event may help, by rejector; a pod with several rejectors may occur repeatedly.
+        """Yield the pods that the event may help, as pairs of a rejecting plugin and the pods that its hint selects.
 
-        The index must not change during the iteration.
+        `old` and `new` are the event's object before and after. A pod with several rejecting plugins may occur
+        repeatedly. The index must not change during the iteration.
         """
         for (profile, plugin), groups in self._index.items():
             hints = self._hints[profile]
@@ -81,9 +82,9 @@ class UnschedulablePods:
 
 
 def hint_equivalence_key(pod: PodInfo) -> bytes:
-    """Return a key that is equal for pods that no hint may distinguish (see `framework.events.QueueingHint`).
+    """Return a hash that is equal for pods that no queueing hint may distinguish (see `framework.events.QueueingHint`).
 
-    The claim of an ephemeral volume has the pod's name, so such a pod is distinguished by its name.
+    The claim of an ephemeral volume is named after the pod, so the hash of such a pod includes its name.
     """
     metadata, spec = pod.pod.metadata, pod.pod.spec
     owners = [(o.api_version, o.kind, o.name) for o in metadata.owner_references or () if o.controller]
