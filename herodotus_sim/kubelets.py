@@ -46,7 +46,7 @@ _LONGEST_BACKOFF_S = 300.0
 
 @dataclass(frozen=True)
 class PlannedExit:
-    """When and with which exit code the containers of a pod end."""
+    """When the containers of a pod end, in seconds after they start, and with which exit code."""
 
     seconds: float
     code: int
@@ -54,7 +54,11 @@ class PlannedExit:
 
 @dataclass(frozen=True)
 class PodTransition:
-    """A pod's next status and the delay before it. `state` is the state that it applies to."""
+    """The next change of a pod's status, and the delay before it.
+
+    `state` is the pod's state, as `pod_state` returns it, to which the change applies. `status` computes the new
+    status.
+    """
 
     delay_s: float
     state: tuple[str, int]
@@ -62,7 +66,7 @@ class PodTransition:
 
 
 class Kubelets(threading.Thread):
-    """One thread that simulates the kubelets of all nodes. It ends when the storage stops."""
+    """A thread that simulates the kubelets of all nodes; it ends when the storage stops."""
 
     def __init__(self, store: ObjectStorage, delay_s: float = START_DELAY_S) -> None:
         super().__init__(name="sim-kubelets", daemon=True)
@@ -79,7 +83,7 @@ class Kubelets(threading.Thread):
                 self._plan(version)
 
     def run(self) -> None:
-        """Apply each transition when it is due."""
+        """Apply the planned changes of pod statuses when they are due, until the storage stops."""
         while not self._store.stopping:
             with self._store.lock:
                 wait_s = self._due[0][0] - time.monotonic() if self._due else None
@@ -90,7 +94,7 @@ class Kubelets(threading.Thread):
                 self._apply_transition(uid, pod, transition)
 
     def _handle_change(self, kind: ApiResource, change: WatchChange) -> None:
-        """Plan the next transition of a changed pod. Called under the storage's lock."""
+        """Plan the next status change of a created or updated pod. Called under the storage's lock."""
         if kind is not POD:
             return
         if change.type == "DELETED":
@@ -119,7 +123,7 @@ class Kubelets(threading.Thread):
             return  # The pod was deleted meanwhile.
 
     def _next_transition(self, pod: Object) -> PodTransition | None:
-        """Return the next transition of a pod, or None if none follows."""
+        """Return the next planned status change of a pod, or None if none follows."""
         state = pod_state(pod)
         match state[0]:
             case "startable":
@@ -145,7 +149,11 @@ class Kubelets(threading.Thread):
 
 
 def pod_state(pod: Object) -> tuple[str, int]:
-    """Return the state of the pod's containers, which change together, and the number of restarts."""
+    """Return the state of a pod's containers, and how often they were restarted.
+
+    The state is startable, running, ended, backing off or, in all other cases, "". All containers of a pod change
+    together.
+    """
     status = pod.get("status") or {}
     phase, containers = status.get("phase"), status.get("containerStatuses") or []
     restarts = max((c.get("restartCount", 0) for c in containers), default=0)
@@ -162,7 +170,10 @@ def pod_state(pod: Object) -> tuple[str, int]:
 
 
 def find_planned_exit(pod: Object) -> PlannedExit | None:
-    """Return how a running pod ends, or None if it runs forever."""
+    """Return when and how a running pod ends, or None if it runs forever.
+
+    The pod's annotation EXITS decides. Without it, a pod ends successfully after RUN_S, unless it always restarts.
+    """
     text = (pod["metadata"].get("annotations") or {}).get(EXITS)
     if text is not None:
         try:
@@ -208,7 +219,10 @@ def _running(pod: Object, host: str, address: str) -> Object:
 
 
 def _ended(pod: Object, code: int) -> Object:
-    """Return the status of a pod whose containers just ended: final, or before the restart."""
+    """Return the status of a pod whose containers just ended with this exit code.
+
+    The phase becomes final unless the restart policy demands a restart.
+    """
     policy = pod["spec"].get("restartPolicy", "Always")
     reason = "Completed" if code == 0 else "Error"
     containers = []
@@ -233,7 +247,10 @@ def _restarted(pod: Object) -> Object:
 
 
 def _with_state(pod: Object, state: Object, *, ready: bool = False) -> Object:
-    """Return the status with its containers in a new state; their previous termination moves to `lastState`."""
+    """Return the pod's status with all containers in a new state.
+
+    Where a container was terminated, that termination moves to its `lastState`.
+    """
     containers = []
     for container in pod["status"].get("containerStatuses") or []:
         ended = container["state"].get("terminated")
@@ -243,7 +260,7 @@ def _with_state(pod: Object, state: Object, *, ready: bool = False) -> Object:
 
 
 def _with_readiness(status: Object, ready: bool, *others: str) -> Object:
-    """Return the status with the conditions Ready and ContainersReady set, and `others` true."""
+    """Return the status with the conditions Ready and ContainersReady set to `ready`, and the `others` to True."""
     stamp, true = now(), "True" if ready else "False"
     wanted: dict[str, Any] = {**dict.fromkeys(others, "True"), "Ready": true, "ContainersReady": true}
     conditions = [c for c in status.get("conditions") or [] if c.get("type") not in wanted]

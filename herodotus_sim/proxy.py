@@ -38,7 +38,10 @@ Endpoint = tuple[str, int]
 
 
 def forward(store: ObjectStorage, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
-    """Forward a request to one of the service's endpoints and stream the response."""
+    """Forward a request for `services/NAME/proxy` to a random endpoint of the service, and stream back its response.
+
+    Raises StatusError if the service does not exist, has no ready endpoint or does not answer.
+    """
     scheme, name, port = split_name(target.name)
     if not target.rest:
         query = f"?{request.raw_query}" if request.raw_query else ""
@@ -64,7 +67,7 @@ def forward(store: ObjectStorage, target: RequestInfo, request: SimulatedRequest
 
 
 def split_name(text: str) -> tuple[str, str, str]:
-    """Return scheme, name and port of `[SCHEME:]NAME[:PORT]`."""
+    """Return scheme, name and port of `[SCHEME:]NAME[:PORT]`; absent parts are "". Raises StatusError 400."""
     parts = text.split(":")
     if len(parts) == 1:
         return "", parts[0], ""
@@ -80,7 +83,10 @@ def _is_forwarded_header(name: str) -> bool:
 
 
 def _endpoints(store: ObjectStorage, namespace: str, name: str, port: str) -> list[Endpoint]:
-    """Return the ready addresses with the requested port. Raises StatusError 404 or 503."""
+    """Return the address and port of every ready endpoint of a service, for one of its ports.
+
+    `port` is a name or a number. Raises StatusError 404 if the service does not exist, 503 if it has no such endpoint.
+    """
     service = store.get(SERVICE, namespace, name)
     port_name = _port_name(service.obj, name, port)
     found = _from_endpoints(store, namespace, name, port_name) or _from_slices(store, namespace, name, port_name)
@@ -127,7 +133,7 @@ def _from_slices(store: ObjectStorage, namespace: str, name: str, port_name: str
 
 
 class _ServiceReader(io.RawIOBase):
-    """The service's socket, read without a time limit while the client is connected."""
+    """A reader for the response of a proxied service, without a time limit while the client is connected."""
 
     def __init__(self, sock: socket.socket, is_abandoned: Callable[[], bool]) -> None:
         self._sock = sock
@@ -140,7 +146,7 @@ class _ServiceReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Wait for bytes and read them. Raises ConnectionError once the client has disconnected."""
+        """Wait for bytes of the service and read them; raise ConnectionError if the client disconnects meanwhile."""
         pending = self._sock.pending() if isinstance(self._sock, ssl.SSLSocket) else 0
         while not pending and not self._poll.poll(_CLIENT_CHECK_INTERVAL_S * 1000):
             if self._is_abandoned():

@@ -25,7 +25,10 @@ _NAME_ATTEMPTS = 8
 
 
 class ControllerClient:
-    """A controller's access to one cluster. Call every method under the storage's lock."""
+    """A controller's access to the objects of one cluster.
+
+    Every method must be called under the storage's lock.
+    """
 
     def __init__(self, verbs: ResourceRegistry, ownership: Ownership, clock: Callable[[], float] = time.time) -> None:
         self.verbs = verbs
@@ -34,7 +37,7 @@ class ControllerClient:
         self.clock = clock
 
     def create(self, kind: ApiResource, namespace: str, obj: Object) -> StoredObject:
-        """Create an object as a client would. Raises StatusError."""
+        """Create an object as a client would, with further attempts if a generated name exists. Raises StatusError."""
         for attempt in range(_NAME_ATTEMPTS):
             try:
                 return self.verbs.insert(kind, namespace, obj)
@@ -45,16 +48,19 @@ class ControllerClient:
         raise AssertionError("unreachable")
 
     def delete(self, kind: ApiResource, version: StoredObject) -> None:
-        """Delete an object unless it is already deleted."""
+        """Delete an object, or do nothing if it no longer exists."""
         if self.store.find(kind, *version.key) is not None:
             self.verbs.remove(kind, version)
 
     def delete_in_foreground(self, kind: ApiResource, version: StoredObject) -> None:
-        """Delete an object after its dependents."""
+        """Delete an object with foreground propagation: its dependents are deleted before it."""
         self.verbs.remove_with_dependents(kind, version, "Foreground")
 
     def update(self, kind: ApiResource, version: StoredObject, change: Callable[[Object], Object]) -> StoredObject:
-        """Replace metadata and spec by the result of `change`."""
+        """Replace an object's metadata and spec by those that `change` returns for it; return the stored object.
+
+        The status stays. If nothing differs, nothing is stored.
+        """
 
         def changed(old: StoredObject) -> Object:
             new = change(old.obj)
@@ -65,11 +71,11 @@ class ControllerClient:
         return self.store.guaranteed_update(kind, *version.key, changed)
 
     def update_status(self, kind: ApiResource, version: StoredObject, status: Object) -> StoredObject:
-        """Replace the object's status if it changed."""
+        """Replace the object's status and return the stored object; an equal status is not stored again."""
         return self.store.guaranteed_update(kind, *version.key, lambda old: {**old.obj, "status": status})
 
     def annotate(self, kind: ApiResource, version: StoredObject, annotations: Object) -> StoredObject:
-        """Set annotations of an object."""
+        """Add or replace annotations of an object and return the stored object."""
 
         def annotated(obj: Object) -> Object:
             meta = obj["metadata"]
@@ -78,7 +84,11 @@ class ControllerClient:
         return self.update(kind, version, annotated)
 
     def claim(self, owner_kind: ApiResource, owner: StoredObject, kind: ApiResource) -> list[StoredObject]:
-        """Adopt what the owner's selector matches, release what it does not match, and return what it controls."""
+        """Return the objects of a kind that the owner controls, after adopting and releasing objects by its selector.
+
+        Objects without a controller that match the selector are adopted; controlled ones that no longer match are
+        released.
+        """
         matches = label_predicate(selector_text(owner.obj["spec"].get("selector") or {}))
         uid = owner.obj["metadata"]["uid"]
         claimed = []
@@ -92,7 +102,7 @@ class ControllerClient:
         return claimed + [self.update(kind, version, lambda obj: _with_owner(obj, reference)) for version in loose]
 
     def record(self, kind: ApiResource, obj: Object, reason: str, message: str, type_: str = "Normal") -> None:
-        """Create an event about an object."""
+        """Create an Event about an object, in the name of its kind's controller."""
         meta, stamp = obj["metadata"], now()
         component = f"{kind.kind.lower()}-controller"
         about = {"kind": kind.kind, "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
@@ -107,7 +117,10 @@ class ControllerClient:
     def create_pod(
         self, kind: ApiResource, owner: StoredObject, template: Object, name: str = "", **labels: str
     ) -> StoredObject:
-        """Create a pod from a template for its owner; without a name it gets a generated one."""
+        """Create a pod from a pod template, with an owner reference to `owner`, and record an Event about it.
+
+        Without `name`, the pod gets a generated name. `labels` are added to the template's labels.
+        """
         head = template.get("metadata") or {}
         meta = {k: v for k, v in head.items() if k in ("annotations", "finalizers") and v}
         meta["labels"] = {**(head.get("labels") or {}), **labels}
@@ -124,12 +137,15 @@ class ControllerClient:
         return created
 
     def delete_pod(self, kind: ApiResource, owner: StoredObject, pod: StoredObject) -> None:
-        """Delete a pod on behalf of its owner."""
+        """Delete a pod on behalf of its owner and record an Event about it on the owner."""
         self.delete(POD, pod)
         self.record(kind, owner.obj, "SuccessfulDelete", f"Deleted pod: {pod.key[1]}")
 
     def availability(self, pod: Object, min_ready_s: int) -> tuple[bool, float]:
-        """Return whether a pod is available, and otherwise the seconds until it may be (0: unknown)."""
+        """Return whether a pod has been ready for `min_ready_s` and, if not, the seconds until it may be.
+
+        The seconds are 0 if the pod is available, or if it is not ready, so that no time is known.
+        """
         ready = find_condition(pod, "Ready")
         if ready is None or ready.get("status") != "True" or not is_active(pod):
             return False, 0.0
@@ -150,7 +166,7 @@ def _meta(obj: Object) -> Object:
 
 
 def without_owner(obj: Object, uid: str) -> Object:
-    """Return an object without its reference to one owner."""
+    """Return an object without its reference to the owner with this UID."""
     left = [owner for owner in owners_of(obj) if owner["uid"] != uid]
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": left or None}}
 
@@ -166,19 +182,23 @@ def is_active(obj: Object) -> bool:
 
 
 def is_ready(pod: Object) -> bool:
-    """Return whether a pod is ready."""
+    """Return whether the pod's Ready condition is True."""
     ready = find_condition(pod, "Ready")
     return ready is not None and ready.get("status") == "True"
 
 
 def find_condition(obj: Object, type_: str) -> Object | None:
-    """Return a condition of the status, or None."""
+    """Return the status condition of the given type, or None if the object has no such condition."""
     conditions = (obj.get("status") or {}).get("conditions") or []
     return next((c for c in conditions if c.get("type") == type_), None)
 
 
 def with_condition(conditions: list[Object], new: Object, time_s: float) -> list[Object]:
-    """Return the conditions with one replaced or added; its transition time changes only with its status."""
+    """Return the status conditions with `new` added, or in place of the one of its type.
+
+    `lastTransitionTime` is set to `time_s` only if the condition's status changed. If nothing changed, the same list is
+    returned.
+    """
     old = next((c for c in conditions if c.get("type") == new["type"]), None)
     if old is not None and all(old.get(k) == new.get(k) for k in ("status", "reason", "message")):
         return conditions
@@ -189,10 +209,10 @@ def with_condition(conditions: list[Object], new: Object, time_s: float) -> list
 
 
 def parse_timestamp(text: str | None) -> float:
-    """Return a time of the API as seconds since 1970; 0 for None."""
+    """Return an API timestamp as seconds since 1970, or 0 for None or ""."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else 0.0
 
 
 def format_timestamp(time_s: float) -> str:
-    """Return seconds since 1970 as a time of the API."""
+    """Return seconds since 1970 as an API timestamp, such as `2026-03-01T12:00:00Z`."""
     return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

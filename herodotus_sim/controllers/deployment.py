@@ -40,7 +40,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # of k8s.io/apimachinery's SafeEncode
 
 
 def template_hash(template: Object, collisions: int) -> str:
-    """Return a value for the pod-template-hash label.
+    """Return a hash of a pod template as a value for the pod-template-hash label; `collisions` varies it.
 
     It has the form of kube-controller-manager's value (32-bit FNV-1a in the safe alphabet) but not the same value,
     because that one hashes Go's memory layout.
@@ -52,13 +52,13 @@ def template_hash(template: Object, collisions: int) -> str:
 
 
 class DeploymentController:
-    """Creates, scales and deletes ReplicaSets."""
+    """The controller that creates, scales and deletes the ReplicaSets of Deployments."""
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
 
     def reconcile(self, deployment: StoredObject) -> float:
-        """Take the next step of the rollout. Return the seconds until the next check, or 0."""
+        """Take the next step of a Deployment's rollout; return the seconds until the next check, or 0 for none."""
         sets = self._access.claim(DEPLOYMENT, deployment, REPLICA_SET)
         sets = [s for s in sets if not s.obj["metadata"].get("deletionTimestamp")]
         rollout = _Rollout(self._access, deployment, sets)
@@ -66,7 +66,7 @@ class DeploymentController:
 
 
 class _Rollout:
-    """One reconciliation of one Deployment."""
+    """One reconciliation of one Deployment: its newest ReplicaSet, its old ones, and the steps that change them."""
 
     def __init__(self, access: ControllerClient, deployment: StoredObject, sets: list[StoredObject]) -> None:
         self._access = access
@@ -83,7 +83,10 @@ class _Rollout:
         return [*self._old, *([self._new] if self._new else [])]
 
     def advance(self) -> float:
-        """Scale or roll out, clean up, and write the status."""
+        """Take the next step of scaling or rollout, and update the Deployment's status.
+
+        Returns the seconds until the next check, or 0 if none is needed.
+        """
         if self._spec.get("paused") or self._is_scaling():
             self._scale_all()
         elif self._spec["strategy"]["type"] == "Recreate":
@@ -142,7 +145,10 @@ class _Rollout:
                 spare -= surplus
 
     def _scale_all(self) -> None:
-        """Apply a change of `spec.replicas`, in proportion while a rollout is in progress."""
+        """Scale the ReplicaSets to a changed `spec.replicas`.
+
+        While a rollout is in progress, they are scaled in proportion to their sizes.
+        """
         self._update_revisions()
         active = [s for s in self._all_replica_sets if _replicas(s)]
         latest = active[0] if len(active) == 1 else self._new if not active else None
@@ -176,7 +182,7 @@ class _Rollout:
             self._replace(replica_set, sizes[replica_set.key])
 
     def _clean_up(self) -> None:
-        """Delete the oldest ReplicaSets without pods beyond `revisionHistoryLimit`."""
+        """Delete the oldest ReplicaSets without pods, until `revisionHistoryLimit` old ones are left."""
         by_revision = sorted(self._old, key=lambda s: int(_annotation(s, REVISION) or 0))
         empty = [s for s in by_revision if not _replicas(s) and not (s.obj.get("status") or {}).get("replicas")]
         for old in empty[: max(0, len(self._old) - self._spec["revisionHistoryLimit"])]:
@@ -186,7 +192,10 @@ class _Rollout:
     # --- replica sets -----------------------------------------------------------------------------------------------
 
     def _sync_new(self, size: Callable[[], int]) -> None:
-        """Update the newest revision, and create its ReplicaSet if it does not exist."""
+        """Update the revision of the ReplicaSet with the current template; if it does not exist, create it.
+
+        `size` returns the number of pods of a new ReplicaSet.
+        """
         if self._new is not None:
             self._update_revisions()
             return
@@ -251,7 +260,7 @@ class _Rollout:
         self._deployment = self._access.annotate(DEPLOYMENT, self._deployment, {REVISION: str(revision)})
 
     def _replace(self, replica_set: StoredObject, size: int) -> None:
-        """Scale one of the ReplicaSets in place."""
+        """Scale one of the ReplicaSets and put its new version in place of the old one in this object."""
         scaled = self._scale(replica_set, size)
         if self._new is not None and replica_set.key == self._new.key:
             self._new = scaled
@@ -283,7 +292,7 @@ class _Rollout:
         self._access.record(DEPLOYMENT, self._deployment.obj, "ScalingReplicaSet", message)
 
     def _size_of_new(self, present: int) -> int:
-        """Return how many pods the new ReplicaSet may have now."""
+        """Return how many pods the newest ReplicaSet, which has `present` pods, may have without exceeding maxSurge."""
         if present >= self._replicas:
             return self._replicas
         room = self._replicas + self._max_surge - sum(_replicas(s) for s in self._old) - present
@@ -347,7 +356,10 @@ class _Rollout:
         return again_s
 
     def _progressing(self, before: Object, counts: Object) -> tuple[list[Object], float]:
-        """Return the conditions with Progressing updated, and the seconds until it may time out."""
+        """Return the conditions with an updated Progressing condition, and the seconds until the rollout may time out.
+
+        `before` is the previous status, `counts` the current pod counts.
+        """
         conditions: list[Object] = list(before.get("conditions") or [])
         found = find_condition({"status": before}, "Progressing")
         name = self._new.key[1] if self._new else ""
@@ -419,7 +431,7 @@ def _annotation(version: StoredObject, name: str) -> str | None:
 
 
 def _has_template(replica_set: Object, template: Object) -> bool:
-    """Return whether a ReplicaSet has this template, apart from the hash label."""
+    """Return whether a ReplicaSet has this pod template, apart from the pod-template-hash label."""
     own = replica_set["spec"]["template"]
     return _without_hash(own) == _without_hash(template)
 

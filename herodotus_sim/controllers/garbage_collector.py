@@ -15,13 +15,16 @@ from herodotus_sim.wire import Object
 
 
 class GarbageCollector:
-    """Processes one object, or the dependents of a deleted one."""
+    """The garbage collector of one cluster: deletes objects whose owners no longer exist."""
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
 
     def collect(self, uid: str, reference: str) -> float:
-        """Process an object, by UID and `API VERSION|KIND|NAMESPACE|NAME`; "" means that it is deleted."""
+        """Process one object, or the dependents of a deleted object; return 0.0, because no later check is needed.
+
+        `uid` is the object's UID. `reference` is `API VERSION|KIND|NAMESPACE|NAME`, or "" if the object is deleted.
+        """
         if not reference:
             for kind, version in self._access.ownership.dependents(uid):
                 self._delete_unowned(kind, version)
@@ -43,7 +46,7 @@ class GarbageCollector:
         return 0.0
 
     def _delete_unowned(self, kind: ApiResource, version: StoredObject) -> None:
-        """Delete an object without existing owners, else remove its references to deleted ones."""
+        """Delete an object if none of its owners exists any more; otherwise remove its references to deleted owners."""
         owners = owners_of(version.obj)
         absent = [owner for owner in owners if not self._exists(owner, version.key[0])]
         if not absent:
@@ -67,7 +70,7 @@ class GarbageCollector:
             self._access.update(kind, version, lambda obj: without_owner(obj, uid))
 
     def _delete_dependents(self, uid: str) -> bool:
-        """Delete the dependents in the foreground; return whether none is left that blocks the owner."""
+        """Delete an owner's dependents in the foreground; return whether none is left that blocks its deletion."""
         for kind, version in self._access.ownership.dependents(uid):
             if not version.obj["metadata"].get("deletionTimestamp"):
                 self._access.delete_in_foreground(kind, version)
@@ -78,7 +81,7 @@ class GarbageCollector:
         )
 
     def _finish(self, kind: ApiResource, version: StoredObject, finalizer: str) -> None:
-        """Remove a finalizer; the object is removed if it was the last one."""
+        """Remove a finalizer from an object that is being deleted; if it was the last one, the object is removed."""
 
         def finished(old: StoredObject) -> Object:
             meta = old.obj["metadata"]

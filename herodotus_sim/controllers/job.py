@@ -26,7 +26,7 @@ _BURST = 500
 
 
 class JobController:
-    """Creates pods, counts their results, and finishes the job."""
+    """The controller that creates the pods of Jobs, counts how they ended, and finishes the Jobs."""
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
@@ -34,7 +34,10 @@ class JobController:
         """By job UID and pod UID: how and when the pod ended."""
 
     def reconcile(self, job: StoredObject) -> float:
-        """Take the next step. Return the seconds until the next check, or 0."""
+        """Take the next step for a Job and update its status.
+
+        Returns the seconds until the next check, or 0 if none is needed.
+        """
         access, spec, meta = self._access, job.obj["spec"], job.obj["metadata"]
         status = dict(job.obj.get("status") or {})
         if _is_finished(status):
@@ -77,7 +80,7 @@ class JobController:
     def _final_condition(
         self, job: StoredObject, active: list[StoredObject], succeeded: int, failed: int, status: Object
     ) -> tuple[str, str, str] | None:
-        """Return the final condition's type, reason and message, or None while the job is running."""
+        """Return type, reason and message of the Job's final condition, or None while the Job is not finished."""
         spec = job.obj["spec"]
         restarts = sum(c.get("restartCount", 0) for p in active for c in p.obj["status"].get("containerStatuses") or [])
         on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
@@ -134,7 +137,10 @@ class JobController:
         self._access.update_status(JOB, job, new)
 
     def _expire(self, job: StoredObject, status: Object) -> float:
-        """Delete a finished job after `ttlSecondsAfterFinished`."""
+        """Delete a finished Job if `ttlSecondsAfterFinished` is over.
+
+        Returns the seconds that are left until then, or 0 if the Job was deleted or has no such limit.
+        """
         ttl_s = job.obj["spec"].get("ttlSecondsAfterFinished")
         if ttl_s is None:
             return 0.0
@@ -161,7 +167,10 @@ def _without_suspension(conditions: list[Object], time_s: float) -> list[Object]
 
 
 def _final_conditions(conditions: list[Object], type_: str, reason: str, message: str, time_s: float) -> list[Object]:
-    """Return the conditions with the met criterion and the final one, as since Kubernetes 1.31."""
+    """Return the conditions with two added, as since Kubernetes 1.31: the criterion that was met, and the final one.
+
+    `type_` is Complete or Failed, the type of the final condition.
+    """
     first = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
     for each in (first, type_):
         new = {"type": each, "status": "True", "reason": reason, "message": message}

@@ -41,10 +41,10 @@ _ADOPTERS = {POD: (REPLICA_SET, STATEFUL_SET, JOB), REPLICA_SET: (DEPLOYMENT,)}
 
 
 class Controller(Protocol):
-    """Brings one object's state to its spec."""
+    """A controller of one kind, which brings objects of that kind to the state in their spec."""
 
     def reconcile(self, version: StoredObject, /) -> float:
-        """Take the next step. Return the seconds until the next check, or 0."""
+        """Take the next step for one object; return the seconds until the next check, or 0 if none is needed."""
 
 
 Item = tuple[ApiResource | None, Key]
@@ -52,7 +52,7 @@ Item = tuple[ApiResource | None, Key]
 
 
 class ControllerManager(threading.Thread):
-    """One thread for all controllers. It ends when the storage stops."""
+    """A thread that runs all controllers of the cluster from one work queue; it ends when the storage stops."""
 
     def __init__(self, verbs: ResourceRegistry, clock: Callable[[], float] = time.time) -> None:
         super().__init__(name="sim-controllers", daemon=True)
@@ -90,13 +90,13 @@ class ControllerManager(threading.Thread):
             time.sleep(0)  # Let requests that wait for the lock proceed.
 
     def process_all(self) -> None:
-        """Reconcile until nothing is due."""
+        """Reconcile queued objects until none is due."""
         with self._store.lock:
             while self.process_next():
                 pass
 
     def process_next(self) -> bool:
-        """Reconcile one object; return whether one was due."""
+        """Reconcile one queued object and return True, or return False if none is due."""
         while self._delayed and self._delayed[0][0] <= self._clock():
             kind, key = heapq.heappop(self._delayed)[2]
             self._queues[kind][key] = None
@@ -139,7 +139,7 @@ class ControllerManager(threading.Thread):
             self._store.stopped.notify_all()
 
     def _handle_change(self, kind: ApiResource, change: WatchChange) -> None:
-        """Enqueue the objects that a change affects. Called under the storage's lock."""
+        """Enqueue every object that a controller must reconcile after this change. Called under the storage's lock."""
         if kind.plural == EVENT.plural:
             return
         self._ownership.apply(kind, change)
@@ -169,7 +169,7 @@ class ControllerManager(threading.Thread):
             self._enqueue(None, (meta["uid"], _reference(kind, change.current.key)))
 
     def _enqueue_adopters(self, kind: ApiResource, version: StoredObject) -> None:
-        """Enqueue each workload whose selector matches an object without a controller."""
+        """Enqueue each workload whose selector matches this object, if the object has no controller."""
         if any(owner.get("controller") for owner in owners_of(version.obj)):
             return
         for adopter in _ADOPTERS.get(kind, ()):

@@ -17,43 +17,46 @@ _ADOPTED = (POD, REPLICA_SET)
 
 
 def owners_of(obj: Object) -> list[Object]:
-    """Return the owner references of an object."""
+    """Return the owner references of an object, an empty list if it has none."""
     return obj["metadata"].get("ownerReferences") or []
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference of the object's controller, or None."""
+    """Return the object's owner reference that has `controller: true`, or None if there is none."""
     return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
 
 
 def owner_reference(kind: ApiResource, owner: Object) -> Object:
-    """Return the reference that a controller sets on the objects that it creates."""
+    """Return the owner reference that a controller sets on objects that it creates or adopts for this owner."""
     meta = owner["metadata"]
     named = {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": meta["uid"]}
     return {**named, "controller": True, "blockOwnerDeletion": True}
 
 
 class Ownership:
-    """Indexes of dependents by owner, and of objects without a controller."""
+    """Indexes of dependents by owner UID, and of pods and ReplicaSets without a controller."""
 
     def __init__(self) -> None:
         self._dependents: dict[str, dict[Reference, StoredObject]] = {}
         self._uncontrolled: dict[tuple[ApiResource, str], dict[Key, StoredObject]] = {}
 
     def apply(self, kind: ApiResource, change: WatchChange) -> None:
-        """Update the indexes with one change."""
+        """Update the indexes with one change of the storage."""
         if change.previous is not None:
             self._remove(kind, change.previous)
         if change.type != "DELETED":
             self._add(kind, change.current)
 
     def dependents(self, uid: str) -> list[tuple[ApiResource, StoredObject]]:
-        """Return every object with this owner, oldest first."""
+        """Return the kind and version of every object that names the owner with this UID in its owner references.
+
+        They are in the order in which they were last changed.
+        """
         found = self._dependents.get(uid, {})
         return [(kind, version) for (kind, _), version in found.items()]
 
     def controlled(self, uid: str, kind: ApiResource) -> list[StoredObject]:
-        """Return the objects of a kind that this owner controls."""
+        """Return the objects of a kind whose controller is the owner with this UID."""
         found = (version for of, version in self.dependents(uid) if of is kind)
         return [v for v in found if (controller_of(v.obj) or {}).get("uid") == uid]
 

@@ -20,13 +20,16 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSetController:
-    """Creates and deletes pods, and counts them."""
+    """The controller that creates and deletes the pods of ReplicaSets and writes their counts to the status."""
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
 
     def reconcile(self, replica_set: StoredObject) -> float:
-        """Create or delete pods to reach the replicas. Return the seconds until the next check, or 0."""
+        """Create or delete pods of a ReplicaSet until it has `spec.replicas`, and update its status.
+
+        Returns the seconds until the next check, or 0 if none is needed.
+        """
         access, spec = self._access, replica_set.obj["spec"]
         pods = [p for p in access.claim(REPLICA_SET, replica_set, POD) if is_active(p.obj)]
         missing = spec["replicas"] - len(pods)
@@ -62,7 +65,10 @@ class ReplicaSetController:
 
 
 def _rank(pod: Object, per_node: Counter[str | None]) -> tuple[object, ...]:
-    """Return the sort key for deletion, as client-go's ActivePodsWithRanks: the least costly pod first."""
+    """Return a pod's sort key for scaling down, in the order of client-go's ActivePodsWithRanks.
+
+    Pods with smaller keys are deleted first. `per_node` counts the ReplicaSet's pods by node name.
+    """
     node = pod["spec"].get("nodeName")
     together = per_node[node] if node and is_ready(pod) else 0
     cost = (pod["metadata"].get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")

@@ -20,13 +20,16 @@ _INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetController:
-    """Creates, replaces and deletes pods by their ordinals."""
+    """The controller that creates, replaces and deletes the pods of StatefulSets in the order of their ordinals."""
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
 
     def reconcile(self, stateful_set: StoredObject) -> float:
-        """Take the next steps that the order permits. Return the seconds until the next check, or 0."""
+        """Take the next steps for a StatefulSet that the pod order permits, and update its status.
+
+        Returns the seconds until the next check, or 0 if none is needed.
+        """
         access = self._access
         before = stateful_set.obj.get("status") or {}
         update = self._revision(stateful_set)
@@ -61,7 +64,10 @@ class StatefulSetController:
         return pods
 
     def _create(self, stateful_set: StoredObject, ordinal: int, current: str, update: StoredObject) -> StoredObject:
-        """Create the pod of an ordinal; those below the partition get the current revision's template."""
+        """Create the pod with this ordinal.
+
+        Pods below the rolling update's partition get the template of the revision `current`, others that of `update`.
+        """
         spec, meta = stateful_set.obj["spec"], stateful_set.obj["metadata"]
         revision, template = update.key[1], spec["template"]
         if ordinal < _partition(spec) and current != revision:
@@ -78,7 +84,10 @@ class StatefulSetController:
     def _replace_outdated(
         self, stateful_set: StoredObject, pods: dict[int, StoredObject], update: StoredObject
     ) -> None:
-        """Delete one pod of an older revision, from the highest ordinal, if all above it are ready."""
+        """Delete the pod with the highest ordinal that has an older revision, if all pods above it are ready.
+
+        Pods below the rolling update's partition stay.
+        """
         spec = stateful_set.obj["spec"]
         if spec["updateStrategy"]["type"] != "RollingUpdate":
             return
@@ -94,7 +103,7 @@ class StatefulSetController:
                 return
 
     def _revision(self, stateful_set: StoredObject) -> StoredObject:
-        """Return the ControllerRevision of the template, and create it if it does not exist."""
+        """Return the ControllerRevision of the StatefulSet's present template; create it if it does not exist."""
         uid, meta = stateful_set.obj["metadata"]["uid"], stateful_set.obj["metadata"]
         template = stateful_set.obj["spec"]["template"]
         known = self._access.ownership.controlled(uid, CONTROLLER_REVISION)
@@ -135,7 +144,7 @@ class StatefulSetController:
         return min((left for _, left in states if left), default=0.0)
 
     def _clean_up(self, stateful_set: StoredObject, current: str, update: StoredObject) -> None:
-        """Delete the oldest unused revisions beyond `revisionHistoryLimit`."""
+        """Delete the oldest ControllerRevisions that no pod uses, until `revisionHistoryLimit` unused ones are left."""
         uid = stateful_set.obj["metadata"]["uid"]
         labels = (p.obj["metadata"].get("labels") or {} for p in self._access.ownership.controlled(uid, POD))
         live = {current, update.key[1], *(of.get(_REVISION_LABEL) for of in labels)}
