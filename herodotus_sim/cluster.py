@@ -39,7 +39,10 @@ _CONTEXT = "herodotus-sim"
 
 
 class SimulatedCluster:
-    """A simulated API server that serves HTTP on loopback."""
+    """A simulated cluster: an API server that serves HTTP on loopback, with optional kubelets and controllers.
+
+    Tests and the demo also read and change its objects directly.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class SimulatedCluster:
         self.load(objects)
 
     def start(self) -> SimulatedCluster:
-        """Start to listen and serve, and start the controllers and kubelets that the options enable."""
+        """Start to serve, start the controllers and kubelets that the options enable, and return this cluster."""
         self._server = SimulatedServer((self._host, self._port), self.faults, self.store, self.options.latency_s)
         accept = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="sim-accept", daemon=True
@@ -108,7 +111,7 @@ class SimulatedCluster:
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def write_kubeconfig(self, path: str | Path) -> Path:
-        """Write a kubeconfig whose current context is this cluster."""
+        """Write a kubeconfig whose current context is this cluster, and return its path."""
         named = {"name": _CONTEXT}
         config = {
             "apiVersion": "v1",
@@ -123,7 +126,7 @@ class SimulatedCluster:
         return target
 
     def load(self, objects: Iterable[Object]) -> None:
-        """Create many objects, namespaces first, and the namespaces that they need."""
+        """Create many objects, namespaces first; namespaces that they name and that do not exist are created too."""
         given = list(objects)
         for obj in sorted(given, key=lambda o: o.get("kind") != "Namespace"):
             kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
@@ -135,7 +138,10 @@ class SimulatedCluster:
             self.create(obj)
 
     def create(self, obj: Object) -> Object:
-        """Create an object. Unlike over HTTP its status is kept, and a node is completed to a Ready one."""
+        """Create an object and return a copy of it as stored.
+
+        Unlike over HTTP, its status is kept, and a node gets the defaults of a Ready node.
+        """
         kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
         given = copy.deepcopy(obj)
@@ -144,12 +150,15 @@ class SimulatedCluster:
         return copy.deepcopy(self._routes.verbs.insert(kind, namespace, given, keep_status=True).to_object(kind))
 
     def get(self, kind: str, namespace: str, name: str) -> Object:
-        """Return a copy of an object. `kind` may be any name that kubectl accepts. Raises StatusError 404."""
+        """Return a copy of an object; `kind` may be any name that kubectl accepts. Raises StatusError 404."""
         row = resource_for_name(kind)
         return copy.deepcopy(self.store.get(row, namespace if row.namespaced else "", name).to_object(row))
 
     def list(self, kind: str, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
-        """Return copies of all objects of a kind that the selectors match."""
+        """Return copies of all objects of a kind that match the namespace, label selector and field selector.
+
+        An empty namespace or selector matches everything.
+        """
         row = resource_for_name(kind)
         selected = build_predicate(row, namespace, "", labels, fields)
         with self.store.lock:
@@ -157,30 +166,30 @@ class SimulatedCluster:
         return [copy.deepcopy(v.to_object(row)) for v in found]
 
     def update(self, obj: Object) -> Object:
-        """Replace an object, spec and status at once."""
+        """Replace an object, its spec and status at once, and return a copy of the stored object."""
         kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         new = copy.deepcopy(obj)
         return self._write(kind, new["metadata"].get("namespace", "default"), new["metadata"]["name"], lambda _: new)
 
     def patch(self, kind: str, namespace: str, name: str, patch: Any, type_: str = MERGE_PATCH) -> Object:
-        """Patch an object, spec and status at once."""
+        """Patch an object, its spec and status at once, and return a copy; `type_` is the patch's media type."""
         given = copy.deepcopy(patch)
         return self._write(resource_for_name(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
-        """Bind a pod to a node. Raises StatusError 409."""
+        """Bind a pod to a node and return a copy of the pod; raise StatusError 409 if it must not be bound."""
         return copy.deepcopy(
             self.store.guaranteed_update(POD, namespace, name, lambda pod: assign_node(pod, {}, node)).to_object(POD)
         )
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object. Raises StatusError 404."""
+        """Delete an object; raise StatusError 404 if it does not exist."""
         row = resource_for_name(kind)
         with self.store.lock:
             self._routes.verbs.remove(row, self.store.get(row, namespace if row.namespaced else "", name))
 
     def compact(self) -> None:
-        """Discard the history: a watch from any earlier version is answered with 410."""
+        """Discard the history of changes, so that a watch from any earlier version gets the error 410."""
         self.store.compact()
 
     def _write(self, kind: ApiResource, namespace: str, name: str, change: Callable[[Object], Object]) -> Object:
@@ -194,7 +203,7 @@ class SimulatedCluster:
 
 
 def check_loopback(host: str) -> None:
-    """Raise ValueError for an address that other machines can reach."""
+    """Raise ValueError unless `host` is localhost or a loopback address, which other machines cannot reach."""
     try:
         safe = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

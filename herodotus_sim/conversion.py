@@ -22,13 +22,13 @@ _CORE_NAMES = {new: old for old, new in _RENAMED.items()}
 
 
 def from_storage_form(kind: ApiResource, obj: Object) -> Object:
-    """Return a stored object in the form of the resource's API group."""
+    """Return a stored object with the field names of the given resource, which differ only for events.k8s.io/v1."""
     if kind is not EVENT_V1:
         return obj
     return {_RENAMED.get(name, name): value for name, value in obj.items()}
 
 
 def to_storage_form(kind: ApiResource, obj: Object) -> Object:
-    """Return an object in storage form: core/v1 field names, without kind and apiVersion."""
+    """Return an object as it is stored: without kind and apiVersion, and Events with the field names of core/v1."""
     names = _CORE_NAMES if kind is EVENT_V1 else {}
     return {names.get(name, name): value for name, value in obj.items() if name not in ("kind", "apiVersion")}

@@ -30,7 +30,10 @@ _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type"
 
 
 def serve_discovery(path: str, request: SimulatedRequest) -> SimulatedResponse:
-    """Return the response to a GET outside the resources. Raises StatusError 404."""
+    """Return the response to a GET of a discovery path, such as `/apis` or `/version`.
+
+    Raises StatusError 404 for an unknown path.
+    """
     if path == "/openapi/v2":
         # kube-apiserver offers this document only as protobuf, and kubectl works without it.
         raise errors.not_acceptable(("application/com.github.proto-openapi.spec.v2@v1.0+protobuf",))
@@ -44,7 +47,7 @@ def serve_discovery(path: str, request: SimulatedRequest) -> SimulatedResponse:
 
 
 def review_access(kind: ApiResource, review: Object) -> Object:
-    """Return the answer to a self subject review: one user, who may do everything."""
+    """Return a self subject review with its status: the server has one user, who may do everything."""
     meta = {"metadata": {"creationTimestamp": None}}
     if kind.kind == "SelfSubjectReview":
         return {**kind.type_meta, **meta, "status": {"userInfo": _USER}}
@@ -109,7 +112,7 @@ def _subresource(kind: ApiResource, name: str, verbs: tuple[str, ...]) -> Object
 
 
 def _openapi(group: str, version: str) -> Object:
-    """Return the part of the schemas that declares server-side field validation.
+    """Return an OpenAPI document without schemas, which declares server-side field validation for each kind.
 
     kubectl looks for it at a PATCH of the kind, even when it creates a kind that has no PATCH.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StatusError(Exception):
-    """A request is rejected; `status` returns the Status object for the response."""
+    """The rejection of a request, with the HTTP status code, reason, message and details of the error response."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class StatusError(Exception):
 
 
 def success(code: int = 200, details: Object | None = None) -> Object:
-    """Return the `Status` object of a request that has no object to return."""
+    """Return the `Status` object for a successful request that has no other object to return."""
     out: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         out["details"] = details
@@ -51,28 +51,28 @@ def _details(kind: ApiResource, name: str, **more: Any) -> Object:
 
 
 def unknown_path() -> StatusError:
-    """Return 404: the server does not have this path."""
+    """Return the error 404 for a path that the server does not have."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> StatusError:
-    """Return 405: the resource does not support this verb."""
+    """Return the error 405 for a resource that does not support the request's verb."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
 def not_found(kind: ApiResource, name: str) -> StatusError:
-    """Return 404: the object does not exist."""
+    """Return the error 404 for an object that does not exist."""
     return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', _details(kind, name))
 
 
 def already_exists(kind: ApiResource, name: str) -> StatusError:
-    """Return 409: an object with this name exists."""
+    """Return the error 409 for the creation of an object whose name exists."""
     return StatusError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _details(kind, name))
 
 
 def conflict(kind: ApiResource, name: str, why: str, subresource: str = "") -> StatusError:
-    """Return 409: the object's state does not allow the operation."""
+    """Return the error 409 for an operation that the object's state does not allow; `why` ends the message."""
     suffix = f"/{subresource}" if subresource else ""
     details = _details(kind, name) | {"kind": kind.plural + suffix}
     resource = kind.plural + suffix + (f".{kind.group}" if kind.group else "")
@@ -80,13 +80,13 @@ def conflict(kind: ApiResource, name: str, why: str, subresource: str = "") -> S
 
 
 def stale_version(kind: ApiResource, name: str) -> StatusError:
-    """Return 409: the update has an outdated resource version."""
+    """Return the error 409 for an update with an outdated resource version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
 def wrong_uid(kind: ApiResource, namespace: str, name: str, wanted: str, found: str) -> StatusError:
-    """Return 409: the object has another UID than the request."""
+    """Return the error 409 for a request with the UID `wanted` for an object that has the UID `found`."""
     where = "/".join(part for part in ("/registry", kind.plural, namespace, name) if part)
     why = (
         f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: "
@@ -96,17 +96,17 @@ def wrong_uid(kind: ApiResource, namespace: str, name: str, wanted: str, found: 
 
 
 def bad_request(message: str) -> StatusError:
-    """Return 400: the request is invalid."""
+    """Return the error 400 for an invalid request."""
     return StatusError(400, "BadRequest", message)
 
 
 def forbidden(kind: ApiResource, name: str, why: str) -> StatusError:
-    """Return 403: admission rejects the object."""
+    """Return the error 403 for an object that admission rejects; `why` ends the message."""
     return StatusError(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', _details(kind, name))
 
 
 def invalid(kind: ApiResource, name: str, field: str, reason: str, message: str) -> StatusError:
-    """Return 422: a field is invalid. `reason` is a cause's type, such as FieldValueRequired."""
+    """Return the error 422 for an object with an invalid field; `reason` is a cause type such as FieldValueRequired."""
     group = {"group": kind.group} if kind.group else {}
     cause = {"reason": reason, "message": message, "field": field}
     details = {"name": name, **group, "kind": kind.kind, "causes": [cause]}
@@ -115,53 +115,53 @@ def invalid(kind: ApiResource, name: str, field: str, reason: str, message: str)
 
 
 def unprocessable(why: str) -> StatusError:
-    """Return 422: a patch cannot be applied."""
+    """Return the error 422 for a patch that cannot be applied; `why` is the cause's message."""
     cause = {"reason": "UnexpectedServerResponse", "message": why}
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, {"causes": [cause]})
 
 
 def expired(message: str) -> StatusError:
-    """Return 410: the requested version is no longer available."""
+    """Return the error 410 for a resource version that is no longer available."""
     return StatusError(410, "Expired", message)
 
 
 def too_large_version(requested: int, current: int) -> StatusError:
-    """Return 504: the requested version is in the future."""
+    """Return the error 504 for a requested resource version that is newer than the current one."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     return StatusError(504, "Timeout", f"Timeout: Too large resource version: {requested}, current: {current}", details)
 
 
 def unsupported_media_type(accepted: tuple[str, ...]) -> StatusError:
-    """Return 415: the body's media type is not supported."""
+    """Return the error 415 for a body whose media type is not among `accepted`."""
     message = "the body of the request was in an unknown format - accepted media types include: "
     return StatusError(415, "UnsupportedMediaType", message + ", ".join(accepted))
 
 
 def not_acceptable(accepted: tuple[str, ...]) -> StatusError:
-    """Return 406: none of the accepted media types is supported."""
+    """Return the error 406 for a request that accepts none of the media types that the server offers."""
     message = "only the following media types are accepted: "
     return StatusError(406, "NotAcceptable", message + ", ".join(accepted))
 
 
 def too_large(limit: int) -> StatusError:
-    """Return 413: the body exceeds the limit."""
+    """Return the error 413 for a body that is larger than `limit` bytes."""
     message = f"Request entity too large: limit is {limit}"
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
 def too_many(message: str, retry_after_s: int = 1, details: Object | None = None) -> StatusError:
-    """Return 429: a limit is reached; the client may retry."""
+    """Return the error 429 for a request above a limit; the client may retry after `retry_after_s`."""
     merged = {"retryAfterSeconds": retry_after_s} if details is None else details
     return StatusError(429, "TooManyRequests", message, merged)
 
 
 def unavailable(message: str) -> StatusError:
-    """Return 503: a service behind the server does not answer."""
+    """Return the error 503 for a service behind the server that does not answer."""
     return StatusError(503, "ServiceUnavailable", message)
 
 
 def internal(message: str) -> StatusError:
-    """Return 500: the simulator failed."""
+    """Return the error 500 for a failure of the simulator itself."""
     return StatusError(500, "InternalError", f"Internal error occurred: {message}")

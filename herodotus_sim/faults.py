@@ -41,7 +41,7 @@ Strike = Callable[[FaultRule, random.Random, Handle, SimulatedRequest], Simulate
 
 
 class FaultInjector:
-    """A handler that applies the current plan to each request around the handler that it wraps."""
+    """A request handler that wraps another one and injects the faults of the current plan."""
 
     def __init__(self, handle: Handle, store: ObjectStorage, plan: FaultPlan | None = None) -> None:
         self._handle = handle
@@ -55,19 +55,22 @@ class FaultInjector:
         self._down_until = 0.0
 
     def set(self, plan: FaultPlan) -> None:
-        """Replace the plan. Streams that are running keep the faults of the plan they started with."""
+        """Replace the plan of faults; streams that are running keep the faults of the plan that they started with."""
         with self._lock:
             self._plan = plan
             self._seen.clear()
             self._struck.clear()
 
     def injected_counts(self) -> list[int]:
-        """Return how often each rule of the plan was injected."""
+        """Return how often each rule of the plan was injected, in the plan's order."""
         with self._lock:
             return [self._struck[rule] for rule in range(len(self._plan.faults))]
 
     def restart(self, seconds: float) -> None:
-        """End every stream, close every connection for `seconds`, then serve again without history."""
+        """Simulate a restart of the server: end every stream, then serve again without history.
+
+        Connections are closed for `seconds`.
+        """
         with self._lock:
             self._restarts += 1
             self._down_until = time.monotonic() + seconds
@@ -75,7 +78,10 @@ class FaultInjector:
         self._store.wake()
 
     def __call__(self, request: SimulatedRequest) -> SimulatedResponse:
-        """Return the response to a request. Raises StatusError, or OSError to disconnect."""
+        """Return the response to a request, with the faults of the rules that apply to it.
+
+        Raises StatusError for an error response, or OSError to disconnect.
+        """
         if request.path.rstrip("/").startswith(PATH):
             return self._serve_control_api(request)
         if time.monotonic() < self._down_until:
@@ -86,7 +92,10 @@ class FaultInjector:
         return self._end_on_restart(handle, request)
 
     def _applicable_rules(self, request: SimulatedRequest) -> list[tuple[FaultRule, random.Random]]:
-        """Return the rules that apply to this request, each with the generator for its parameters."""
+        """Return the fault rules to inject into this request, each with the random generator for its parameters.
+
+        Counts the match of each rule.
+        """
         due = []
         with self._lock:
             for rule, fault in enumerate(self._plan.faults):
@@ -106,9 +115,9 @@ class FaultInjector:
         return handle(request)
 
     def _end_on_restart(self, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-        """Wrap a response so that a restart ends an idle stream as if its client had disconnected.
+        """Return the handler's response, wrapped so that a simulated restart ends its stream with a reset.
 
-        A restart resets every other stream.
+        An idle stream ends as if its client had disconnected.
         """
         began = self._restarts
 
@@ -159,13 +168,16 @@ def _hang_up(fault: FaultRule, draw: random.Random, handle: Handle, request: Sim
 
 
 def _lose_answer(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Handle the request, then disconnect without a response."""
+    """Inject a lost response: handle the request, then disconnect without a response."""
     handle(request)
     raise ConnectionResetError("an injected loss of the answer")
 
 
 def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Delay the request; give it up if the client disconnected or its `timeout` is over, as kube-apiserver does."""
+    """Inject a delay before the request is handled.
+
+    As in kube-apiserver, the request is given up if the client disconnects or its `timeout` is over.
+    """
     wait_s, allowed_s = draw.uniform(*fault.seconds), float(request.query.get("timeout", "60s").rstrip("s"))
     time.sleep(min(wait_s, allowed_s))
     if wait_s >= allowed_s:
@@ -188,7 +200,7 @@ def _expire_version(
 
 
 def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Reset the connection within an event, after a number of events."""
+    """Inject a cut stream: reset the connection in the middle of an event, after a random number of events."""
     left = draw.randint(*fault.events)
 
     def cut(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -202,7 +214,7 @@ def _cut(fault: FaultRule, draw: random.Random, handle: Handle, request: Simulat
 
 
 def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """End the stream regularly after a number of events."""
+    """Inject an early but regular end of the stream, after a random number of events."""
     left = draw.randint(*fault.events)
 
     def end(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -216,7 +228,7 @@ def _end(fault: FaultRule, draw: random.Random, handle: Handle, request: Simulat
 
 
 def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Delay the events of a stream and keep their order."""
+    """Inject a random delay before each chunk of the stream; the events keep their order."""
     response = handle(request)
     if response.stream is None:
         return response
@@ -230,7 +242,7 @@ def _late(fault: FaultRule, draw: random.Random, handle: Handle, request: Simula
 
 
 def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Send every event twice in a row."""
+    """Inject repeated events: send every event of the stream twice in a row."""
 
     def repeat(lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
@@ -240,7 +252,7 @@ def _repeat(fault: FaultRule, draw: random.Random, handle: Handle, request: Simu
 
 
 def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
-    """Send a bookmark after every event, if the client accepts bookmarks."""
+    """Inject bookmarks: send one after every event of the stream, if the client accepts bookmarks."""
 
     def bookmark(lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
@@ -257,7 +269,7 @@ def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: Si
 
 
 def _map_lines(change: Callable[[Iterator[bytes]], Iterator[bytes]], response: SimulatedResponse) -> SimulatedResponse:
-    """Pass a stream line by line through `change`; return a response without a stream unchanged."""
+    """Return the response with the lines of its stream passed through `change`; without a stream, it is unchanged."""
     if response.stream is None:
         return response
     lines = (line for chunk in response.stream for line in chunk.splitlines(keepends=True))

@@ -24,7 +24,10 @@ _MAX_OPERATIONS = 10_000
 
 
 def read_patch(content_type: str, body: bytes) -> Any:
-    """Return the patch document. Raises StatusError 415 for another media type and 400 for invalid JSON or YAML."""
+    """Return the decoded body of a PATCH request.
+
+    Raises StatusError 415 for another media type and 400 for invalid JSON or YAML.
+    """
     if content_type not in PATCH_TYPES:
         raise errors.unsupported_media_type(PATCH_TYPES)
     try:
@@ -37,7 +40,10 @@ def read_patch(content_type: str, body: bytes) -> Any:
 
 
 def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
-    """Return the object after a patch of the given type. Apply is a strategic merge without directives."""
+    """Return the object as the patch changes it; `content_type` is the patch's media type.
+
+    Apply is a strategic merge without directives. Raises StatusError if the patch does not fit.
+    """
     if content_type == JSON_PATCH:
         patched = json_patch(obj, patch)
     elif content_type == MERGE_PATCH:
@@ -50,7 +56,10 @@ def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return the target after an RFC 7386 patch: null removes, objects merge, other values replace."""
+    """Return the JSON value `target` as an RFC 7386 patch changes it.
+
+    Null removes a field, objects are merged, and other values replace the present ones.
+    """
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -63,7 +72,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: list[Any]) -> Any:
-    """Return the target after an RFC 6902 patch. Raises StatusError 422 if an operation fails."""
+    """Return the JSON value `target` as the operations of an RFC 6902 patch change it.
+
+    Raises StatusError 422 if an operation fails, 413 if there are too many.
+    """
     if len(operations) > _MAX_OPERATIONS:
         raise errors.StatusError(
             413, "RequestEntityTooLarge", f"more than {_MAX_OPERATIONS} operations in a JSON patch"

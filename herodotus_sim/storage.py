@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 
 class StoredObject:
-    """One version of an object in storage form: without `kind` and `apiVersion`. Immutable."""
+    """One version of an object as it is stored: without `kind` and `apiVersion`, and never changed."""
 
     __slots__ = ("_bodies", "key", "obj", "version")
 
@@ -41,18 +41,18 @@ class StoredObject:
         self._bodies: dict[str, bytes] = {}
 
     def to_object(self, kind: ApiResource) -> Object:
-        """Return the object in the form of this resource's API group, with `kind` and `apiVersion`."""
+        """Return the object as clients of this resource see it, with `kind` and `apiVersion`."""
         return {**kind.type_meta, **views.from_storage_form(kind, self.obj)}
 
     def encode_item(self, kind: ApiResource) -> bytes:
-        """Return the object encoded without `kind` and `apiVersion`, as an item of a list."""
+        """Return the object as JSON without `kind` and `apiVersion`, as an item of a list; the bytes are cached."""
         body = self._bodies.get(kind.group)
         if body is None:
             body = self._bodies[kind.group] = encode(views.from_storage_form(kind, self.obj))
         return body
 
     def encode_object(self, kind: ApiResource) -> bytes:
-        """Return the object encoded with `kind` and `apiVersion`."""
+        """Return the object as JSON, with `kind` and `apiVersion`."""
         return b'{"kind":"%b","apiVersion":"%b",%b' % (
             kind.kind.encode(),
             kind.api_version.encode(),
@@ -61,7 +61,10 @@ class StoredObject:
 
 
 class WatchChange:
-    """One entry of the history. A DELETED change holds the last object with the version of the deletion."""
+    """One change of an object, as the history of a resource holds it for watches.
+
+    `type` is ADDED, MODIFIED or DELETED. A DELETED change holds the last object with the version of the deletion.
+    """
 
     __slots__ = ("_lines", "current", "previous", "type")
 
@@ -77,7 +80,7 @@ class WatchChange:
         return self.current.version
 
     def encode_event(self, kind: ApiResource) -> bytes:
-        """Return the watch event, encoded once for all watches that need no conversion."""
+        """Return the change as one line of a watch stream; the bytes are cached, so that many watches share them."""
         line = self._lines.get(kind.group)
         if line is None:
             line = self._lines[kind.group] = encode_watch_event(self.type, self.current.encode_object(kind))
@@ -85,7 +88,7 @@ class WatchChange:
 
 
 def encode_watch_event(type_: str, encoded: bytes) -> bytes:
-    """Return one event of a watch stream."""
+    """Return one line of a watch stream: an event of the given type with an object that is already encoded as JSON."""
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), encoded)
 
 
@@ -93,7 +96,10 @@ class WatchCache:
     """The current objects of one resource and the history of their changes."""
 
     def __init__(self, history_limit: int, version: int, lock: threading.RLock, report: Callable[[WatchChange], None]):
-        """Create an empty cache; `report` is called with each change, under the lock."""
+        """Create an empty cache at resource version `version`, which retains at least `history_limit` changes.
+
+        `lock` is the storage's lock. `report` is called under it with each change.
+        """
         self.items: dict[Key, StoredObject] = {}
         self.changed = threading.Condition(lock)
         self.history: list[WatchChange] = []
@@ -106,17 +112,20 @@ class WatchCache:
         self._sorted: list[StoredObject] | None = []
 
     def list_sorted(self) -> list[StoredObject]:
-        """Return every object sorted by namespace and name. The returned list is never changed."""
+        """Return every current object, sorted by namespace and name, in a list that must not be changed."""
         if self._sorted is None:
             self._sorted = [self.items[key] for key in sorted(self.items)]
         return self._sorted
 
     def sequence_after(self, version: int) -> int:
-        """Return the sequence number of the first change after `version`."""
+        """Return the sequence number of the first change after a resource version.
+
+        The changes of the resource are numbered from 0, discarded ones included.
+        """
         return self.first_sequence + bisect_right(self.history, version, key=attrgetter("version"))
 
     def append(self, change: WatchChange) -> None:
-        """Append a change to the history and wake the watches."""
+        """Append a change to the history, wake the watches and report the change to the event handlers."""
         self._sorted = None
         self.history.append(change)
         if len(self.history) > self._limit + self._limit // 4:  # Discarding many at once keeps an append cheap.
@@ -125,7 +134,7 @@ class WatchCache:
         self._report(change)
 
     def discard_oldest(self, count: int) -> None:
-        """Discard the oldest changes."""
+        """Discard the `count` oldest changes of the history."""
         if count > 0:
             self.compacted_version = self.history[count - 1].version
             self.first_sequence += count
@@ -133,7 +142,7 @@ class WatchCache:
 
 
 class ObjectStorage:
-    """The watch caches of all resources, under one lock and one version counter."""
+    """The objects and change histories of all resources, under one lock and one resource version counter."""
 
     def __init__(self, history_limit: int) -> None:
         self.lock = threading.RLock()
@@ -148,7 +157,7 @@ class ObjectStorage:
         """Notified when the storage stops."""
 
     def watch_cache(self, kind: ApiResource) -> WatchCache:
-        """Return the watch cache of a resource. The two resources of Event share one."""
+        """Return the watch cache of a resource; core/v1 and events.k8s.io/v1 Events share one."""
         with self.lock:
             found = self._caches.get(kind.plural)
             if found is None:
@@ -157,7 +166,10 @@ class ObjectStorage:
             return found
 
     def add_event_handler(self, handle: Callable[[ApiResource, WatchChange], None]) -> None:
-        """Call `handle` with each later change, under the lock. Events are reported as core/v1 Events."""
+        """Call `handle` with each later change and its resource, under the lock.
+
+        Events are reported as core/v1 Events.
+        """
         with self.lock:
             self._handlers.append(handle)
 
@@ -166,23 +178,26 @@ class ObjectStorage:
             handle(kind, change)
 
     def find(self, kind: ApiResource, namespace: str, name: str) -> StoredObject | None:
-        """Return the object, or None."""
+        """Return the stored object with this namespace and name, or None if there is none."""
         return self.watch_cache(kind).items.get((namespace, name))
 
     def get(self, kind: ApiResource, namespace: str, name: str) -> StoredObject:
-        """Return the object. Raises StatusError 404."""
+        """Return the stored object with this namespace and name; raise StatusError 404 if there is none."""
         found = self.find(kind, namespace, name)
         if found is None:
             raise errors.not_found(kind, name)
         return found
 
     def list_sorted(self, kind: ApiResource) -> list[StoredObject]:
-        """Return every object of a resource in list order. The returned list is never changed."""
+        """Return every object of a resource, sorted by namespace and name, in a list that must not be changed."""
         with self.lock:
             return self.watch_cache(kind).list_sorted()
 
     def insert(self, kind: ApiResource, obj: Object, dry_run: bool = False) -> StoredObject:
-        """Store a new object in storage form and return it. Raises StatusError if it exists or a limit is reached."""
+        """Store a new object, which is in storage form, and return it with its resource version.
+
+        With `dry_run`, nothing is stored. Raises StatusError if the object exists or a limit is reached.
+        """
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         with self.lock:
@@ -208,9 +223,10 @@ class ObjectStorage:
         change: Callable[[StoredObject], Object],
         dry_run: bool = False,
     ) -> StoredObject:
-        """Replace an object by the result of `change`, atomically, and return it.
+        """Replace an object atomically by the one that `change` returns for it, and return the stored object.
 
-        An equal object is not a change. An object with a deletion timestamp and no finalizers is removed.
+        If `change` returns an equal object, nothing is stored. An object with a deletion timestamp and no finalizers is
+        removed. Raises StatusError 404 if the object does not exist.
         """
         with self.lock:
             collection = self.watch_cache(kind)
@@ -229,19 +245,19 @@ class ObjectStorage:
             return current
 
     def remove(self, kind: ApiResource, namespace: str, name: str) -> StoredObject:
-        """Remove an object and return its last version."""
+        """Remove an object and return its last version; raise StatusError 404 if it does not exist."""
         with self.lock:
             return self._remove(self.watch_cache(kind), self.get(kind, namespace, name))
 
     def compact(self) -> None:
-        """Discard all history: every earlier version is expired."""
+        """Discard the history of all resources, as etcd's compaction does, so that every earlier version is expired."""
         with self.lock:
             for collection in self._caches.values():
                 collection.discard_oldest(len(collection.history))
                 collection.compacted_version = self.version
 
     def stop(self) -> None:
-        """End every watch for good, as the cluster stops."""
+        """End every watch, and the threads that wait on `stopped`, because the cluster stops."""
         with self.lock:
             self.stopping = True
             self.stopped.notify_all()

@@ -42,7 +42,7 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
 def strategic_merge(target: Object, patch: Object) -> Object:
-    """Return the object after a strategic merge patch."""
+    """Return the object as a strategic merge patch, with its `$` directives, changes it."""
     return _merge_maps(target, patch, "")
 
 
@@ -88,7 +88,10 @@ def _merge_field(merged: Object, key: str, value: Any, parent: str) -> None:
 
 
 def _merge_key(parent: str, field: str) -> str | None:
-    """Return the field that identifies an item of this list, or None for an atomic list."""
+    """Return the field that identifies the items of this list, or None if the list is replaced as a whole.
+
+    `parent` is the name of the field that contains the list's object.
+    """
     if field == "ports":
         # A container's ports merge by containerPort, a service's by port, an endpoint slice's not at all.
         if parent == "spec":
@@ -125,7 +128,7 @@ def _merge_item(merged: list[Any], item: Object, merge_key: str, field: str) -> 
 
 
 def _reorder(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Return the items with those named in `order` in that order; the others keep their positions."""
+    """Return the items, with those that `order` names in its order and all others at their positions."""
     identity: Callable[[Any], Any] = (lambda v: v.get(merge_key)) if merge_key else (lambda v: v)
     wanted = [identity(v) if isinstance(v, dict) else v for v in order]
     named = sorted((v for v in items if identity(v) in wanted), key=lambda v: wanted.index(identity(v)))

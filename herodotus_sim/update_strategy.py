@@ -24,9 +24,10 @@ _POD_FORBIDDEN = (
 
 
 def prepare_for_update(kind: ApiResource, old: StoredObject, new: Object, subresource: str) -> Object:
-    """Return the object to store when `new` replaces `old`.
+    """Return the object to store when a client replaces the stored object `old` by `new`.
 
-    Raises StatusError 409 for an outdated version or another UID, 422 for a forbidden change.
+    `subresource` is the written one, such as status, or "" for the object itself. Raises StatusError 409 for an
+    outdated resource version or another UID, 422 for a forbidden change.
     """
     before = old.obj
     namespace, name = old.key

@@ -36,7 +36,10 @@ ObjectEncoder = Callable[[StoredObject], bytes]
 
 @dataclass(frozen=True)
 class WatchStart:
-    """The start of a stream: objects to send first, and the sequence number of the first change to read."""
+    """The start of a watch stream: objects to send first, and the sequence number of the first change to read.
+
+    `version` is the resource version of that state.
+    """
 
     initial: list[StoredObject]
     sequence: int
@@ -48,7 +51,7 @@ class WatchStart:
 def start_watch(
     store: ObjectStorage, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest, options: Options
 ) -> WatchStart:
-    """Return the start of a watch. Raises StatusError 410 if its version is expired."""
+    """Return where the requested watch starts; raise StatusError 410 if its resource version is expired."""
     requested = request.query.get("resourceVersion", "")
     sends_initial_events = request.flag("sendInitialEvents")
     collection = store.watch_cache(kind)
@@ -66,7 +69,7 @@ def start_watch(
 
 
 def parse_version(text: str) -> int:
-    """Return a resourceVersion parameter as a number; empty is 0."""
+    """Return a resourceVersion parameter as a number, 0 if it is empty; raise StatusError 400 if it is no number."""
     if text and not text.isdigit():
         raise errors.bad_request(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: invalid syntax')
     return int(text or 0)
@@ -98,7 +101,10 @@ def stream_events(
     options: Options,
     encode_object: ObjectEncoder | None,
 ) -> Iterator[bytes]:
-    """Yield the events of one watch in chunks of whole lines."""
+    """Yield the events of one watch in chunks of whole lines, until the watch times out, expires or its client is gone.
+
+    `encode_object` encodes objects in another form, such as a Table; None encodes them as they are.
+    """
     bookmarks = request.flag("allowWatchBookmarks")
     timeout_s = float(request.query.get("timeoutSeconds") or 0) or random.uniform(*_TIMEOUT_RANGE_S)
     deadline = time.monotonic() + timeout_s
@@ -145,7 +151,10 @@ def stream_events(
 def _lines(
     changes: list[WatchChange], kind: ApiResource, selection: SelectionPredicate, encode_object: ObjectEncoder | None
 ) -> Iterator[bytes]:
-    """Yield the event of each change for this selection: entering it is ADDED, leaving it is DELETED."""
+    """Yield the watch event of each change, as clients with this selection see it.
+
+    An object that begins to match is ADDED, one that no longer matches is DELETED.
+    """
     plain = selection.matches_everything and encode_object is None
     for change in changes:
         if plain:
@@ -166,7 +175,7 @@ def _lines(
 
 
 def _last_selected(previous: StoredObject, version: int) -> StoredObject:
-    """Return the object as it last matched, with the version at which it stopped to match."""
+    """Return an object as it last matched the selection, with the version of the change that ended the match."""
     meta = {**previous.obj["metadata"], "resourceVersion": str(version)}
     return StoredObject(previous.key, {**previous.obj, "metadata": meta}, version)
 
@@ -179,5 +188,5 @@ def _bookmark(kind: ApiResource, version: int, annotations: dict[str, str] | Non
 
 
 def encode_error_event(error: errors.StatusError) -> bytes:
-    """Return the ERROR event that ends a watch."""
+    """Return the line of a watch stream with the ERROR event that ends the watch."""
     return encode_watch_event("ERROR", encode(error.status()))
