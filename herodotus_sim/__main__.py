@@ -22,7 +22,7 @@ from herodotus_sim.options import Options
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT and return the exit code."""
+    """Run the simulated API server until SIGTERM or SIGINT; return the exit code, 1 if it cannot start."""
     given = _parser().parse_args(arguments)
     options = Options(
         faults=given.faults,

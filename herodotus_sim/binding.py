@@ -21,7 +21,10 @@ _CREATED = encode(errors.success(201))
 
 
 def bind(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
-    """Serve `pods/NAME/binding`, and `bindings` with the pod's name in the body."""
+    """Bind a pod to a node and return the response, for `pods/NAME/binding` and for `bindings`.
+
+    For `bindings`, the body names the pod. Raises StatusError.
+    """
     binding = read_object(request, _BINDING)
     meta = binding.get("metadata") or {}
     name = target.name or meta.get("name", "")
@@ -42,7 +45,10 @@ def bind(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest
 
 
 def assign_node(pod: StoredObject, binding: Object, node: str) -> Object:
-    """Return the pod after a binding. Raises StatusError 409 if it must not be bound."""
+    """Return the pod as it is after binding to the node; `binding` is the Binding's metadata.
+
+    Raises StatusError 409 if the pod must not be bound.
+    """
     meta, spec, status = pod.obj["metadata"], pod.obj["spec"], pod.obj.get("status") or {}
     name = meta["name"]
     if binding.get("uid") and binding["uid"] != meta["uid"]:
@@ -65,7 +71,10 @@ def assign_node(pod: StoredObject, binding: Object, node: str) -> Object:
 
 
 def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
-    """Serve `pods/NAME/eviction`: a delete within the pod's disruption budget."""
+    """Delete a pod within its disruption budget and return the response, for `pods/NAME/eviction`.
+
+    Raises StatusError 429 if the budget allows no disruption.
+    """
     eviction = read_object(request, _EVICTION)
     dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})
     with verbs.store.lock:
@@ -87,7 +96,7 @@ def _covers(budget: StoredObject, pod: StoredObject) -> bool:
 
 
 def _decrement_budget(verbs: ResourceRegistry, budget: StoredObject, pod: StoredObject, dry_run: bool) -> None:
-    """Subtract one disruption from the budget. Raises StatusError 429 if none is allowed."""
+    """Subtract one disruption from the budget's status; raise StatusError 429 if it allows none."""
     status = budget.obj.get("status") or {}
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:

@@ -33,7 +33,7 @@ def now() -> str:
 
 
 def initial_objects() -> list[tuple[ApiResource, Object]]:
-    """Return the objects of a new cluster with their resources."""
+    """Return the namespaces and priority classes of a new cluster, each with its resource."""
     spaces: list[tuple[ApiResource, Object]] = [(NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES]
     classes = [
         (PRIORITY_CLASS, {"metadata": {"name": n}, "value": v, "preemptionPolicy": "PreemptLowerPriority"})
@@ -45,7 +45,11 @@ def initial_objects() -> list[tuple[ApiResource, Object]]:
 def prepare_for_create(
     store: ObjectStorage, kind: ApiResource, namespace: str, obj: Object, keep_status: bool
 ) -> Object:
-    """Return the object in storage form with all defaults, except for its version."""
+    """Return a new object, in storage form, checked and completed with metadata and defaults.
+
+    Only its resource version is missing. `keep_status` keeps the given status, for objects that do not come from a
+    client. Raises StatusError for an invalid object.
+    """
     meta = dict(obj.get("metadata") or {})
     if meta.get("resourceVersion"):
         raise errors.StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -69,7 +73,7 @@ def prepare_for_create(
 
 
 def check_name(kind: ApiResource, name: str) -> None:
-    """Raise StatusError 422 for a name that Kubernetes does not allow."""
+    """Raise StatusError 422 if Kubernetes does not allow this object name."""
     if not name:
         message = "Required value: name or generateName is required"
         raise errors.invalid(kind, "", "metadata.name", "FieldValueRequired", message)
@@ -83,7 +87,10 @@ def check_name(kind: ApiResource, name: str) -> None:
 
 
 def apply_defaults(store: ObjectStorage, kind: ApiResource, obj: Object, keep_status: bool) -> Object:
-    """Return the object with the defaults of its kind."""
+    """Return the object with kube-apiserver's defaults for its kind; raise StatusError if it is invalid.
+
+    `keep_status` keeps the object's status instead of the status of a new object.
+    """
     if kind is POD:
         return _complete_pod(store, obj, keep_status)
     check_times(kind, obj)
@@ -111,7 +118,7 @@ def apply_defaults(store: ObjectStorage, kind: ApiResource, obj: Object, keep_st
 
 
 def check_times(kind: ApiResource, obj: Object) -> None:
-    """Raise StatusError 400 for a MicroTime without six fractional digits, as Go's parser does."""
+    """Raise StatusError 400 if a MicroTime of a Lease or Event lacks six fractional digits, as Go's parser does."""
     if kind is LEASE:
         spec = obj.get("spec") or {}
         times = [spec.get("acquireTime"), spec.get("renewTime")]
@@ -153,7 +160,7 @@ def _complete_pod(store: ObjectStorage, obj: Object, keep_status: bool) -> Objec
 
 
 def _complete_container(container: Object) -> Object:
-    """Return the container with requests that default to its limits."""
+    """Return the container with resource requests that default to its limits, and with ports that default to TCP."""
     resources = container.get("resources") or {}
     limits = resources.get("limits")
     if limits:
@@ -163,7 +170,10 @@ def _complete_container(container: Object) -> Object:
 
 
 def _priority(store: ObjectStorage, pod: str, spec: Object) -> Object:
-    """Return the spec with the value of its priority class, as the Priority admission plugin sets it."""
+    """Return the pod's priority fields, as the Priority admission plugin derives them from its priority class.
+
+    Raises StatusError 403 if the class does not exist.
+    """
     name = spec.get("priorityClassName")
     if name:
         found = store.find(PRIORITY_CLASS, "", name)
@@ -181,7 +191,7 @@ def _priority(store: ObjectStorage, pod: str, spec: Object) -> Object:
 
 
 def gated_condition() -> Object:
-    """Return the condition of a pod with scheduling gates."""
+    """Return the PodScheduled condition of a pod with scheduling gates."""
     return {
         "type": "PodScheduled",
         "status": "False",
@@ -193,7 +203,7 @@ def gated_condition() -> Object:
 
 
 def complete_node(obj: Object) -> Object:
-    """Return a node from a file with defaults: Ready, capacity from allocatable and the other way round."""
+    """Return a node from a file as a Ready one; capacity and allocatable default to each other."""
     status: dict[str, Any] = dict(obj.get("status") or {})
     capacity, allocatable = status.get("capacity"), status.get("allocatable")
     if capacity or allocatable:

@@ -27,12 +27,12 @@ METHODS = ("GET", "WATCH", "POST", "PUT", "PATCH", "DELETE")
 
 
 class PlanError(ValueError):
-    """A plan is invalid; the message names the rule and the field."""
+    """The plan of faults is invalid; the message names the rule and says why."""
 
 
 @dataclass(frozen=True)
 class FaultRule:
-    """One rule: a fault of FAULTS, the requests that it matches, and its parameters."""
+    """One rule of a fault plan: a fault of FAULTS, the requests that it applies to, and its parameters."""
 
     fault: str
     methods: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class FaultRule:
     """Whether `gone` is an ERROR event in a started watch, as with kube-apiserver, instead of an HTTP status."""
 
     def matches(self, request: SimulatedRequest) -> bool:
-        """Return whether the rule matches this request."""
+        """Return whether a request has the rule's method, path and client."""
         method = "WATCH" if request.flag("watch") else request.method
         return (
             (not self.methods or method in self.methods)
@@ -68,23 +68,29 @@ class FaultRule:
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """The faults of a simulated API server, in the order in which they apply to a request."""
+    """The rules for injecting faults into requests, in the order in which they apply to a request.
+
+    `seed` makes the injected faults repeatable.
+    """
 
     seed: int = 0
     faults: tuple[FaultRule, ...] = ()
 
     def draw_for(self, rule: int, number: int) -> random.Random | None:
-        """Return a random generator for the parameters if the rule applies to its `number`-th match, else None."""
+        """Return the random generator for a rule's parameters, or None if the rule skips this request.
+
+        `rule` is the rule's index, and the request is the `number`-th one that the rule matches.
+        """
         draw = random.Random(f"{self.seed}/{rule}/{number}")
         return draw if draw.random() < self.faults[rule].share else None
 
     def document(self) -> Object:
-        """Return the plan as a document that `parse_plan` accepts."""
+        """Return the plan as the JSON document that `parse_plan` accepts."""
         return asdict(self)
 
 
 def parse_plan(document: Any) -> FaultPlan:
-    """Return the plan from decoded JSON or YAML. Raises PlanError."""
+    """Return the fault plan that a decoded JSON or YAML document describes; raise PlanError if it is invalid."""
     if not isinstance(document, Mapping) or not set(document) <= {"seed", "faults"}:
         raise PlanError("a plan of faults has the keys seed and faults, and no other")
     faults = document.get("faults") or []

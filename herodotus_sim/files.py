@@ -19,7 +19,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class FileError(Exception):
-    """A file does not contain Kubernetes objects of supported kinds."""
+    """A file cannot be read, or does not contain Kubernetes objects of supported kinds."""
 
 
 class _Loader(_LOADER):  # type: ignore[misc]
@@ -33,12 +33,12 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_files(paths: Iterable[Path]) -> list[Object]:
-    """Return every object in the files, with lists expanded. Raises FileError."""
+    """Return every object in the files, with the items of List objects in place of the lists. Raises FileError."""
     return [obj for path in paths for obj in read_file(path)]
 
 
 def read_file(path: Path) -> list[Object]:
-    """Return every object in one file. Raises FileError."""
+    """Return every object in one file, with the items of List objects in place of the lists. Raises FileError."""
     try:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Loader))
     except OSError as error:

@@ -20,7 +20,7 @@ _REGARDING = tuple((f"regarding.{f}", f"involvedObject.{f}") for f in _EVENT_REF
 
 @dataclass(frozen=True)
 class ApiResource:
-    """One row: a kind in one group and version."""
+    """One row of the table of supported resources: a kind in one API group and version, and what it supports."""
 
     kind: str
     plural: str
@@ -40,12 +40,12 @@ class ApiResource:
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its objects."""
+        """Return the `apiVersion` of objects of this resource."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """The resource name of error messages: plural, followed by the group if there is one."""
+        """Return the resource name for error messages: the plural name, followed by the group if there is one."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -55,12 +55,12 @@ class ApiResource:
 
     @property
     def has_status(self) -> bool:
-        """Whether the status is written only through the subresource."""
+        """Return whether clients can write the status only through the status subresource."""
         return any(name == "status" for name, _ in self.subresources)
 
     @property
     def type_meta(self) -> dict[str, str]:
-        """The fields `kind` and `apiVersion` of its objects."""
+        """Return the fields `kind` and `apiVersion` of objects of this resource."""
         return {"kind": self.kind, "apiVersion": self.api_version}
 
 
@@ -160,7 +160,7 @@ ENDPOINT_SLICE = BY_TYPE["discovery.k8s.io/v1", "EndpointSlice"]
 
 
 def resource_for_type(api_version: str, kind: str) -> ApiResource:
-    """Return the row of a type. Raises KeyError with the type's name."""
+    """Return the supported resource with this apiVersion and kind; raise KeyError with a message if there is none."""
     try:
         return BY_TYPE[api_version, kind]
     except KeyError:
@@ -168,7 +168,10 @@ def resource_for_type(api_version: str, kind: str) -> ApiResource:
 
 
 def resource_for_name(name: str) -> ApiResource:
-    """Return the row with this kind, plural, singular or short name; `Event` is the core one."""
+    """Return the supported resource with this kind, plural, singular or short name; `Event` is the core/v1 one.
+
+    Raises KeyError with a message if there is none.
+    """
     for row in KINDS:
         if name in (row.kind, row.plural, row.singular, *row.short_names):
             return row

@@ -23,7 +23,7 @@ MAX_OBJECTS = 200_000
 
 @dataclass(frozen=True)
 class Options:
-    """The behaviour of one simulated cluster."""
+    """The settings of one simulated cluster, which stay the same while it runs."""
 
     # A client can resume after a few minutes of a busy demo; one change is about 5 kB.
     history_limit: int = 20_000

@@ -34,7 +34,10 @@ _EXPIRED = (
 
 @dataclass(frozen=True)
 class ListPage:
-    """One page of a list."""
+    """One page of a list: its objects, the list's resource version, the continue token and the remaining count.
+
+    The last page has an empty token.
+    """
 
     items: list[StoredObject]
     version: int
@@ -42,7 +45,7 @@ class ListPage:
     remaining: int | None = None
 
     def metadata(self) -> Object:
-        """Return the metadata of the list."""
+        """Return the page as the `metadata` of a List object."""
         meta: Object = {"resourceVersion": str(self.version)}
         if self.token:
             meta["continue"] = self.token
@@ -52,14 +55,17 @@ class ListPage:
 
 
 class ListPager:
-    """Returns pages of lists and retains the lists that have more pages."""
+    """The source of list pages; it retains each list that has more pages, so that all pages show the same state."""
 
     def __init__(self, store: ObjectStorage) -> None:
         self._store = store
         self._retained: Lru[tuple[str, int], list[StoredObject]] = Lru(_MAX_RETAINED)
 
     def get_page(self, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest) -> ListPage:
-        """Return one page. The remaining count is known only without selectors."""
+        """Return the page of a list that the request asks for by its limit and continue token.
+
+        The remaining count is set only without selectors. Raises StatusError 410 if the token is too old.
+        """
         limit = request.query.get("limit", "") or "0"
         if not limit.isdigit():
             raise errors.bad_request(f'limit: Invalid value: "{limit}"')

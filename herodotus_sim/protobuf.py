@@ -25,7 +25,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Field:
-    """How to read one field: a scalar by the name of its type, or a message by its own fields."""
+    """How to read one field of a protobuf message: its name in JSON, its type and, for a message, the fields in it."""
 
     name: str
     type: str = "string"
@@ -119,7 +119,7 @@ _WHOLE = frozenset({"Deployment", "Job"})
 
 
 def decode(body: bytes) -> Object:
-    """Return the object in a Kubernetes protobuf body, with its type. Raises UnreadableError."""
+    """Return the object in a Kubernetes protobuf body, with `kind` and `apiVersion`; raise UnreadableError."""
     if not body.startswith(_MAGIC):
         raise UnreadableError("no Kubernetes protobuf")
     try:
@@ -134,7 +134,10 @@ def decode(body: bytes) -> Object:
 
 
 def _read(data: bytes, fields: dict[int, Field], strict: bool = False) -> Object:
-    """Return a message. Empty strings are omitted, as by JSON's omitempty. `strict`: an unknown field is an error."""
+    """Return a protobuf message as JSON; `fields` is its schema, by field number.
+
+    Empty strings are omitted, as by Go's omitempty. With `strict`, a field that the schema lacks raises ValueError.
+    """
     out: Object = {}
     for number, value in _split_fields(data):
         known = fields.get(number)
@@ -165,7 +168,7 @@ def _read(data: bytes, fields: dict[int, Field], strict: bool = False) -> Object
 
 
 def _split_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each field: an int, or the bytes of a length-delimited field."""
+    """Yield the field number and value of each field of a protobuf message: an int, or undecoded bytes."""
     offset = 0
     while offset < len(data):
         tag, offset = _varint(data, offset)

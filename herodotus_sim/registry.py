@@ -50,7 +50,7 @@ def content_type(request: SimulatedRequest) -> str:
 
 
 def read_object(request: SimulatedRequest, kind: ApiResource) -> Object:
-    """Return the object in the body. Raises StatusError 400 if it is invalid or of another type than the path."""
+    """Return the object in a request's body; raise StatusError 400 if it is invalid or not of the given resource."""
     obj = _read_body(request)
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
         raise errors.bad_request("the body is no object")
@@ -80,22 +80,22 @@ def _read_body(request: SimulatedRequest) -> Any:
 
 
 def is_dry_run(request: SimulatedRequest) -> bool:
-    """Return whether the request must not store anything."""
+    """Return whether the request has `dryRun=All`, so that nothing may be stored."""
     return request.query.get("dryRun") == "All"
 
 
 def is_dry_delete(request: SimulatedRequest, options: Object) -> bool:
-    """Return whether the request must not delete anything; DeleteOptions may set dryRun too."""
+    """Return whether a delete is a dry run, by its query parameter or by its DeleteOptions (`options`)."""
     return is_dry_run(request) or options.get("dryRun") == ["All"]
 
 
 def object_response(version: StoredObject, kind: ApiResource, status: int = 200) -> SimulatedResponse:
-    """Return the response with one object."""
+    """Return a response that contains one object as JSON."""
     return SimulatedResponse(status, version.encode_object(kind))
 
 
 class ResourceRegistry:
-    """The verbs over one storage."""
+    """The verbs (list, create, update, patch, delete) for all resources of one storage."""
 
     def __init__(self, store: ObjectStorage, run_controllers: bool = False) -> None:
         """Create a registry; `run_controllers` tells whether controllers act on stored objects."""
@@ -104,11 +104,11 @@ class ResourceRegistry:
         self._pages = ListPager(store)
 
     def list(self, target: RequestInfo, selected: SelectionPredicate, request: SimulatedRequest) -> ListPage:
-        """Return one page of the selected objects."""
+        """Return one page of the objects of a resource that the predicate selects."""
         return self._pages.get_page(target.kind, selected, request)
 
     def create(self, target: RequestInfo, request: SimulatedRequest) -> StoredObject:
-        """Store a new object from the body and return it."""
+        """Store the new object in a request's body and return it; raise StatusError if it is not allowed."""
         kind = target.kind
         obj = read_object(request, kind)
         sent_namespace = (obj.get("metadata") or {}).get("namespace")
@@ -118,7 +118,10 @@ class ResourceRegistry:
         return self._admit(kind, target.namespace, obj, request)
 
     def _admit(self, kind: ApiResource, namespace: str, obj: Object, request: SimulatedRequest) -> StoredObject:
-        """Store a client's new object. Raises StatusError 403 for a workload that no controller supports."""
+        """Store an object that a client creates and return it.
+
+        Raises StatusError 403 for a workload that no simulated controller supports.
+        """
         if self._run_controllers:
             workloads.check_supported(kind, (obj.get("metadata") or {}).get("name", ""), obj)
         return self.insert(kind, namespace, obj, dry_run=is_dry_run(request))
@@ -126,12 +129,18 @@ class ResourceRegistry:
     def insert(
         self, kind: ApiResource, namespace: str, obj: Object, keep_status: bool = False, dry_run: bool = False
     ) -> StoredObject:
-        """Store a new object; `keep_status` is for objects that do not come from a client."""
+        """Complete, check and store a new object, and return it; raise StatusError if it is not allowed.
+
+        `keep_status` keeps the given status; it is for objects that do not come from a client.
+        """
         prepared = prepare_for_create(self.store, kind, namespace, views.to_storage_form(kind, obj), keep_status)
         return self.store.insert(kind, prepared, dry_run)
 
     def update(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
-        """Replace an object. Return it and whether it was created, which some kinds allow."""
+        """Replace an object by the one in a request's body; return it, and whether it was created.
+
+        Some kinds are created by an update if they do not exist.
+        """
         kind = target.kind
         obj = read_object(request, kind)
         meta = obj.get("metadata") or {}
@@ -156,7 +165,7 @@ class ResourceRegistry:
         return changed, False
 
     def patch(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
-        """Patch an object. Return it and whether it was created, which apply does."""
+        """Patch an object; return it, and whether it was created, which only a server-side apply does."""
         media_type = content_type(request)
         patch = read_patch(media_type, request.body)
         if media_type == APPLY_PATCH:
@@ -174,7 +183,10 @@ class ResourceRegistry:
         return self.store.guaranteed_update(kind, target.namespace, target.name, changed, is_dry_run(request))
 
     def _apply(self, target: RequestInfo, config: Object, request: SimulatedRequest) -> tuple[StoredObject, bool]:
-        """Apply server-side without ownership of fields: merge, and add the manager to managedFields."""
+        """Apply a configuration server-side; return the object, and whether it was created.
+
+        Fields have no owners: the configuration is merged, and its manager is added to managedFields.
+        """
         manager = request.query.get("fieldManager")
         if not manager:
             message = "Required value: is required for apply patch"
@@ -202,7 +214,7 @@ class ResourceRegistry:
         return self._modify(target, merged, request), False
 
     def delete(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
-        """Delete one object and return the response."""
+        """Delete the object that a request names, and return the response."""
         options = _delete_options(request)
         kind = target.kind
         with self.store.lock:
@@ -220,7 +232,7 @@ class ResourceRegistry:
     def delete_collection(
         self, target: RequestInfo, selected: SelectionPredicate, request: SimulatedRequest
     ) -> SimulatedResponse:
-        """Delete every selected object and respond with their list."""
+        """Delete every selected object, and return the response with their list."""
         options = _delete_options(request)
         with self.store.lock:
             found = [v for v in self.store.list_sorted(target.kind) if selected.matches(v.obj)]
@@ -230,7 +242,10 @@ class ResourceRegistry:
             return SimulatedResponse(200, encode_list(target.kind, ListPage(found, self.store.version)))
 
     def remove_with_dependents(self, kind: ApiResource, found: StoredObject, policy: str) -> StoredObject | None:
-        """Delete an object; `policy` applies to its dependents if controllers run."""
+        """Delete an object and return its last version, or None if finalizers keep it.
+
+        If controllers run, `policy` (Background, Foreground or Orphan) determines what becomes of its dependents.
+        """
         finalizer = _FINALIZERS.get(policy)
         if finalizer and self._run_controllers and finalizer not in (found.obj["metadata"].get("finalizers") or []):
 
@@ -242,9 +257,9 @@ class ResourceRegistry:
         return self.remove(kind, found)
 
     def remove(self, kind: ApiResource, found: StoredObject) -> StoredObject | None:
-        """Delete an object, or return None if finalizers keep it.
+        """Delete an object and return its last version; if finalizers keep it, only mark it and return None.
 
-        No kubelet delays the deletion, and the objects of a namespace are deleted with it.
+        The mark is a deletion timestamp. No kubelet delays the deletion. With a namespace, its objects are deleted too.
         """
         namespace, name = found.key
         if found.obj["metadata"].get("finalizers"):
@@ -267,7 +282,7 @@ class ResourceRegistry:
 
 
 def encode_list(kind: ApiResource, listed: ListPage) -> bytes:
-    """Return a list of objects, encoded. Its items have no kind and apiVersion, as with kube-apiserver."""
+    """Return a page of objects as the JSON of a List; its items have no kind and apiVersion, as in kube-apiserver."""
     head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": listed.metadata()}
     return b'%b,"items":[%b]}' % (encode(head)[:-1], b",".join([v.encode_item(kind) for v in listed.items]))
 
@@ -280,7 +295,10 @@ def _delete_options(request: SimulatedRequest) -> Object:
 
 
 def _propagation(request: SimulatedRequest, options: Object) -> str:
-    """Return the deletion's propagation policy, by default Background."""
+    """Return the propagation policy of a delete request: Background, Foreground or Orphan.
+
+    Background is the default. Raises StatusError 422 for another policy.
+    """
     policy = options.get("propagationPolicy") or request.query.get("propagationPolicy")
     if policy is None and options.get("orphanDependents"):
         policy = "Orphan"

@@ -38,7 +38,7 @@ _NO_NAMESPACE = ("status", "finalize")
 
 
 class Router:
-    """Dispatches every request of one cluster."""
+    """The request handler of one cluster, which maps each path and method to a verb and calls it."""
 
     def __init__(self, store: ObjectStorage, options: Options) -> None:
         self.store = store
@@ -47,7 +47,7 @@ class Router:
         self._watches = 0
 
     def handle(self, request: SimulatedRequest) -> SimulatedResponse:
-        """Return the response to a request. Raises StatusError."""
+        """Return the response to a request; raise StatusError for an error response."""
         path = request.path
         if path.startswith(("/api/", "/apis/")):
             target = parse_request_info(path)
@@ -90,7 +90,10 @@ class Router:
         return self._respond_created(modified, target.kind) if created else object_response(modified, target.kind)
 
     def _respond_created(self, version: StoredObject, kind: ApiResource) -> SimulatedResponse:
-        """Respond with a new object, and with a warning for kubectl if no controller acts on it."""
+        """Return the response with a created object.
+
+        It has a warning for kubectl if the object needs a controller and none runs.
+        """
         response = object_response(version, kind, 201)
         if not self.options.run_controllers and kind in (*CONTROLLED, *WITHOUT_CONTROLLER):
             warning = f"the simulated cluster runs no controllers: no pods follow from this {kind.kind}"
@@ -140,7 +143,7 @@ class Router:
         return object_response(modified, target.kind)
 
     def _scale(self, target: RequestInfo, verb: str, request: SimulatedRequest) -> SimulatedResponse:
-        """Get, replace or patch the Scale of a workload."""
+        """Read, replace or patch the Scale of a workload, according to `verb`, and return the response."""
         if verb == "get":
             return json_response(scale_from_workload(self.store.get(target.kind, target.namespace, target.name)))
         sent = read_object(request, SCALE) if verb == "update" else None
@@ -187,7 +190,10 @@ class Router:
 
 
 def parse_request_info(path: str) -> RequestInfo | None:
-    """Return what a resource path names, or None for a discovery path. Raises StatusError 404."""
+    """Return the resource, namespace, name and subresource in a path, or None for a discovery path.
+
+    Raises StatusError 404 if the path names no supported resource.
+    """
     parts = path.split("/")
     group_version = ("", parts[2]) if parts[1] == "api" else (parts[2], parts[3] if len(parts) > 3 else "")
     segments = parts[3:] if parts[1] == "api" else parts[4:]

@@ -18,7 +18,7 @@ _METADATA_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 def scale_from_workload(workload: StoredObject) -> Object:
-    """Return the Scale of a stored workload."""
+    """Return the Scale object that represents a stored workload."""
     obj = workload.obj
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     scale_status: Object = {"replicas": status.get("replicas", 0)}
@@ -30,9 +30,9 @@ def scale_from_workload(workload: StoredObject) -> Object:
 
 
 def apply_scale(kind: ApiResource, old: StoredObject, scale: Object) -> Object:
-    """Return the workload with the replicas of a Scale.
+    """Return the stored workload with `spec.replicas` taken from a Scale object.
 
-    Raises StatusError 409 for an outdated version, 422 for an invalid number of pods.
+    Raises StatusError 409 for an outdated resource version or another UID, 422 for an invalid number of pods.
     """
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(replicas, int) or replicas < 0:

@@ -26,7 +26,7 @@ _COMMA = re.compile(r",(?![^()]*\))")
 
 @dataclass(frozen=True)
 class SelectionPredicate:
-    """Selects the objects of a list or watch."""
+    """The condition that an object must meet to be part of a list or watch: a namespace and selectors."""
 
     namespace: str = ""
     predicates: tuple[Predicate, ...] = ()
@@ -35,7 +35,7 @@ class SelectionPredicate:
 
     @property
     def matches_everything(self) -> bool:
-        """Whether every object matches."""
+        """Return whether every object of the resource is selected."""
         return not self.namespace and not self.predicates
 
     def matches(self, obj: Object) -> bool:
@@ -48,7 +48,10 @@ class SelectionPredicate:
 def build_predicate(
     kind: ApiResource, namespace: str, name: str, label_selector: str, field_selector: str
 ) -> SelectionPredicate:
-    """Return the predicate for the parameters of a list or watch."""
+    """Return the predicate for a list or watch with these parameters; an empty parameter restricts nothing.
+
+    Raises StatusError 400 for an invalid selector.
+    """
     fields = list(parse_fields(kind, field_selector))
     if name:
         fields.append(("metadata.name", "=", name))
@@ -59,7 +62,7 @@ def build_predicate(
 
 
 def label_predicate(text: str) -> Predicate:
-    """Return a predicate that is true if all requirements of a label selector are met."""
+    """Return a predicate over objects that is true if their labels match the label selector `text`."""
     requirements = [_requirement(part.strip()) for part in _COMMA.split(text)] if text else []
 
     def matches(obj: Object) -> bool:
@@ -70,7 +73,7 @@ def label_predicate(text: str) -> Predicate:
 
 
 def selector_text(selector: Object) -> str:
-    """Return a `LabelSelector` object as the text of a query parameter, "" if it selects everything."""
+    """Return a `LabelSelector` object in the form of a `labelSelector` query parameter, "" if it selects everything."""
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or []:
         key, operator = expression["key"], expression["operator"]
@@ -108,7 +111,10 @@ def _compare_number(value: str | None, bound: int, sign: int) -> bool:
 
 
 def parse_fields(kind: ApiResource, text: str) -> list[tuple[str, str, str]]:
-    """Return the path in the stored object, operator (= or !=) and value of each term."""
+    """Return the terms of a field selector, each as a path in the stored object, an operator (= or !=) and a value.
+
+    Raises StatusError 400 for an unknown field or an invalid term.
+    """
     terms = []
     known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace", **dict(kind.fields)}
     for term in filter(None, (part.strip() for part in text.split(","))):

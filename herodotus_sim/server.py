@@ -38,7 +38,7 @@ _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
 
 class SimulatedServer(ThreadingHTTPServer):
-    """The listening socket and its connections."""
+    """The HTTP server of a simulated cluster: its listening socket, and a thread for each connection."""
 
     daemon_threads = True
     block_on_close = False  # `close` waits for the threads, with a deadline.
@@ -69,7 +69,7 @@ class SimulatedServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start the connection's thread, or disconnect above the limit."""
+        """Start a thread for a new connection, or close the connection if there are too many."""
         with self._lock:
             if len(self._connections) >= MAX_CONNECTIONS:
                 self.shutdown_request(request)
@@ -90,7 +90,7 @@ class SimulatedServer(ThreadingHTTPServer):
         """Ignore the error: a disconnect is not an error, and `HttpRequestHandler` handles all others."""
 
     def close(self) -> None:
-        """Stop to listen, close every connection and wait for the threads."""
+        """Stop listening, end the watches, close every connection and wait a limited time for the threads."""
         self.shutdown()
         self.server_close()
         self.store.stop()
@@ -107,7 +107,7 @@ class SimulatedServer(ThreadingHTTPServer):
 
 
 class HttpRequestHandler(StreamRequestHandler):
-    """Serves the requests of one client, one after another."""
+    """The handler of one client connection, which serves its requests one after another."""
 
     server: SimulatedServer
     connection: socket.socket
@@ -123,7 +123,7 @@ class HttpRequestHandler(StreamRequestHandler):
             pass  # The client or the handler closed the connection.
 
     def _serve_request(self) -> bool:
-        """Serve one request. Return whether another one may follow."""
+        """Read and answer one request; return whether the connection stays open for another one."""
         try:
             request = self._read_request()
         except errors.StatusError as error:
@@ -147,7 +147,10 @@ class HttpRequestHandler(StreamRequestHandler):
         return keep
 
     def _read_request(self) -> SimulatedRequest | None:
-        """Return the next request, or None at the end of the connection."""
+        """Return the next request of the connection, or None if the client has closed it.
+
+        Raises StatusError if the request is malformed or too large.
+        """
         line = self.rfile.readline(_MAX_LINE_BYTES + 1)
         while line in (b"\r\n", b"\n"):
             line = self.rfile.readline(_MAX_LINE_BYTES + 1)
@@ -194,7 +197,10 @@ class HttpRequestHandler(StreamRequestHandler):
         return body
 
     def _discard(self, length: int) -> None:
-        """Read and discard a rejected body: a client that is still sending would not read the response."""
+        """Read and discard a rejected body of `length` bytes, or the first part of it.
+
+        A client that is still sending would not read the response.
+        """
         left = min(length, _MAX_DISCARDED_BYTES)
         while left > 0 and (piece := self.rfile.read(min(left, _MAX_LINE_BYTES))):
             left -= len(piece)
@@ -216,7 +222,7 @@ class HttpRequestHandler(StreamRequestHandler):
                 return b"".join(chunks)
 
     def _has_client_disconnected(self) -> bool:
-        """Return whether the client has closed its side: the socket is readable and empty."""
+        """Return whether the client has closed its side of the connection."""
         poller = select.poll()
         poller.register(self.connection, select.POLLIN)
         try:

@@ -24,7 +24,7 @@ Cells = Callable[[Object], list[Any]]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The caller's options for a Table."""
+    """The options of a request that prefers a Table (server-side printing)."""
 
     include: str = "Metadata"
     """The object that each row includes: None, Metadata or Object."""
@@ -32,7 +32,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a kind and the function that computes a row's cells.
+    """The columns of a kind's Table, and the function that computes the cells of an object's row.
 
     The columns in `wide` are shown only with `-o wide`.
     """
@@ -43,7 +43,7 @@ class TableColumns:
 
 
 def requested_table_options(request: SimulatedRequest) -> TableOptions | None:
-    """Return the options if the request prefers a Table, else None."""
+    """Return the Table options of a request, or None if its Accept header does not prefer a Table."""
     first = request.headers.get("accept", "").partition(",")[0]
     if not (_TABLE.search(first) and _SUPPORTED.search(first)):
         return None
@@ -51,7 +51,7 @@ def requested_table_options(request: SimulatedRequest) -> TableOptions | None:
 
 
 def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: Object, form: TableOptions) -> Object:
-    """Return objects as a `Table`."""
+    """Return objects of one kind as a `Table` with a row for each; `metadata` is the table's metadata."""
     layout = LAYOUTS.get(kind.kind, GENERIC)
     columns = [
         {
@@ -69,7 +69,7 @@ def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: 
 
 
 def row_encoder(kind: ApiResource, form: TableOptions) -> Callable[[StoredObject], bytes]:
-    """Return a function that encodes an object for a watch: a table of one row."""
+    """Return a function that encodes an object of a watch as JSON: a Table with one row."""
 
     def encoded(version: StoredObject) -> bytes:
         return encode(
@@ -89,7 +89,7 @@ def _row_object(kind: ApiResource, version: StoredObject, form: TableOptions) ->
 
 
 def format_age(timestamp: str | None, until: str | None = None) -> str:
-    """Return the time since `timestamp`, or from it to `until`, in kubectl's format."""
+    """Return the time from `timestamp` to `until`, or to now, in the format of kubectl's AGE column."""
     if not timestamp:
         return "<unknown>"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
@@ -176,7 +176,7 @@ def _node(obj: Object) -> list[Any]:
 
 
 def _event(obj: Object) -> list[Any]:
-    """Return the cells of an event in storage form (core/v1)."""
+    """Return the Table cells of an event in storage form (core/v1)."""
     involved, source, series = obj.get("involvedObject") or {}, obj.get("source") or {}, obj.get("series") or {}
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = obj.get("lastTimestamp") or series.get("lastObservedTime") or first
@@ -216,7 +216,7 @@ def _namespace(obj: Object) -> list[Any]:
 
 
 def _templated(obj: Object) -> list[str]:
-    """Return containers, images and selector, the wide columns of workloads."""
+    """Return the cells of the wide columns that all workloads have: container names, images and selector."""
     containers = obj["spec"]["template"]["spec"].get("containers") or []
     names, images = (",".join(str(c.get(field, "")) for c in containers) for field in ("name", "image"))
     return [names, images, selector_text(obj["spec"].get("selector") or {}) or "<none>"]

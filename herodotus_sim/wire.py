@@ -21,12 +21,12 @@ JSON = "application/json"
 
 
 def encode(value: Any) -> bytes:
-    """Return compact UTF-8 JSON as kube-apiserver writes it; characters that cannot be encoded are replaced."""
+    """Return the value as compact UTF-8 JSON, as kube-apiserver writes it; characters that UTF-8 lacks are replaced."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 def decode(body: bytes) -> Any:
-    """Return the decoded JSON. Raises ValueError, also for NaN and Infinity, which JSON does not have."""
+    """Return the value of a JSON text; raise ValueError for invalid JSON, and for NaN and Infinity."""
     return json.loads(body, parse_constant=_refuse)
 
 
@@ -49,17 +49,17 @@ class SimulatedRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The query parameters; the last value of a name wins."""
+        """Return the query parameters by name; if a name occurs several times, its last value counts."""
         return dict(parse_qsl(self.raw_query, keep_blank_values=True)) if self.raw_query else {}
 
     def flag(self, name: str) -> bool:
-        """Return whether a boolean parameter is set."""
+        """Return whether the query parameter `name` is true or 1."""
         return self.query.get(name, "").lower() in ("true", "1")
 
 
 @dataclass
 class SimulatedResponse:
-    """One HTTP response: a body, or a stream of chunks."""
+    """One HTTP response, which has either a complete body or a stream of chunks."""
 
     status: int = 200
     body: bytes = b""
@@ -69,5 +69,5 @@ class SimulatedResponse:
 
 
 def json_response(value: Any, status: int = 200) -> SimulatedResponse:
-    """Return a response with `value` as JSON."""
+    """Return a response whose body is `value` as JSON."""
     return SimulatedResponse(status=status, body=encode(value))

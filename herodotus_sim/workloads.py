@@ -32,7 +32,10 @@ _STATEFUL_SET_MUTABLE = frozenset(
 
 
 def with_defaults(kind: ApiResource, obj: Object) -> Object:
-    """Return the object with the defaults of its kind; other kinds are returned unchanged."""
+    """Return the object with kube-apiserver's defaults for its kind.
+
+    Objects of kinds that no controller here handles are returned unchanged.
+    """
     spec = obj.get("spec")
     if kind not in CONTROLLED or not isinstance(spec, dict):
         return obj
@@ -83,7 +86,10 @@ def _job_defaults(meta: Object, spec: Object) -> Object:
 
 
 def _template(template: Object) -> Object:
-    """Return a pod template with its defaults; other defaults are applied when a pod is created from it."""
+    """Return a pod template with the defaults that are visible in the workload.
+
+    A pod that is created from it gets its other defaults then.
+    """
     given = {k: v for k, v in (template.get("spec") or {}).items() if v is not None}
     spec: Object = {
         "restartPolicy": "Always",
@@ -100,7 +106,7 @@ def _template(template: Object) -> Object:
 
 
 def check_new(kind: ApiResource, obj: Object) -> None:
-    """Raise StatusError 422 for an object that its controller could not handle."""
+    """Raise StatusError 422 if a new workload is invalid, for example if its selector does not match its template."""
     if kind not in CONTROLLED:
         return
     name, spec = obj["metadata"]["name"], obj.get("spec") or {}
@@ -124,7 +130,7 @@ def check_new(kind: ApiResource, obj: Object) -> None:
 
 
 def check_counts(kind: ApiResource, name: str, spec: Object) -> None:
-    """Raise StatusError 422 for an invalid number of pods."""
+    """Raise StatusError 422 if a field of a workload's spec that counts pods or retries is no number of at least 0."""
     for field in ("replicas", "parallelism", "completions", "backoffLimit"):
         value = spec.get(field)
         if value is not None and (not isinstance(value, int) or value < 0):
@@ -133,7 +139,7 @@ def check_counts(kind: ApiResource, name: str, spec: Object) -> None:
 
 
 def check_update(kind: ApiResource, before: Object, after: Object) -> None:
-    """Raise StatusError 422 for a change of an immutable field."""
+    """Raise StatusError 422 if an update changes a field of a workload that must not change after its creation."""
     if kind not in CONTROLLED:
         return
     name, old, new = before["metadata"]["name"], before.get("spec") or {}, after.get("spec") or {}
@@ -156,7 +162,7 @@ def check_update(kind: ApiResource, before: Object, after: Object) -> None:
 
 
 def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
-    """Raise StatusError 403 for a field that no controller here supports."""
+    """Raise StatusError 403 if the object needs a controller, or has a field, that this simulator does not support."""
     why = ""
     spec = obj.get("spec") or {}
     if kind in WITHOUT_CONTROLLER:
@@ -174,7 +180,10 @@ def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
 
 
 def resolve(value: Any, total: int, *, up: bool) -> int:
-    """Return a number of pods given as a number or a percentage of `total`, rounded up or down."""
+    """Return the number of pods for `value`, which is a number or a percentage of `total` such as 25%.
+
+    A share is rounded up with `up`, else down.
+    """
     if isinstance(value, str) and value.endswith("%"):
         share = int(value[:-1]) * total / 100
         return math.ceil(share) if up else math.floor(share)
