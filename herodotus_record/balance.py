@@ -142,7 +142,7 @@ def _find_plugins(sample: Iterable[RecordedDecision]) -> dict[str, int]:
 
 
 def _count_wins(sample: Iterable[RecordedDecision]) -> dict[str, Counter[str]]:
-    """Return, for each node, how many of its wins each deciding factor (a plugin, or a tie) decided."""
+    """Return, for each chosen node, how often each factor (a plugin, or a tie) decided for it."""
     found: dict[str, Counter[str]] = {}
     for r in sample:
         found.setdefault(_chosen(r), Counter())[find_deciding_factor(r.decision).by] += 1

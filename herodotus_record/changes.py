@@ -28,7 +28,7 @@ NOT_EVALUATED = "(not looked at)"
 
 
 class RecordedDecision(Protocol):
-    """A decision together with its outcomes and the node table at the decision's generation."""
+    """A decision together with its outcomes and the node table as it was at the decision's snapshot."""
 
     @property
     def decision(self) -> Decision:
@@ -42,7 +42,7 @@ class RecordedDecision(Protocol):
 
     @property
     def table(self) -> NodeTable:
-        """Return the node table at the decision's generation."""
+        """Return the node table (names and resources by node slot) as it was at the decision's snapshot."""
         ...
 
 
@@ -67,7 +67,7 @@ def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list
 
 
 def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
-    """Return, for every node by name, the plugin that rejected it first, or FITS or NOT_EVALUATED."""
+    """Return, by node name, the filter that rejected the node first, FITS if none did, or NOT_EVALUATED."""
     d, names = recorded.decision, recorded.table.names
     found = {
         names[slot]: FITS if evaluation == Evaluation.EVALUATED else NOT_EVALUATED

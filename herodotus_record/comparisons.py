@@ -32,8 +32,8 @@ MAX_BEST = 3  # best nodes of each pod that are compared for both pods
 def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> Json:
     """Return the JSON document of kind NodeComparison: how two nodes fared for one pod.
 
-    Raises KeyError with the name of a node that was not in the cluster, PrunedError if a node's entries are no longer
-    kept.
+    Raises KeyError with the name of a node that was not in the cluster, PrunedError if the record was pruned and no
+    longer holds the node's results.
     """
     d, table = recorded.decision, recorded.table
     a, b = slots = [find_slot(d, table, node) for node in nodes]

@@ -23,7 +23,10 @@ class Lru(Generic[K, V]):
     """
 
     def __init__(self, limit: int, size: Callable[[V], int] | None = None) -> None:
-        """`size` returns the size of a value, which must not change while it is cached; without it, each counts 1."""
+        """Create an empty cache for values with a total size of at most `limit`.
+
+        `size` returns the size of a value, which must not change while it is cached. Without it, each value counts 1.
+        """
         self._limit = limit
         self._size = size
         self._entries: OrderedDict[K, V] = OrderedDict()  # least recently used first
@@ -34,7 +37,7 @@ class Lru(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key and mark it as used; None if it is not cached."""
+        """Return the cached value of a key and mark it as used, or return None if the key is not cached."""
         found = self._entries.get(key)
         if found is not None:
             self._entries.move_to_end(key)
@@ -46,7 +49,7 @@ class Lru(Generic[K, V]):
         return self.put(key, create()) if found is None else found
 
     def peek(self, key: K) -> V | None:
-        """Return the value of a key without marking it as used; None if it is not cached."""
+        """Return the cached value of a key without marking it as used, or None if the key is not cached."""
         return self._entries.get(key)
 
     def put(self, key: K, value: V) -> V:

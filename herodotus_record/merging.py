@@ -104,10 +104,10 @@ class MergedAttempt:
 
 
 def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAttempt:
-    """Return the attempt merged from the reconstruction `seen` and the log's record `logged`.
+    """Return the attempt merged from the observer's reconstruction `seen` and the scheduler's log record `logged`.
 
-    A record that was pruned to a summary no longer has all cells. In that case the cells of the reconstruction stay
-    unchanged, and the log provides only the other parts.
+    A record that was pruned no longer has the values of every node. In that case the values of single nodes are those
+    of the reconstruction, and the log provides only values of the whole attempt.
     """
     ours, theirs = seen.decision, logged.decision
     cells = _Cells(seen, logged) if not (ours.summary or theirs.summary) else None

@@ -335,10 +335,11 @@ class Retry:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How a reconstructed decision compares with what another scheduler did. `cause` is None where both agree.
+    """How the observer's reconstruction of an attempt compares with what the other scheduler did.
 
-    `in_flight` counts bindings near the outcome: negative for those seen before it that the snapshot omits, positive
-    for those seen after it that the snapshot includes. `deletions` counts deleted pods in the same way.
+    `cause` is None where both agree. `in_flight` counts bindings near the outcome: negative for those seen before it
+    that the snapshot omits, positive for those seen after it that the snapshot includes. `deletions` counts deleted
+    pods in the same way.
     """
 
     agreement: Agreement
@@ -531,7 +532,7 @@ class NodeTable:
     requested: Sequence[Mapping[str, int]] = field(default_factory=list)
 
     def apply(self, rows: NodeRows) -> None:
-        """Apply changed rows and advance the table to their generation.
+        """Apply changed rows and advance the table to their snapshot generation.
 
         Raises ValueError if the frame of rows that precedes these was not applied.
         """

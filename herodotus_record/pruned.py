@@ -17,7 +17,10 @@ NOT_KEPT = "no longer kept"  # in place of what a pruned record held
 
 
 class PrunedError(LookupError):
-    """What a decision recorded about a node is no longer kept; the message says what is."""
+    """The record of a decision was pruned and no longer holds what was decided about this node.
+
+    The message says what is kept.
+    """
 
 
 def describe_kept(decision: Decision) -> str:

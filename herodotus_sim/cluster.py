@@ -104,7 +104,7 @@ class SimulatedCluster:
 
     @property
     def url(self) -> str:
-        """The base URL of the server. Raises RuntimeError before the start."""
+        """Return the base URL of the server; raise RuntimeError before the start."""
         if self._server is None:
             raise RuntimeError("the simulated cluster is not started")
         host, port = self._server.server_address[:2]

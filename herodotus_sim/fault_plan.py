@@ -57,7 +57,7 @@ class FaultRule:
     """Whether `gone` is an ERROR event in a started watch, as with kube-apiserver, instead of an HTTP status."""
 
     def matches(self, request: SimulatedRequest) -> bool:
-        """Return whether a request has the rule's method, path and client."""
+        """Return whether the rule applies to requests with this method, path and client (User-Agent)."""
         method = "WATCH" if request.flag("watch") else request.method
         return (
             (not self.methods or method in self.methods)

@@ -50,7 +50,7 @@ class ApiResource:
 
     @property
     def singular(self) -> str:
-        """The singular resource name."""
+        """Return the singular resource name, such as `pod`."""
         return self.kind.lower()
 
     @property

@@ -76,7 +76,7 @@ class WatchChange:
 
     @property
     def version(self) -> int:
-        """The resource version of the change."""
+        """Return the resource version of the change."""
         return self.current.version
 
     def encode_event(self, kind: ApiResource) -> bytes:
