@@ -24,7 +24,10 @@ class FileRefusedError(Exception):
 
 @contextmanager
 def create_file(to: Path | None) -> Iterator[BinaryIO]:
-    """Yield a new file of mode 0600 that gets its name when the block ends. None means standard output."""
+    """Yield a new file of mode 0600 for writing, and rename it to `to` when the block ends without an exception.
+
+    If `to` is None, yield standard output. Raises FileRefusedError if `to` exists or cannot be written.
+    """
     if to is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -42,7 +45,10 @@ def open_new_file(path: Path) -> BinaryIO:
 
 @contextmanager
 def create_directory(to: Path) -> Iterator[Path]:
-    """Yield the path of a new directory of mode 0700 that gets its name when the block ends."""
+    """Yield the path of a new directory of mode 0700, and rename it to `to` when the block ends without an exception.
+
+    Raises FileRefusedError if `to` exists or cannot be written.
+    """
     with _partial_path(to) as partial:
         partial.mkdir(mode=0o700)
         yield partial
@@ -50,7 +56,10 @@ def create_directory(to: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_input(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading; `-` is standard input. Raises FileRefusedError if it cannot be read."""
+    """Yield `file` opened for reading, or standard input if `file` is `-`.
+
+    Raises FileRefusedError if it cannot be opened or read.
+    """
     try:
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as opened:
             yield opened
@@ -60,7 +69,10 @@ def open_input(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _partial_path(to: Path) -> Iterator[Path]:
-    """Yield a path beside `to` and rename it to `to` when the block ends; delete what an interrupted run left."""
+    """Yield the path `TO.part` for a new file or directory, and rename it to `to` when the block ends.
+
+    If the block raises an exception, what it created at `TO.part` is deleted. Raises FileRefusedError if `to` exists.
+    """
     partial = to.with_name(f"{to.name}.part")
     if to.exists():
         raise FileRefusedError(f"cannot write {to}: it is there already")

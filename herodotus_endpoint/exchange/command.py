@@ -32,7 +32,10 @@ PROGRESS_S: Final = 0.5
 
 
 def add_parsers(commands: Any) -> Sequence[argparse.ArgumentParser]:
-    """Add the parsers of both commands to a parser's subcommands and return them."""
+    """Add the parsers of the commands `export` and `import` to `commands` and return both.
+
+    `commands` is the object that `ArgumentParser.add_subparsers` returns.
+    """
     out = commands.add_parser(
         "export", help="write decisions to a file", description="Nothing is masked: every namespace, every name."
     )
@@ -67,12 +70,15 @@ def add_parsers(commands: Any) -> Sequence[argparse.ArgumentParser]:
 
 
 def _output(text: str) -> Path | None:
-    """Return the path of an output; None stands for standard output (`-`)."""
+    """Return the value of `--output` as a path, or None if it is `-`, which means standard output."""
     return None if text == "-" else Path(text)
 
 
 def run(url: str, arguments: argparse.Namespace) -> None:
-    """Run the command of `arguments`. Raises FileRefusedError, StoreError or StoreUnavailableError."""
+    """Run `export` or `import`, as `arguments.command` says, on the database at `url`.
+
+    Raises FileRefusedError, StoreError or StoreUnavailableError if the command fails.
+    """
     found = database_from_url(url)
     if arguments.command == "export" and isinstance(found, Sqlite):
         found.require_file()
@@ -133,7 +139,10 @@ def _import(store: Store, file: Path) -> None:
 
 
 def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
-    """Group lines into batches. A LineError is raised after the batch of the lines before it."""
+    """Group the lines of an import file into batches, which are limited by number of lines and by bytes.
+
+    If reading a line raises LineError, the batch of the lines before it is yielded first, and then LineError is raised.
+    """
     batch, size = list[ImportLine](), 0
     try:
         for line in lines:
@@ -149,9 +158,10 @@ def _batches(lines: Iterator[ImportLine]) -> Iterator[list[ImportLine]]:
 
 
 def _store_batch(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[int, int]]:
-    """Store a batch; yield the numbers of lines and of new decisions. Raises LineError with the line's number.
+    """Store a batch of lines and yield pairs: the number of lines stored, and the number of new decisions among them.
 
-    If the batch cannot be stored, its lines are stored one by one to find the line that fails.
+    If the batch cannot be stored, its lines are stored one by one. The first line that fails raises LineError with its
+    number.
     """
     try:
         receipt = store.writer.store((frame for line in batch for frame in line.frames), imported=True)
@@ -172,7 +182,11 @@ def _with_progress(found: Iterator[ExportedDecision], progress: _Progress) -> It
 
 
 class _Progress:
-    """A progress line on standard error, if that is a terminal."""
+    """The progress output of a command on standard error.
+
+    While the command runs it is a line that is updated, but only if standard error is a terminal. At the end it is a
+    total.
+    """
 
     def __init__(self, done: str) -> None:
         self._done = done
@@ -180,7 +194,10 @@ class _Progress:
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
     def show(self, number: int, found: ExportedDecision | None = None) -> None:
-        """Show the number of decisions so far, and the time of the latest one, `found`."""
+        """Show `number`, the decisions processed so far, and the start time of the latest one, `found`, if it is given.
+
+        The line is updated at most every PROGRESS_S.
+        """
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:
             upto = f", up to {format_timestamp(found.record.decision.times.started_us)[:19]}Z" if found else ""
@@ -193,6 +210,6 @@ class _Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def done(self) -> None:
-        """Print the total number of decisions."""
+        """Remove the progress line and print the total number of decisions."""
         self.end()
         print(f"{pluralize(self._number, 'decision')} {self._done}", file=sys.stderr)

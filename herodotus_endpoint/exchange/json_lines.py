@@ -36,12 +36,12 @@ Ints = NDArray[Any]
 
 
 class LineError(ValueError):
-    """A line that cannot be imported. The message says why."""
+    """A line of an import file that cannot be imported. The message says why."""
 
 
 @dataclass
 class _WrittenRows:
-    """The node rows of one incarnation that were written so far."""
+    """The node-table rows of one scheduler incarnation that an export has written so far."""
 
     line: str  # id of the last decision whose line has node rows
     generation: int
@@ -49,13 +49,17 @@ class _WrittenRows:
 
 
 class LineWriter:
-    """Writes the lines of one export, in order. It uses 40 kB for each incarnation with 5,000 nodes."""
+    """Encodes decisions as the lines of one export file, in order.
+
+    It remembers which node-table rows it has written, which takes 40 kB for each scheduler incarnation with 5,000
+    nodes.
+    """
 
     def __init__(self) -> None:
         self._written: dict[str, _WrittenRows] = {}
 
     def line(self, found: ExportedDecision) -> bytes:
-        """Return the line of a record, with its line end."""
+        """Return a decision with its outcomes and node table as one line of JSON, with the line end."""
         d, table = found.record.decision, found.record.table
         rows_after, rows = (None, []) if d.summary else self._collect_rows(d, table)
         document = build_decision_document(d, found.record.outcomes, table)
@@ -63,7 +67,11 @@ class LineWriter:
         return _encoder.encode(document) + b"\n"
 
     def _collect_rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
-        """Return the id for `rowsAfter` and frames with the rows that changed since then."""
+        """Return the value of `rowsAfter`, and frames with the node-table rows that changed since that decision's line.
+
+        `rowsAfter` is the id of the last decision whose line contains node-table rows of this incarnation, or None if
+        there is no such line yet. The frames then contain the complete table.
+        """
         written = self._written.setdefault(d.key.incarnation, _WrittenRows("", -1, np.zeros(0, np.int64)))
         since = np.array(table.since, np.int64)
         slots = max(len(since), len(written.since))
@@ -77,7 +85,10 @@ class LineWriter:
 
 
 def _build_frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
-    """Return the rows of these slots, one frame for each distinct list of resources."""
+    """Return frames with the node-table rows of these slots, one frame for each distinct set of resource names.
+
+    `base` is the generation (version) of the node table to which the rows are added.
+    """
     amounts = {slot: (table.allocatable[slot], table.requested[slot]) for slot in slots}
     by_resources: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
     for slot, (allocatable, _) in amounts.items():
@@ -102,25 +113,28 @@ def _build_frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int
 
 @dataclass(frozen=True)
 class ImportLine:
-    """A line to import: its number, and its frames with their bytes, in order."""
+    """A line of an import file: its line number, and its frames in order, each decoded and as encoded bytes."""
 
     number: int
     frames: list[tuple[Frame | DecisionRecord, bytes]]
 
     @property
     def size(self) -> int:
-        """The total bytes of the frames."""
+        """The total size of the encoded frames in bytes."""
         return sum(len(raw) for _, raw in self.frames)
 
 
 class LineReader:
-    """Reads the lines of one file in order."""
+    """Decodes the lines of one import file in order, and checks that no node-table rows are missing before a line."""
 
     def __init__(self) -> None:
         self._last_with_rows: dict[str, str] = {}  # by incarnation: id of the last decision whose line has node rows
 
     def lines(self, file: BinaryIO) -> Iterator[ImportLine]:
-        """Yield each line of a file. Raises LineError with the number of a line that cannot be imported."""
+        """Decode and yield the lines of a file.
+
+        Raises LineError, which names the line number, at a line that cannot be imported.
+        """
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
             number += 1
@@ -174,14 +188,14 @@ def _are_outcomes(d: Decision, frames: Sequence[Frame]) -> bool:
 
 
 class _Content(msgspec.Struct, rename="camel"):
-    """The field of a line that is imported."""
+    """The field `import` of a line: the frames of one record, and the decision whose node-table rows they continue."""
 
     rows_after: str | None
     frames: list[bytes]  # base64 in JSON
 
 
 class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": "import"}):
-    """The fields of a line that are read; other fields are ignored."""
+    """The fields of a JSON line that the import reads; it ignores all other fields."""
 
     api_version: str
     kind: str

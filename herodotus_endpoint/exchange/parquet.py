@@ -76,7 +76,7 @@ SCORES: Final = pa.schema(
 
 
 def write(decisions_to_write: Iterator[ExportedDecision], directory: Path) -> None:
-    """Write both tables as files in a directory."""
+    """Write the decisions to the new files `decisions.parquet` and `scores.parquet` in a directory."""
     with (
         open_new_file(directory / "decisions.parquet") as of_decisions,
         open_new_file(directory / "scores.parquet") as of_scores,
@@ -138,7 +138,10 @@ def _time(at_us: int) -> datetime:
 
 
 def _scores(d: Decision, table: NodeTable) -> Iterator[Any]:
-    """Yield a batch of rows for each score plugin, with the feasible nodes in the order of slots."""
+    """Yield the rows of `scores.parquet` for one decision, as one Arrow record batch for each score plugin.
+
+    A batch has a row per feasible node, ordered by node slot. Skipped plugins have no batch.
+    """
     rank = as_numpy(d.rank).astype(np.int64)
     slots = np.flatnonzero(rank)
     if not len(slots) or not len(d.totals):

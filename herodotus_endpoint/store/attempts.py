@@ -27,14 +27,17 @@ pod_key: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is n
 
 
 def load_attempts(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
-    """Return the attempts of all pods with this name, ordered by start, of one cluster if `cluster` is given."""
+    """Return the scheduling attempts of all pods with this namespace and name, ordered by start time.
+
+    If `cluster` is given, only pods of this cluster count. Only the newest MAX_ROWS decisions are read.
+    """
     return group_by_attempt(_rows(connection, namespace, pod, cluster))
 
 
 def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
-    """Return the attempts of a row's pod that include the row.
+    """Return the scheduling attempts of the pod of `row`, a row of `decisions`; one of them contains `row`.
 
-    If the row is not among the newest MAX_ROWS, the attempts up to the row are returned.
+    They are read from the pod's newest MAX_ROWS rows, or, if `row` is older than these, from the rows up to its start.
     """
     found = load_attempts(connection, row.namespace, row.pod, row.cluster)
     if any(row.id in each.ids for each in found):
@@ -45,10 +48,10 @@ def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list
 
 
 def is_attempt_stored(connection: sa.Connection, row: Row, batch_rows: Sequence[Row]) -> bool:
-    """Return whether another record describes the same attempt as a new row.
+    """Return whether another record describes the same scheduling attempt as `row`, which is not stored yet.
 
-    `batch_rows` are the earlier rows of the batch for the same pod. Histories thus count an attempt once, for any
-    number and order of records.
+    `batch_rows` are the earlier rows for the same pod in the batch that is being stored. Node histories thus count an
+    attempt once, for any number and order of records. For a row that the scheduler itself recorded the result is False.
     """
     if row["source"] == Source.SCHEDULER.value:
         return False

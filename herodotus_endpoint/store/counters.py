@@ -49,7 +49,7 @@ _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED:
 
 
 class CounterName(NamedTuple):
-    """The name of a counter, with plugin and detail."""
+    """The name of a node counter: what it counts, for which plugin, and a detail such as a reason code."""
 
     counter: str
     plugin: str = ""
@@ -58,7 +58,10 @@ class CounterName(NamedTuple):
 
 @dataclass
 class _Run:
-    """Consecutive decisions of one template that differ only in scores; they are counted when the run ends."""
+    """A run of consecutive decisions for one pod template that differ only in scores and the chosen node.
+
+    Its decisions are added to the counters together when the run ends.
+    """
 
     first: Decision
     feasible: Mask
@@ -70,7 +73,10 @@ class _Run:
     chosen_points: dict[str, int] = field(default_factory=dict)  # sum of weighted scores of the chosen nodes, by plugin
 
     def continues(self, decision: Decision, feasible: Mask) -> bool:
-        """Return whether a decision differs from those of the run only in scores."""
+        """Return whether a decision belongs to this run: it differs only in scores and the chosen node.
+
+        `feasible` is the decision's mask of feasible nodes, with an entry per node slot.
+        """
         a, b = self.first, decision
         return (
             (a.evaluation is b.evaluation or a.evaluation == b.evaluation)
@@ -84,14 +90,17 @@ class _Run:
 
 @dataclass
 class ColumnSum:
-    """The sum of a column over decisions. A column that repeats is multiplied once, because most columns repeat."""
+    """The sum over decisions of an array with an entry per node slot, such as the scores of one plugin.
+
+    Most arrays equal the one before. Equal arrays are therefore counted and multiplied once, instead of being added.
+    """
 
     column: Column = field(default_factory=empty_column)
     repeats: int = 0
     before: Ints | None = None
 
     def add(self, column: Column) -> None:
-        """Add the column of one decision to the sum."""
+        """Add the array of one decision to the sum."""
         if self.repeats and (column is self.column or column == self.column):
             self.repeats += 1
             return
@@ -99,7 +108,7 @@ class ColumnSum:
         self.column, self.repeats = column, 1
 
     def value(self) -> Ints:
-        """Return the sums by slot. The next `add` may change the returned array."""
+        """Return the sums, one for each node slot. The next `add` may change the returned array."""
         more = as_numpy(self.column)
         if self.before is None:
             return more.astype(np.int64) * self.repeats
@@ -109,9 +118,11 @@ class ColumnSum:
 
 @dataclass
 class DecisionCounts:
-    """Counters of decisions in slot order, and placements by workload, slot and deciding factor.
+    """Counters that a set of decisions adds to the histories of their nodes.
 
-    The counts are complete after `finish`.
+    `columns` has an array for each counter, with an entry per node slot. `workloads` and `decided` count placements by
+    workload and node slot, and `decided` also by the factor that decided for the node. The counts are complete after
+    `finish`.
     """
 
     slots: int
@@ -145,18 +156,21 @@ class DecisionCounts:
             self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_PLACEMENTS))
 
     def finish(self) -> None:
-        """Count the decisions of all open runs."""
+        """Add the decisions of all runs that have not ended to the counters. Call it after the last `count`."""
         for run in self._runs.values():
             self._count_run(run)
         self._runs.clear()
 
     @cached_property
     def block(self) -> Ints:
-        """All columns as an array with one row per slot; read it after `finish`."""
+        """All counters as one array, with a row per node slot and a column per counter. Read it only after `finish`."""
         return np.stack(list(self.columns.values()), axis=1)
 
     def _add_scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
-        """Add a decision's scores; return its deciding factor and lead if the node was chosen among several."""
+        """Add a decision's scores to its run; return the deciding plugin and the chosen node's lead in points.
+
+        Returns None if the node was not chosen among several feasible nodes. See `_count_contest`.
+        """
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
@@ -166,7 +180,11 @@ class DecisionCounts:
         return None
 
     def _count_contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
-        """Compare the chosen node with the next best; return the deciding plugin, or TIE, and the lead in points."""
+        """Compare the chosen node with the next best node; return the deciding plugin and the lead in points.
+
+        The plugin is that with the largest part in the lead, or TIE if nodes share the best total or no plugin prefers
+        the chosen node. `chosen` is the slot of the chosen node.
+        """
         best, next_best = _find_best_two(decision, chosen)
         self._bump(CounterName("lost"), chosen, -1)  # the run counts each feasible node as lost, also the chosen one
         self._bump(CounterName("won"), chosen)
@@ -183,7 +201,10 @@ class DecisionCounts:
         return shares[0][1], points
 
     def _count_run(self, run: _Run) -> None:
-        """Count a run: add its shared values times the number of decisions, and the sums of its scores."""
+        """Add the decisions of a run to the counters.
+
+        Values that its decisions share are multiplied by their number; scores are added as sums.
+        """
         evaluation = as_numpy(run.first.evaluation)
         evaluated: Mask = evaluation == Evaluation.EVALUATED
         every, feasible_counts = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
@@ -207,7 +228,10 @@ class DecisionCounts:
                     self._add(CounterName("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
 
     def _count_filters(self, decision: Decision, every: Ints) -> None:
-        """Count verdicts and reasons of filters. `every` has the number of evaluations of each node."""
+        """Count the verdicts of each filter and the reasons of its rejections, by node.
+
+        `every` has an entry per node slot: how many decisions of the run evaluated the node.
+        """
         reached = every
         for f in decision.filters:
             self._add(CounterName("filter_reached", f.plugin), reached)
@@ -226,7 +250,10 @@ class DecisionCounts:
             reached = reached * ~rejected
 
     def _count_reasons(self, f: FilterColumn, ids: NDArray[Any], every: Ints) -> None:
-        """Count rejections by reason code, without the parameters of reasons."""
+        """Count how often filter `f` rejected each node, by `reason_detail` of the reasons.
+
+        `ids` has the index into `f.verdicts` for each node slot; `every` has how often the node was evaluated.
+        """
         holds: dict[str, NDArray[np.bool_]] = {}
         for verdict_id, verdict in enumerate(f.verdicts):
             for reason in verdict.reasons:
@@ -248,7 +275,7 @@ class DecisionCounts:
 
 
 def _find_best_two(decision: Decision, chosen: int) -> tuple[int, int]:
-    """Return the number of nodes with rank 1, and the slot of the best node other than the chosen one."""
+    """Return the number of nodes with rank 1, and the slot of the best node apart from the one in slot `chosen`."""
     ranks = as_numpy(decision.rank)
     best = np.flatnonzero(ranks == 1)
     others = best[best != chosen]
@@ -256,18 +283,25 @@ def _find_best_two(decision: Decision, chosen: int) -> tuple[int, int]:
 
 
 def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:
-    """Return what two score columns must share to be counted in one run."""
+    """Return plugin, weight, whether skipped, and length of a score column.
+
+    Decisions can be counted in one run only if these values are equal for all their score columns.
+    """
     return score.plugin, score.weight, score.skipped, len(score.normalized)
 
 
 def reason_detail(reason: Reason) -> str:
-    """Return the key under which a reason is counted: its code, with the resource if it has one."""
+    """Return the key under which a reason is counted: CODE, or CODE/RESOURCE if the reason names a resource."""
     resource = reason.params.get("resource", "")
     return f"{reason.code}/{resource}" if resource else reason.code
 
 
 def workload_name(decision: Decision) -> str:
-    """Return `namespace/Kind/name` of the pod's workload: its owner, the Deployment of a ReplicaSet, or the pod."""
+    """Return `namespace/Kind/name` of the workload to which the decision's pod belongs.
+
+    The workload is the pod's owner, the Deployment if the owner is a Deployment's ReplicaSet, or the pod itself if it
+    has no owner.
+    """
     pod = decision.pod
     if pod.owner is None:
         return f"{pod.namespace}/Pod/{pod.name}"

@@ -38,7 +38,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StoreError(Exception):
-    """A database that cannot be opened: wrong path, wrong permissions, a newer schema. The message says why."""
+    """A database that cannot be opened, for example a wrong path or a newer schema. The message says why."""
 
 
 class StoreUnavailableError(Exception):
@@ -50,7 +50,7 @@ class StoreFullError(StoreUnavailableError):
 
 
 class Database(Protocol):
-    """One kind of database, SQLite or PostgreSQL, as the store uses it."""
+    """The interface through which the store uses a database; `Sqlite` and `Postgresql` implement it."""
 
     name: str
     """A path or an address for messages, never with a password."""
@@ -68,44 +68,48 @@ class Database(Protocol):
     """Whether retention drops whole partitions instead of deleting rows."""
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """Create the partition for rows of this ingest time and tier if it does not exist."""
+        """Create the table partition for rows of this ingest time and tier if it does not exist.
+
+        `ingested_us` is in microseconds since the epoch. `tier` is FULL, KEPT_LONGER or SUMMARY of `schema`.
+        """
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Insert new rows into a table; all rows have the same columns."""
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """Roll back one write and commit a small one. Raises the driver's error if the database cannot be written."""
+        """Check with trial writes that the database can be written. Raises the driver's error if it cannot."""
 
     def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
-        """Yield whether this process got the lock on pruning, and hold the lock until the block ends.
+        """Yield whether this process got the lock for running retention, and hold the lock until the block ends.
 
         `connection` must not be in a transaction.
         """
 
     def prunable_before_us(self, now_us: int) -> int:
-        """Return the time before which chains must have ended for their deletion to free space.
+        """Return the ingest time, in microseconds, before which the deletion of decisions frees space.
 
-        Retention uses it when the database exceeds its size limit.
+        When the database exceeds its size limit, retention deletes only decisions that are older. PostgreSQL frees
+        space only by dropping partitions, and the current partition cannot be dropped.
         """
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
-        """Drop the oldest partition of these tiers that ended before `before_us` and return how many decisions it held.
+        """Drop the oldest partition of these tiers that ended before `before_us`; return how many decisions it had.
 
-        Empty partitions are dropped on the way. A partition with more than `most` decisions is kept. Returns 0 if no
-        partition with decisions was dropped.
+        A partition covers a range of ingest times. Empty partitions before it are dropped too, and partitions with more
+        than `most` decisions are skipped. Returns 0 if no partition with decisions was dropped.
         """
 
     def drop_empty_partitions(self, connection: sa.Connection) -> None:
-        """Drop the oldest partitions of full records while they hold no decision."""
+        """Drop the oldest partitions of full records, up to the first partition that contains a decision."""
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
-        """Run the database's own page check and return a line for each damage that it finds."""
+        """Run the database's own check of its pages and return a message for each damage that it finds."""
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Return the bytes of pages in use by tables and indexes."""
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """Return the number of decisions and their bytes for the tiers "full" and "summary"."""
+        """Return the number of decisions and the bytes used for each of the tiers "full" and "summary"."""
 
     def file_bytes(self) -> int | None:
         """Return the bytes of the database's files, or None if they are on another machine."""
@@ -116,10 +120,10 @@ class Database(Protocol):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise StoreUnavailableError or StoreFullError for the driver's errors in the block.
+    """Replace errors of the database driver in the block by StoreUnavailableError or StoreFullError.
 
-    An invalid statement or row keeps its exception, because that is a bug of this program. A missing table or column
-    is a fault of the database: a test compares all statements with the schema.
+    An error about an invalid statement or row is not replaced, because it is a bug of this program. An error about a
+    missing table or column is replaced: a test compares all statements with the schema, so the database is at fault.
     """
     try:
         yield
@@ -141,7 +145,7 @@ def _full(error: BaseException | None) -> bool:
 
 
 def migrate_schema(database: Database, *, new: bool) -> None:
-    """Migrate the schema to this version, or leave a newer schema that this version can use.
+    """Migrate the schema to that of this version of the service, or keep a newer schema that this version can use.
 
     `new` allows an empty database; otherwise the database must already have this service's tables. Raises StoreError if
     the database cannot be used.
@@ -164,7 +168,7 @@ def migrate_schema(database: Database, *, new: bool) -> None:
 
 
 def verify_schema(connection: sa.Connection) -> None:
-    """Raise StoreUnavailableError if a table, or a column of one, is missing."""
+    """Raise StoreUnavailableError if the database lacks a table, or a column of a table, that `schema` defines."""
     for table in METADATA.sorted_tables:
         try:
             with translate_errors():
@@ -174,7 +178,10 @@ def verify_schema(connection: sa.Connection) -> None:
 
 
 def read_identity(connection: sa.Connection) -> str:
-    """Return the identity that the database got when it was created, or "" if it has none."""
+    """Return the id that the database got when it was created, or an empty string if it has none.
+
+    The id shows when another database has replaced this one.
+    """
     return connection.scalar(sa.select(IDENTITY.c.id).limit(1)) or ""
 
 
@@ -183,7 +190,7 @@ class _UnusableError(Exception):
 
 
 def _refuse_foreign(connection: sa.Connection, *, new: bool) -> None:
-    """Raise _UnusableError if another program created the database."""
+    """Raise _UnusableError if another program created the database, or if it has no tables although `new` is False."""
     tables = set(sa.inspect(connection).get_table_names())
     if "alembic_version" in tables and ("incarnations" in tables or len(tables) == 1):
         return
@@ -197,10 +204,11 @@ def _refuse_foreign(connection: sa.Connection, *, new: bool) -> None:
 
 
 def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bool:
-    """Return whether a newer version migrated the schema in a way that this version can use.
+    """Return whether a newer version of the service migrated the schema, and this version can still use it.
 
-    Columns that this version does not know have defaults, and the columns that it needs still exist. The table
-    `usable_from` names the oldest revision for which that is true. Raises _UnusableError if this version is older.
+    In a usable schema, columns that this version does not know have defaults, and the columns that it needs exist. The
+    table `usable_from` names the oldest revision that can use the schema. Raises _UnusableError if this version is
+    older.
     """
     known = {script.revision for script in scripts.walk_revisions()}
     revision = MigrationContext.configure(connection).get_current_revision()

@@ -43,7 +43,7 @@ _NOT_IN_FRAME: Final = {
 
 @dataclass
 class CheckReport:
-    """The counts of a check: rows by table, rows without a checksum, and damages."""
+    """The counts of a database check: rows read by table name, rows without a checksum, and damages found."""
 
     rows: dict[str, int] = field(default_factory=dict)
     without_checksum: int = 0
@@ -51,7 +51,7 @@ class CheckReport:
 
 
 def check_database(store: Store, report: CheckReport) -> Iterator[str]:
-    """Read the complete database and yield a line for each damage; `report` is updated meanwhile."""
+    """Read the complete database and yield a message for each damage; the counts in `report` grow meanwhile."""
     for line in _check_tables(store, report):
         report.damage += 1
         yield line
@@ -84,7 +84,10 @@ def _check_table(
     keys: list[sa.Column[Any]],
     examine: Callable[[sa.Connection, Any], None],
 ) -> Iterator[str]:
-    """Yield a line for each row of a table for which `examine` raises."""
+    """Read a table page by page, ordered by `keys`, and yield a message for each row for which `examine` raises.
+
+    The rows are counted in `report`. If the table cannot be read further, that is the last message.
+    """
     after: tuple[Any, ...] = ()
     report.rows[table.name] = 0
     while True:
@@ -145,7 +148,10 @@ def _check_decision(connection: sa.Connection, row: Any) -> None:
 
 
 def _compare_columns(row: Any, decision: Decision) -> None:
-    """Raise DamagedError if a column differs from the frame; null means stored before the column existed."""
+    """Raise DamagedError if a column of `row` differs from `decision`, which was decoded from the frame in the row.
+
+    A column that is null is not compared, because the row was stored before the column existed.
+    """
     expected = build_decision_row(row.incarnation_id, decision, row.node, row.ingested_us)
     for name in integrity.DECISION.columns:
         value = getattr(row, name)

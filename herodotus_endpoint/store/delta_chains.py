@@ -47,7 +47,7 @@ Json = dict[str, Any]
 
 
 class _ChainKey(NamedTuple):
-    """The values that all decisions of a chain share."""
+    """The values that all decisions of a chain have in common. A chain is a key frame with its deltas."""
 
     incarnation_id: int
     source: str
@@ -59,7 +59,7 @@ class _ChainKey(NamedTuple):
 
 @dataclass
 class _OpenChain:
-    """A chain that can take more decisions."""
+    """A key frame with its deltas, to which the writer can add more decisions until `until_us`."""
 
     base: int
     digest: bytes
@@ -70,17 +70,20 @@ class _OpenChain:
 
 
 class OpenChains:
-    """The open chains of the writer. Discard it after a rollback: their key frames may not be stored."""
+    """The chains to which the writer can still add decisions. A chain is a stored key frame with its deltas.
+
+    Discard the object after a rollback, because its key frames may then not be stored.
+    """
 
     def __init__(self) -> None:
         self._open: Lru[_ChainKey, _OpenChain] = Lru(MAX_KEY_FRAME_BYTES, lambda chain: chain.size)
 
     def base_sequences(self, incarnation_id: int) -> set[int]:
-        """Return the sequences of the key frames of an incarnation's open chains."""
+        """Return the sequence numbers of the key frames of a scheduler incarnation's open chains."""
         return {chain.base for _, chain in self._chains_of(incarnation_id)}
 
     def keep_only(self, incarnation_id: int, bases: Collection[int]) -> None:
-        """Close an incarnation's open chains except those whose key frames are in `bases`."""
+        """Close an incarnation's open chains, except those whose key frames have a sequence number in `bases`."""
         for key, chain in self._chains_of(incarnation_id):
             if chain.base not in bases:
                 self._open.discard(key)
@@ -93,9 +96,10 @@ class OpenChains:
         ]
 
     def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
-        """Return the sequence of the decision's key frame, which may be the decision itself, and the blob to store.
+        """Return the sequence number of the key frame for a decision, and the blob to store for the decision.
 
-        `raw` is the decision's wire frame.
+        The blob is a delta if a chain is open for decisions of this kind. Otherwise the decision becomes the key frame
+        of a new chain. `raw` is the decision's wire frame; `now_us` is the ingest time in microseconds.
         """
         content = _strip_derived(raw, decision)
         pod = decision.pod
@@ -115,16 +119,20 @@ class OpenChains:
 
 
 def compress_chain(contents: Sequence[bytes]) -> list[bytes]:
-    """Return the blobs of a complete chain; the first content becomes its key frame. `contents` must not be empty."""
+    """Compress contents as one chain and return a blob for each: first the key frame, then deltas against it.
+
+    `contents` are the uncompressed decisions or summaries, at least one.
+    """
     key = contents[0]
     digest, compressor = _digest(key), _compressor(key)
     return [_compressor().compress(key), *(digest + compressor.compress(content) for content in contents[1:])]
 
 
 def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
-    """Return the content of a blob. `base` returns the blob of its key frame; None if the blob is a key frame.
+    """Return the uncompressed content of a stored blob, which is a key frame if `base` is None, and a delta otherwise.
 
-    Raises CodecError if the blob is damaged or was stored against another key frame.
+    `base` returns the blob of the delta's key frame. Raises CodecError if the blob is damaged or was stored against
+    another key frame.
     """
     if base is None:
         return codec.decompress(blob, codec.MAX_FRAME_BYTES + 64)
@@ -132,7 +140,7 @@ def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
 
 
 def decode_decision(content: bytes) -> Decision:
-    """Decode a decision from the content of a blob. Raises CodecError if the content is not a decision."""
+    """Decode a decision from the uncompressed content of its blob. Raises CodecError if it is not a decision."""
     if content[: len(_WIRE)] == _WIRE:
         decision = codec.decode(content)
     elif content[: len(_MAGIC)] == _MAGIC:
@@ -144,7 +152,10 @@ def decode_decision(content: bytes) -> Decision:
 
 
 def encode_wire_frame(content: bytes) -> bytes:
-    """Return the wire frame of a decision from the content of its blob, including fields unknown to this version."""
+    """Return a decision's wire frame, made from the uncompressed content of its blob.
+
+    The frame includes fields that this version does not know.
+    """
     return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _restore_payload(content))
 
 
@@ -173,7 +184,7 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 
 
 def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
-    """Return the content to store of a wire frame, without values that can be derived.
+    """Return the content to store for a decision's wire frame: its payload without values that can be derived.
 
     These are ranks that follow from the totals, and normalized scores that equal the raw scores.
     """
@@ -197,7 +208,7 @@ def _encoded(value: object) -> msgspec.Raw:
 
 
 def _restore_payload(content: bytes) -> bytes:
-    """Return the wire payload from which `_strip_derived` made the content."""
+    """Return the payload of the wire frame from which `_strip_derived` made `content`."""
     document: Json = _decoder.decode(memoryview(content)[len(_MAGIC) :])
     if document["rank"][:1] == _PACKED_RANK:
         bits = np.frombuffer(document["rank"], np.uint8, offset=1)
@@ -211,16 +222,17 @@ def _restore_payload(content: bytes) -> bytes:
 
 
 def _numbers(column: bytes) -> NDArray[Any]:
-    """Decode a column: one byte of type code, then little-endian entries."""
+    """Decode an array: one byte with the type code of its entries, then the entries in little-endian order."""
     if len(column) < 2:
         return np.zeros(0, np.uint8)
     return np.frombuffer(column, np.dtype(f"<{column[:1].decode()}"), offset=1)
 
 
 def _rank(totals: NDArray[Any], feasible: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the ranks of feasible nodes by total: 1 is the best, equal totals share a rank.
+    """Return the rank of the node in each slot by its total: 1 is the best, equal totals share a rank, 0 is infeasible.
 
-    Without totals each feasible node has rank 1. Returns an empty array if the totals are out of range.
+    If `totals` is empty, each feasible node has rank 1. Returns an empty array if the totals are too far apart or do
+    not match `feasible` in length.
     """
     if not len(totals):
         return feasible.astype(np.uint8)

@@ -27,9 +27,9 @@ CHAINS_PER_STEP: Final = 8  # per transaction: at most 256 decisions
 
 @dataclass(frozen=True)
 class StoredChain:
-    """A stored chain: decisions that are deleted together.
+    """A stored chain (a key frame with its deltas): decisions that retention deletes or summarises together.
 
-    `base` is the sequence of the key frame, or None for a single decision that was stored before chains existed.
+    `base` is the sequence number of the key frame, or None for a single decision that was stored before chains existed.
     """
 
     id: int  # of its oldest member
@@ -39,7 +39,7 @@ class StoredChain:
 
     @property
     def members(self) -> sa.ColumnElement[bool]:
-        """The SQL condition that selects the rows of the chain."""
+        """The SQL condition that selects the chain's rows of `decisions`."""
         row = DECISIONS.c
         if self.base is None:
             return row.id == self.id
@@ -47,7 +47,7 @@ class StoredChain:
 
     @property
     def others(self) -> sa.ColumnElement[bool]:
-        """The SQL condition that selects the rows of all other chains."""
+        """The SQL condition that selects all rows of `decisions` that do not belong to the chain."""
         row = DECISIONS.c
         if self.base is None:
             return row.id != self.id
@@ -58,9 +58,11 @@ class StoredChain:
 def find_expired_chains(
     connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
 ) -> tuple[list[StoredChain], int]:
-    """Return the next chains whose members were all ingested before `before_us`, and the id to continue after.
+    """Return some chains of a tier whose decisions were all ingested before `before_us`, oldest first, and a row id.
 
-    Rows with a time in the future, which a wrong clock stored in an earlier version, do not block later rows.
+    Only rows of `decisions` that meet `where` and have an id above `after` are searched. The returned id is the `after`
+    for the next call. Rows with an ingest time after `now_us`, which a wrong clock stored in an earlier version, are
+    ignored.
     """
     row = DECISIONS.c
     statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
@@ -76,7 +78,7 @@ def find_expired_chains(
 
 
 def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> int:
-    """Delete chains with their outcomes and return the number of deleted decisions."""
+    """Delete the decisions of these chains with their outcomes, and return the number of deleted decisions."""
     rows = [r for chain in chains for r in connection.execute(sa.select(*_KEY).where(chain.members)).all()]
     _delete(connection, rows)
     return len(rows)
@@ -84,10 +86,10 @@ def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> i
 
 @dataclass(frozen=True)
 class SummarisedChain:
-    """A chain and the summaries that replace its members.
+    """A chain of full records, and the summaries that are to replace them.
 
-    `frames` has the blob of each summary by the id of the decision's row. `gained` is the number of bytes saved,
-    negative if the summaries are larger. `outcomes` is the number of outcomes in the summaries.
+    `frames` has the blob of each summary by the row id of its decision. `gained` is the number of bytes that the
+    replacement frees, negative if the summaries are larger. `outcomes` is the number of outcomes in the summaries.
     """
 
     chain: StoredChain
@@ -99,9 +101,10 @@ class SummarisedChain:
 def summarise_chain(
     connection: sa.Connection, records: RecordLoader, chain: StoredChain, now_us: int
 ) -> SummarisedChain:
-    """Return the summaries of a chain without storing them.
+    """Build the summaries of a chain's decisions without storing them.
 
-    It takes milliseconds per decision, so it runs in a reading transaction for which ingest does not wait.
+    It takes milliseconds per decision, so call it in a reading transaction, for which ingest does not wait. `now_us` is
+    recorded as the time of summarising.
     """
     rows = connection.execute(sa.select(DECISIONS).where(chain.members).order_by(DECISIONS.c.sequence)).all()
     key = next((row.frame for row in rows if row.sequence == chain.base), None)
@@ -113,9 +116,10 @@ def summarise_chain(
 
 
 def replace_with_summaries(connection: sa.Connection, database: Database, prepared: SummarisedChain) -> int:
-    """Replace the decisions of a chain by their summaries and return how many were replaced.
+    """Replace the decisions of a chain by their prepared summaries and return how many were replaced.
 
-    Returns 0 if the chain was changed or deleted since, or has an outcome that the summaries do not contain.
+    Returns 0 and changes nothing if the chain has been changed or deleted since the summaries were built, or has an
+    outcome that they do not contain.
     """
     columns = [c for c in DECISIONS.c if c.name != "frame"]
     rows = connection.execute(sa.select(*columns).where(prepared.chain.members).order_by(DECISIONS.c.sequence)).all()
@@ -134,9 +138,9 @@ def replace_with_summaries(connection: sa.Connection, database: Database, prepar
 
 
 def move_to_kept_longer(connection: sa.Connection, database: Database, chain: StoredChain) -> int:
-    """Move the full records of a chain and their outcomes to the tier KEPT_LONGER and return their number.
+    """Move a chain's decisions and their outcomes to the tier KEPT_LONGER and return the number of decisions.
 
-    Their former partition can then be dropped.
+    The partition from which they are moved can then be dropped.
     """
     moved = connection.execute(sa.select(*_KEY).where(chain.members)).all()
     for r in moved:
@@ -147,7 +151,7 @@ def move_to_kept_longer(connection: sa.Connection, database: Database, chain: St
 
 
 def _ends_us(ingested_us: int) -> int:
-    """Return the time until which the chain of a decision that was ingested then may have grown."""
+    """Return until when, in microseconds, decisions could join the chain of a decision ingested at `ingested_us`."""
     return min(ingested_us + int(LIFETIME_S * 1e6), ingested_us - ingested_us % PARTITION_US + PARTITION_US)
 
 

@@ -27,7 +27,10 @@ PAGE: Final = 16  # decisions: with 5,000 nodes each and their node tables about
 
 @dataclass(frozen=True)
 class ExportSelection:
-    """The decisions to export: by start in microseconds since the epoch, namespace and cluster. Default: all."""
+    """Which decisions to export: those of a time range, a namespace and a cluster. By default all are exported.
+
+    `since_us` and `until_us` limit the start of the attempt, in microseconds since the epoch.
+    """
 
     since_us: int = 0
     until_us: int | None = None  # not included
@@ -36,7 +39,7 @@ class ExportSelection:
 
     @property
     def where(self) -> sa.ColumnElement[bool]:
-        """The SQL condition that selects the rows."""
+        """The SQL condition that selects the matching rows of `decisions`."""
         row = DECISIONS.c
         clauses = [row.started_us >= self.since_us]
         clauses += [] if self.until_us is None else [row.started_us < self.until_us]
@@ -46,14 +49,17 @@ class ExportSelection:
 
 @dataclass(frozen=True)
 class ExportedDecision:
-    """A record with its frames, see `RecordLoader.load_frames`."""
+    """A record (decision, outcomes, node table), and its encoded frames as `RecordLoader.load_frames` returns them."""
 
     record: DecisionRecord
     frames: list[bytes]
 
 
 def export_decisions(store: Store, selection: ExportSelection) -> Iterator[ExportedDecision]:
-    """Yield the selected decisions that are stored when the export begins. Raises StoreUnavailableError."""
+    """Yield the selected decisions that are stored when the export begins, in the order in which they were stored.
+
+    Damaged decisions are reported and left out. Raises StoreUnavailableError if the database fails.
+    """
     after, upto = 0, store.listing.id_range()[1]
     while page := _read_page(store, selection, after, upto):
         after = page[-1][0]
@@ -71,7 +77,7 @@ def _read_page(
 
 
 def _load_exported(store: Store, connection: sa.Connection, row: sa.Row[Any]) -> ExportedDecision | None:
-    """Return the record of a row with its frames; report damage and return None if it is damaged."""
+    """Return the record and the frames of a row of `decisions`; if they are damaged, report it and return None."""
     try:
         return ExportedDecision(store.records.load(connection, row), store.records.load_frames(connection, row))
     except DamagedError as e:
