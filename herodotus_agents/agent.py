@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ExplainedResult(Generic[T]):
-    """The result of a predicate or priority with the inputs it follows from.
+    """The result of a predicate or priority, with the measurements of nodes from which it was computed.
 
-    Each input has one entry per node of the request, in the order of the request.
+    `answer` is the result. `inputs` has one element per source of measurements; the arrays in it have one entry per
+    node, in the order of the request.
     """
 
     answer: T
@@ -50,21 +51,25 @@ class AgentError(Exception):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base class of an agent's settings. Keys in files are camelCase; unknown keys are errors.
+    """Base class of an agent's settings. Keys in configuration files are camelCase; unknown keys are errors.
 
-    `variables` maps the environment variables of the original agents to the fields that they set.
+    `variables` maps the name of an environment variable to the name of the field that it sets.
     """
 
     variables: ClassVar[Mapping[str, str]] = {}
 
 
 class NoSettings(AgentSettings, frozen=True):
-    """The settings of an agent that has none."""
+    """The settings class of an agent that has no settings."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Predicates and priorities by their verb, the last part of the URL path; `bind` if the agent binds pods itself."""
+    """A filtering or scoring algorithm that the extender service offers to schedulers.
+
+    `predicates` and `priorities` map a verb, the last part of the URL path, to the function that filters or scores
+    nodes. `bind` is None unless the agent binds pods itself.
+    """
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     priorities: Mapping[str, Priority] = field(default_factory=dict)
@@ -73,10 +78,10 @@ class Agent:
 
 @dataclass(frozen=True)
 class AgentFactory:
-    """Creates an agent from settings of type `settings`.
+    """The type of an agent's settings, and the function `make` that creates the agent from them.
 
-    `make` takes the settings and a clock that returns seconds since 1970. `legacy_file` names the file of `key = value`
-    lines that the original agent read from its working directory; it is read if it exists.
+    `make` takes the settings and a clock that returns seconds since 1970. `legacy_file` names an optional file in the
+    working directory with settings as lines of `key = value`.
     """
 
     settings: type[AgentSettings]

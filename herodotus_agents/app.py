@@ -45,7 +45,7 @@ class TooManyNodesError(Exception):
 def create_app(loaded: LoadedAgents, node_cache: NodeCache | None = None) -> Flask:
     """Return the WSGI application that serves the loaded agents.
 
-    `node_cache` resolves the names of schedulers that send no Node objects (`nodeCacheCapable`).
+    `node_cache` supplies the nodes for requests that contain only node names (`nodeCacheCapable`).
     """
     app = Flask("herodotus_agents", static_folder=None)
     _add_error_handlers(app)
@@ -91,7 +91,7 @@ def create_app(loaded: LoadedAgents, node_cache: NodeCache | None = None) -> Fla
 
 
 def _add_info_routes(app: Flask, loaded: LoadedAgents) -> None:
-    """Add /version, and / with the loaded agents and their verbs."""
+    """Add the route /version, and the route /, which lists the loaded agents and their verbs."""
 
     @app.get("/version")
     def version() -> Response:
@@ -104,7 +104,10 @@ def _add_info_routes(app: Flask, loaded: LoadedAgents) -> None:
 
 
 def _add_rewards_route(app: Flask, node_cache: NodeCache | None) -> None:
-    """Add /rewards, the rewards that the monitor has published in node annotations."""
+    """Add the route /rewards, which returns by node and pod type how well pods did, as the monitor learned it.
+
+    The rewards are read from node annotations, so the route answers 404 without `node_cache`.
+    """
 
     @app.get("/rewards")
     def rewards() -> Response:
@@ -114,7 +117,10 @@ def _add_rewards_route(app: Flask, node_cache: NodeCache | None) -> None:
 
 
 def _parse_rewards(node: NodeView) -> dict[str, float]:
-    """Return the rewards on a node by pod type. Pods of a type without an entry always succeeded there."""
+    """Return the rewards in a node's annotation by pod type: numbers up to 1 that say how well such pods did there.
+
+    Pods of a type without an entry always did well. If the annotation is missing or invalid, there are no entries.
+    """
     text = node.annotations.get(measurements.REWARDS)
     try:
         return msgspec.json.decode(text, type=dict[str, float]) if text else {}
@@ -123,7 +129,7 @@ def _parse_rewards(node: NodeView) -> dict[str, float]:
 
 
 def _add_error_handlers(app: Flask) -> None:
-    """Make every failure answer `{"Error": reason}`, the key that kube-scheduler reads."""
+    """Add handlers that make every error response `{"Error": reason}`, the key that kube-scheduler reads."""
 
     @app.errorhandler(BadRequestError)
     @app.errorhandler(AmountError)
@@ -179,7 +185,10 @@ def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> Sequ
 
 
 def _respond_with_inputs(result: T | ExplainedResult[T], to_wire: Callable[[T], Any]) -> Response:
-    """Return kube-scheduler's response, or the extended one with inputs if the Accept header prefers it."""
+    """Return the response for an agent's result, which `to_wire` converts to kube-scheduler's format.
+
+    If the request's Accept header prefers it, the response also contains the measurements behind the result.
+    """
     explained = result if isinstance(result, ExplainedResult) else ExplainedResult(result)
     answer = to_wire(explained.answer)
     media_type = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
@@ -192,7 +201,7 @@ def _respond_with_inputs(result: T | ExplainedResult[T], to_wire: Callable[[T], 
 
 
 def _encode_inputs(inputs: NodeInputs) -> wire.ExplainedInputs:
-    """Convert inputs to the wire format, which encodes NaN and infinity as null."""
+    """Convert the measurements behind a result to the wire format, in which NaN and infinity become null."""
     return wire.ExplainedInputs(
         source=inputs.source,
         numbers=[
@@ -211,7 +220,11 @@ def _host_priorities(nodes: Sequence[NodeView], points: Sequence[int]) -> list[w
 def _filter_result(
     args: wire.ExtenderArgs, nodes: Sequence[NodeView], rejected: dict[str, str]
 ) -> wire.ExtenderFilterResult:
-    """Return the accepted nodes in the form of the request: Node objects unchanged, or names."""
+    """Return the extender's response to a filter request: the accepted nodes, and the rejected ones with reasons.
+
+    The accepted nodes are unchanged Node objects or names, depending on what the request contained. `rejected` maps
+    node names to reasons.
+    """
     if args.node_names is not None:
         accepted = [name for name in args.node_names if name not in rejected]
         return wire.ExtenderFilterResult(node_names=accepted, failed_nodes=rejected)
@@ -222,7 +235,7 @@ def _filter_result(
 
 
 def _keep_victims(args: wire.ExtenderPreemptionArgs) -> wire.ExtenderPreemptionResult:
-    """Return the victims of the request unchanged, by UID, because agents take no part in preemption."""
+    """Return the preemption victims of the request unchanged, as UIDs, because agents take no part in preemption."""
     meta = args.node_name_to_meta_victims
     if meta is None:
         meta = {node: _to_meta_victims(victims) for node, victims in (args.node_name_to_victims or {}).items()}

@@ -49,7 +49,7 @@ IN_CLUSTER: Final = "in-cluster"
 
 
 class AnnotatorSettings(AgentSettings, frozen=True):
-    """Settings of the annotators, from the environment variables of the original programs."""
+    """Settings of all annotators, which environment variables set."""
 
     variables: ClassVar[Mapping[str, str]] = {
         "PROM_IP": "prom_ip",
@@ -97,7 +97,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def monitor(arguments: argparse.Namespace) -> None:
-    """Learn from pods and publish rewards until SIGTERM or SIGINT."""
+    """Learn how well pods of each type do on each node and annotate the nodes with it, until SIGTERM or SIGINT."""
     learning, stop = Monitor(_kube_client(arguments), Rewards(arguments.store)), _stop_event()
     # The watch runs in another thread, because the thread that waits for events does not run signal handlers.
     threading.Thread(target=learning.run, args=(arguments.namespace, stop), name="monitor", daemon=True).start()
@@ -106,14 +106,14 @@ def monitor(arguments: argparse.Namespace) -> None:
 
 
 def rewards(arguments: argparse.Namespace) -> None:
-    """Print each reward's key and value."""
+    """Print the key and value of every reward in the monitor's file. Raises SettingsError if there is no file."""
     if not arguments.file.exists():
         raise SettingsError(f"{arguments.file}: no such file")
     print("\n".join(map(escape, Rewards(arguments.file).format_lines())))
 
 
 def convert_policy(arguments: argparse.Namespace) -> None:
-    """Print the converted configuration on standard output and notes on standard error."""
+    """Convert a scheduler Policy file: print the new configuration on stdout and notes on omitted parts on stderr."""
     try:
         text = arguments.file.read_bytes()
     except OSError as e:
@@ -152,7 +152,7 @@ def annotate_allocation(arguments: argparse.Namespace) -> None:
 
 
 def annotate_congestion(arguments: argparse.Namespace) -> None:
-    """Annotate nodes with the use of their network."""
+    """Annotate each node with the share of its network capacity in use."""
     options = _annotator_settings(os.environ)
     with _prometheus(arguments, options) as prometheus:
         annotator = congestion.CongestionAnnotator(
@@ -213,7 +213,10 @@ def _parse_price(text: str) -> tuple[str, str]:
 
 
 def _kube_client(arguments: argparse.Namespace) -> KubeClient:
-    """Return a client for the cluster that flags, CLUSTER_CONF or the default locations name, in this order."""
+    """Return a client for the cluster that flags, the variable CLUSTER_CONF or the default locations name.
+
+    Flags win over CLUSTER_CONF, and both over the default locations. Raises SettingsError if CLUSTER_CONF is invalid.
+    """
     where = os.environ.get("CLUSTER_CONF", "")
     if where not in ("", IN_CLUSTER, OUT_OF_CLUSTER):
         raise SettingsError(f"CLUSTER_CONF {where}: expected {IN_CLUSTER} or {OUT_OF_CLUSTER}")
@@ -225,7 +228,7 @@ def _kube_client(arguments: argparse.Namespace) -> KubeClient:
 
 
 def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
-    """Return a cache of all nodes that a watch keeps current. Raises KubeError if listing takes over 30 s."""
+    """Return a cache of all nodes that a watch keeps current. Raises KubeError if the first list takes over 30 s."""
     cache, kube, stop = NodeCache(), _kube_client(arguments), threading.Event()
     filled = threading.Event()
 

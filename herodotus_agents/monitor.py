@@ -31,7 +31,10 @@ MAX_TYPES: Final = 500  # Per node: about 15 kB of the 256 kB that Kubernetes al
 
 
 class Monitor:
-    """Learns from pod events and publishes rewards. Use it from one thread only."""
+    """Learns from pods' outcomes how well each pod type does on each node, and annotates the nodes with these rewards.
+
+    Use it from one thread only.
+    """
 
     def __init__(self, kube: KubeClient, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
         """Create a monitor; `clock` returns seconds since 1970."""
@@ -40,18 +43,21 @@ class Monitor:
         self._clock = clock
 
     def run(self, namespace: str, stop: threading.Event) -> None:
-        """List and watch the pods of a namespace ("" for all namespaces) until `stop` is set."""
+        """Learn from the pods of a namespace ("" for all namespaces) by list and watch, until `stop` is set."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
         self._kube.list_and_watch(path, self.handle_list, self.handle_event, stop)
 
     def handle_list(self, objects: Sequence[Any]) -> None:
-        """Learn from the complete list of pods and forget the outcomes of pods that no longer exist."""
+        """Update the rewards from the complete list of pods, given as JSON, and annotate the nodes concerned.
+
+        Pods that no longer exist are forgotten; the rewards that they earned stay.
+        """
         pods = [msgspec.json.decode(raw, type=PodView) for raw in objects]
         self._rewards.retain_pods({pod.metadata.uid for pod in pods})
         self._publish({pod.spec.node_name for pod in pods if self._learn(pod)})
 
     def handle_event(self, event_type: str, raw: Any) -> None:
-        """Learn from one watch event (ADDED, MODIFIED or DELETED) with the pod as JSON."""
+        """Update the rewards from one watch event (ADDED, MODIFIED or DELETED) with the pod as JSON."""
         pod = msgspec.json.decode(raw, type=PodView)
         if event_type == "DELETED":
             self._rewards.forget_pod(pod.metadata.uid)

@@ -14,7 +14,7 @@ from herodotus_agents.objects import NodeView, ObjectMeta
 
 
 class NodeCache:
-    """The nodes that the watch has delivered."""
+    """A cache of all nodes by name, which a watch fills. Many threads may read it; one thread writes."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeView] = {}
@@ -32,12 +32,12 @@ class NodeCache:
         return [node for _, node in sorted(self._nodes.items())]
 
     def replace(self, objects: Sequence[Any]) -> None:
-        """Replace all nodes with the listed objects, given as JSON."""
+        """Replace the content of the cache with the listed nodes, given as JSON."""
         nodes = (msgspec.json.decode(raw, type=NodeView) for raw in objects)
         self._nodes = {node.name: node for node in nodes}
 
     def handle_event(self, event_type: str, raw: Any) -> None:
-        """Apply one watch event (ADDED, MODIFIED or DELETED)."""
+        """Apply one watch event (ADDED, MODIFIED or DELETED) of a node, given as JSON, to the cache."""
         node = msgspec.json.decode(raw, type=NodeView)
         if event_type == "DELETED":
             self._nodes.pop(node.name, None)

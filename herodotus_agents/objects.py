@@ -21,7 +21,7 @@ POD_LEVEL: Final = ("cpu", "memory")  # resources that a pod may request in spec
 
 
 class _Struct(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """Base class: camelCase keys in JSON; keys without a field are skipped."""
+    """Base class of decoded Kubernetes objects. Keys in JSON are camelCase; keys without a field are ignored."""
 
 
 class ObjectMeta(_Struct, frozen=True):
@@ -100,7 +100,7 @@ class _NodeStatus(_Struct, frozen=True):
 
 
 class PodView(_Struct, frozen=True):
-    """A pod: the one to be scheduled, or one on a node."""
+    """The fields of a pod that agents read; the pod may wait for scheduling or be on a node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
@@ -138,7 +138,11 @@ class PodView(_Struct, frozen=True):
         return max(most, sidecars + self._running(resource)) + self._overhead(resource)
 
     def running_demand(self, resource: str) -> int:
-        """Return the sum of its containers' requests, limited to an int64. Raises AmountError."""
+        """Return the sum of the containers' requests of a resource, in base units (cpu in milli).
+
+        Init containers and overhead do not count. The result is limited to an int64. Raises AmountError if a quantity
+        is invalid.
+        """
         return _clamp_to_int64(self._running(resource))
 
     def _running(self, resource: str) -> int:
@@ -149,7 +153,7 @@ class PodView(_Struct, frozen=True):
 
 
 class NodeView(_Struct, frozen=True, dict=True):
-    """A node that a pod may be scheduled on."""
+    """The fields of a node that agents read."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: _NodeStatus = _NodeStatus()
@@ -179,7 +183,10 @@ class NodeView(_Struct, frozen=True, dict=True):
         return {}
 
     def allocatable(self, resource: str) -> int:
-        """Return the allocatable amount in base units (cpu in milli), 0 if it has none. Raises AmountError."""
+        """Return the node's allocatable amount of a resource in base units (cpu in milli), or 0 if it has none.
+
+        Raises AmountError if the quantity is invalid.
+        """
         known = self._amounts.get(resource)
         if known is None:
             known = self._amounts[resource] = in_base_units(resource, (self.status.allocatable or {}).get(resource, 0))
@@ -187,7 +194,7 @@ class NodeView(_Struct, frozen=True, dict=True):
 
 
 class AmountError(ValueError):
-    """A value is not a valid quantity."""
+    """An amount of a resource is not a valid Kubernetes quantity."""
 
 
 def in_base_units(resource: str, amount: str | int | float) -> int:
@@ -203,7 +210,7 @@ def _clamp_to_int64(amount: int) -> int:
 
 
 def decode_nodes(raws: Sequence[Any]) -> list[NodeView]:
-    """Decode nodes from JSON. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    """Decode Node objects from JSON. Raises msgspec.ValidationError or msgspec.DecodeError if one is invalid."""
     decoder = msgspec.json.Decoder(NodeView)
     return [decoder.decode(raw) for raw in raws]
 

@@ -19,14 +19,17 @@ MTTF_S: Final = 600.0
 
 @dataclass(frozen=True)
 class PodOutcome:
-    """An outcome of a pod. `name` is unique among the outcomes of one pod; `reward` lies between 0 and 1."""
+    """How a pod did on its node: it runs, or one of its containers ended, or it failed.
+
+    `name` is unique among the outcomes of one pod. `reward` is between 0 (failed) and 1 (runs).
+    """
 
     name: str
     reward: float
 
 
 def classify(pod: PodView) -> PodOutcome | None:
-    """Return the newest outcome of a pod, or None if its status shows none yet."""
+    """Return the newest outcome that the pod's status shows, or None if it shows none, as for a Pending pod."""
     phase = pod.status.phase
     if phase in ("Failed", "Unknown"):
         return PodOutcome(phase, rewards.FAILED)

@@ -95,9 +95,9 @@ class _Policy(_Struct, frozen=True):
 
 
 def convert(text: bytes, scheduler_name: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """Return the configuration equivalent to a policy. Raises PolicyError.
+    """Return the KubeSchedulerConfiguration that is equivalent to a Policy in JSON. Raises PolicyError if invalid.
 
-    `note` is called with one line for each part that has no successor.
+    `note` is called with one line of text for each priority that is omitted because it has no successor.
     """
     try:
         policy = msgspec.json.decode(text, type=_Policy)
@@ -168,7 +168,7 @@ def _arguments(policy: _Policy) -> list[dict[str, Any]]:
 
 
 def _extender(extender: _Extender) -> dict[str, Any]:
-    """Return an entry of `extenders` without empty fields."""
+    """Return a Policy's extender as an entry of `extenders` in a KubeSchedulerConfiguration, without empty fields."""
     fields = {
         "urlPrefix": extender.url_prefix,
         "filterVerb": extender.filter_verb,

@@ -23,7 +23,10 @@ class PrometheusError(Exception):
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """The labels of a series and its values in order of time. An instant query gives one value."""
+    """A time series in a Prometheus response: its labels, and its values in order of time.
+
+    An instant query gives one value.
+    """
 
     labels: Mapping[str, str]
     values: NDArray[np.float64]
@@ -59,11 +62,14 @@ class Prometheus:
         self._http.close()
 
     def query(self, expression: str) -> list[MetricSeries]:
-        """Return the current value of each series. Raises PrometheusError."""
+        """Run an instant query and return the matching series with one value each. Raises PrometheusError."""
         return self._get("/api/v1/query", {"query": expression})
 
     def query_range(self, expression: str, start_s: float, end_s: float, step_s: float) -> list[MetricSeries]:
-        """Return the values of each series between two times. Raises PrometheusError."""
+        """Run a range query and return the matching series with their values. Raises PrometheusError.
+
+        The times are in seconds since 1970; there is one value every `step_s` seconds.
+        """
         return self._get("/api/v1/query_range", {"query": expression, "start": start_s, "end": end_s, "step": step_s})
 
     def _get(self, path: str, params: Mapping[str, Any]) -> list[MetricSeries]:

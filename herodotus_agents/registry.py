@@ -25,24 +25,24 @@ GROUP: Final = "herodotus.agents"  # the entry point group of installed agents
 
 @dataclass(frozen=True)
 class LoadedAgents:
-    """The agents that were loaded, by name; `failed` holds the reason for each agent that was not."""
+    """The loaded agents by name; `failed` maps the name of each agent that could not be loaded to the reason."""
 
     agents: Mapping[str, Agent] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def predicates(self) -> Mapping[str, Predicate]:
-        """Every agent's predicates, by verb."""
+        """The filter functions of all loaded agents, by verb (the last part of the URL path)."""
         return {verb: function for agent in self.agents.values() for verb, function in agent.predicates.items()}
 
     @property
     def priorities(self) -> Mapping[str, Priority]:
-        """Every agent's priorities, by verb."""
+        """The score functions of all loaded agents, by verb (the last part of the URL path)."""
         return {verb: function for agent in self.agents.values() for verb, function in agent.priorities.items()}
 
     @property
     def bind(self) -> Bind | None:
-        """The bind function of the first agent that has one."""
+        """The bind function of the first agent that binds pods, or None if no agent does."""
         return next((agent.bind for agent in self.agents.values() if agent.bind is not None), None)
 
 
@@ -53,9 +53,10 @@ def load_agents(
     clock: Callable[[], float] = time.time,
     known: Mapping[str, str] | None = None,
 ) -> LoadedAgents:
-    """Load the agents with these names (`all`: every one), each with its section of the configuration file.
+    """Load the named agents, or every known agent if `names` contains `all`. A failure is logged and affects no other.
 
-    `known` maps agent names to the import paths of their factories (default: the built-in and the installed ones).
+    `sections` maps an agent's name to its section of the configuration file. `known` maps agent names to the import
+    paths of their factories; by default these are the built-in and the installed agents.
     """
     known = known_agents() if known is None else known
     agents: dict[str, Agent] = {}
@@ -75,7 +76,10 @@ def load_agents(
 
 
 def known_agents() -> dict[str, str]:
-    """Return the factory's import path of each built-in agent, and of installed ones under other names."""
+    """Return the import path (MODULE:ATTRIBUTE) of each agent's factory, by the agent's name.
+
+    These are the built-in agents and those of installed packages. An installed agent cannot replace a built-in one.
+    """
     return {point.name: point.value for point in entry_points(group=GROUP)} | AGENTS
 
 

@@ -31,7 +31,10 @@ class _State(msgspec.Struct):
 
 
 class Rewards:
-    """Learned rewards in memory, and in `file` if one is given. Use it from one thread only."""
+    """Learned rewards, numbers from 0 to 1 that say how well pods of a type do on a node. Use it from one thread only.
+
+    The rewards are in memory, and in `file` if one is given.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         """Load the rewards from `file` if it exists. Raises RewardsError if it cannot be read."""
@@ -44,7 +47,10 @@ class Rewards:
             raise RewardsError(f"{file}: {e}") from e
 
     def record_outcome(self, uid: str, outcome: str, pod_type: str, node: str, earned: float) -> bool:
-        """Count an outcome of a pod unless it is already counted; return whether it is new."""
+        """Update the rewards with an outcome of a pod unless it was counted before; return whether it is new.
+
+        `outcome` is a name that is unique within the pod with this `uid`; `earned` is its reward, 0 to 1.
+        """
         counted = self._state.counted.setdefault(uid, [])
         if outcome in counted:
             return False
@@ -54,15 +60,15 @@ class Rewards:
         return True
 
     def forget_pod(self, uid: str) -> None:
-        """Forget the counted outcomes of a deleted pod."""
+        """Forget which outcomes of a deleted pod were counted. The rewards do not change."""
         self._state.counted.pop(uid, None)
 
     def retain_pods(self, uids: Collection[str]) -> None:
-        """Forget the counted outcomes of all pods except those with the given UIDs."""
+        """Forget which outcomes were counted, except for pods with the given UIDs. The rewards do not change."""
         self._state.counted = {uid: counted for uid, counted in self._state.counted.items() if uid in uids}
 
     def rewards_below_initial(self, node: str) -> dict[str, float]:
-        """Return the rewards on a node, by pod type, that are below the initial value."""
+        """Return the rewards on a node that are below the initial value of 1, by pod type."""
         suffix = f"/{node}"
         found = {}
         for key, value in self._state.rewards.items():
@@ -71,11 +77,11 @@ class Rewards:
         return dict(sorted(found.items()))
 
     def format_lines(self) -> list[str]:
-        """Return a line "KEY VALUE" for each reward, in the format of kubeRL."""
+        """Return a line "KEY VALUE" for each reward, sorted by key, such as "/pods/TYPE/NODE 0.950000"."""
         return [f"{key} {value:.6f}" for key, value in sorted(self._state.rewards.items())]
 
     def save(self) -> None:
-        """Replace the file atomically. Raises RewardsError if it cannot be written."""
+        """Write the rewards to the file atomically, if there is a file. Raises RewardsError if that fails."""
         if self._file is None:
             return
         try:

@@ -39,7 +39,11 @@ BYTES_PER_VALUE: Final = 256
 
 
 def serve(address: str, port: int, threads: int, create_app: Callable[[], Flask]) -> None:
-    """Run the extender service until SIGTERM; `create_app` is called in the worker process. Raises ListenError."""
+    """Run the extender service until SIGTERM. Raises ListenError if it cannot listen on the address.
+
+    `create_app` is called in the worker process. `threads` is the number of requests that are processed at the same
+    time.
+    """
     listening = listen(Address(address, port))
 
     def create_server(sockets: Sequence[socket.socket]) -> Server:

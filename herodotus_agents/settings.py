@@ -39,21 +39,21 @@ S = TypeVar("S", bound=AgentSettings)
 
 @dataclass(frozen=True)
 class _Layer:
-    """One source of settings: `values` holds texts by key, `fields` the field that each key sets."""
+    """A source of settings, such as the environment. `values` maps keys to texts, `fields` maps keys to fields."""
 
     values: Mapping[str, str]
     fields: Mapping[str, str]
 
 
 class SettingsError(Exception):
-    """A configuration file cannot be used; the message names the place and the reason."""
+    """A configuration file or a setting cannot be used; the message says where and why."""
 
 
 class ExtenderServiceSettings(AgentSettings, frozen=True):
     """Settings of the extender service as a whole.
 
-    `threads`: requests that are processed at the same time. `settings`: the section of each agent, by its name.
-    `watch_nodes`: cache all nodes, so that schedulers may send only their names.
+    `threads` is the number of requests that are processed at the same time. `settings` holds each agent's settings, by
+    the agent's name. With `watch_nodes` the service caches all nodes, so that schedulers may send only their names.
     """
 
     variables: ClassVar[Mapping[str, str]] = {"HTTP_PORT": "http_port", "LOG_LEVEL": "log_level"}
@@ -68,7 +68,7 @@ class ExtenderServiceSettings(AgentSettings, frozen=True):
 
 
 def load_extender_service_settings(file: Path | None, environment: Mapping[str, str]) -> ExtenderServiceSettings:
-    """Return the extender service's settings. Raises SettingsError if the file is invalid."""
+    """Return the extender service's settings from a file and the environment. Raises SettingsError for a wrong file."""
     return _merge_layers(
         ExtenderServiceSettings,
         _read_document(file),
@@ -80,7 +80,11 @@ def load_extender_service_settings(file: Path | None, environment: Mapping[str, 
 def load_agent_settings(
     name: str, kind: AgentFactory, section: Mapping[str, Any], environment: Mapping[str, str]
 ) -> AgentSettings:
-    """Return an agent's settings, with `section` from the file. Raises SettingsError if that is invalid."""
+    """Return an agent's settings from its section of the configuration file, its legacy file and the environment.
+
+    The environment wins over the legacy file, and that over the section. Raises SettingsError if the section is
+    invalid.
+    """
     wire_names = dict(_wire_names(kind.settings))
     own = _Layer(
         _read_pairs(Path(kind.legacy_file)) if kind.legacy_file else {},
@@ -93,12 +97,12 @@ def load_agent_settings(
 
 
 def load_from_environment(kind: type[S], environment: Mapping[str, str]) -> S:
-    """Return settings of the given type from environment variables and defaults."""
+    """Return settings of the given type from environment variables; fields without a variable have their defaults."""
     return _merge_layers(kind, {}, [_Layer(environment, kind.variables)], "")
 
 
 def flag_type(kind: Any) -> Callable[[str], Any]:
-    """Return an argparse type that converts text to an annotated type and enforces its bounds."""
+    """Return a parser for argparse's `type` that converts text to the annotated type `kind` and enforces its bounds."""
 
     def parse(text: str) -> Any:
         try:
@@ -129,7 +133,11 @@ def _read_document(file: Path | None) -> dict[str, Any]:
 
 
 def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Layer], where: str) -> S:
-    """Merge the layers over the section of the file; later layers win."""
+    """Return settings of type `kind` from a file's section and the layers, of which later ones win.
+
+    `where` names the section in errors. Raises SettingsError if the section is invalid; a wrong value in a layer is
+    ignored with a warning.
+    """
     try:
         msgspec.convert(section, kind)
     except msgspec.ValidationError as e:
@@ -152,7 +160,7 @@ def _wire_names(kind: type[AgentSettings]) -> Iterator[tuple[str, str]]:
 
 
 def _read_pairs(file: Path) -> dict[str, str]:
-    """Return the pairs of `key = value` lines, without # comments. Return {} if the file does not exist."""
+    """Return the keys and values of a file of `key = value` lines, or {} if there is no file. # starts a comment."""
     try:
         text = file.read_text()
     except FileNotFoundError:

@@ -34,7 +34,10 @@ Json = dict[str, Any]
 
 
 class KubeError(Exception):
-    """The API server refused a request or cannot be reached; the message is one line. `code` is 0 without an answer."""
+    """The API server refused a request or cannot be reached; the message is one line.
+
+    `code` is the HTTP status, or 0 if there was no usable response.
+    """
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -87,11 +90,11 @@ class KubeClient:
         self.close()
 
     def get(self, path: str) -> Json:
-        """Return the object at a path."""
+        """Return the object at a path of the API server, decoded from JSON."""
         return self._send_object("GET", path)
 
     def put(self, path: str, document: Json) -> Json:
-        """Replace the object at a path and return it."""
+        """Replace the object at a path and return the stored object."""
         return self._send_object("PUT", path, document)
 
     def review(self, group: str, kind: str, spec: Json) -> Json:
@@ -103,11 +106,14 @@ class KubeClient:
         return status
 
     def annotate_node(self, node: str, values: Mapping[str, str | None]) -> None:
-        """Set annotations of a node; None removes one."""
+        """Set annotations of a node from a mapping of keys to values; a value of None removes the annotation."""
         self._send("PATCH", f"/api/v1/nodes/{node}", body={"metadata": {"annotations": dict(values)}})
 
     def list_objects(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
-        """Return every object of a collection, and the resource version to watch from."""
+        """Return every object of a collection as raw JSON, and the resource version to watch from.
+
+        `params` are query parameters, such as a field selector.
+        """
         found: list[msgspec.Raw] = []
         more = ""
         while True:
@@ -128,7 +134,8 @@ class KubeClient:
     ) -> None:
         """List a collection and watch it until `stop` is set; list again whenever the watch cannot be resumed.
 
-        `on_list` gets all objects, `on_event` the type and the object of each event. Failures are logged and retried.
+        `on_list` is called with all objects after each list, `on_event` with the type and the object of each event.
+        Failures are logged and retried.
         """
         while not stop.is_set():
             try:
@@ -153,7 +160,7 @@ class KubeClient:
         stop: threading.Event,
         params: Mapping[str, str],
     ) -> str:
-        """Run one watch until the server ends it; return the resource version to resume from."""
+        """Run one watch request until the server ends it, and return the resource version to resume from."""
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         query |= {"timeoutSeconds": str(WATCH_S), **params}
         timeout = httpx.Timeout(TIMEOUT_S, read=WATCH_S + TIMEOUT_S)

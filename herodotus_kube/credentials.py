@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 
 class KubeconfigError(Exception):
-    """No usable address or credentials of an API server. The message is one line."""
+    """The address or the credentials of an API server are missing or unusable. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """The URL of an API server, its TLS context (None for http), and a function for current request headers."""
+    """The URL of an API server, the TLS context for it, and a function that returns the current request headers.
+
+    `tls` is None for a URL with http.
+    """
 
     url: str
     tls: ssl.SSLContext | None
@@ -38,9 +41,10 @@ class Credentials:
 def find_credentials(
     *, kubeconfig: str | None = None, context: str | None = None, master: str | None = None, in_cluster: bool = False
 ) -> Credentials:
-    """Return the credentials of the flags, `KUBECONFIG`, the surrounding cluster or ~/.kube/config, in this order.
+    """Return credentials from the arguments, `KUBECONFIG`, the pod's service account or ~/.kube/config.
 
-    `in_cluster` asks for the surrounding cluster's service account alone. Raise KubeconfigError if none is usable.
+    The first source that is present wins. `in_cluster` selects the service account. Raises KubeconfigError if no source
+    is usable.
     """
     if master and not kubeconfig and not context:
         if not _is_url(master):
@@ -71,9 +75,9 @@ def find_credentials(
 
 @contextmanager
 def _skip_package_init(package: str) -> Iterator[None]:
-    """Import parts of a package without its `__init__`, which would import all other parts.
+    """Within the block, import submodules of a package without running its `__init__`, which would import everything.
 
-    Some parts of kubernetes look for validators of JSON schemas and take another second if there are any.
+    The purpose is a faster start: some modules of the kubernetes package take another second to import.
     """
     if package in sys.modules:
         yield

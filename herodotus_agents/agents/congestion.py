@@ -21,7 +21,8 @@ _log: Final = logging.getLogger(__name__)
 class CongestionSettings(AgentSettings, frozen=True):
     """Settings of the congestion agent.
 
-    `factor_max` is the congestion factor at which a node scores 0. Factors older than `max_age_s` are ignored.
+    `factor_max` is the congestion factor, in per cent of the network capacity in use, at which a node scores 0. Factors
+    older than `max_age_s` seconds are ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {"CONGESTION_FACTOR_MAX": "factor_max"}
@@ -48,7 +49,7 @@ def _make(settings: CongestionSettings, clock: Callable[[], float]) -> Agent:
 
 
 def _factor(node: NodeView) -> float:
-    """Return the node's congestion factor, or NaN if the annotation is missing or not an integer."""
+    """Return the congestion factor in the node's annotation, or NaN if the annotation is missing or not an integer."""
     try:
         return float(max(int(node.annotations[measurements.CONGESTION]), 0))
     except (KeyError, ValueError, OverflowError):

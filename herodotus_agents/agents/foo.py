@@ -13,7 +13,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def predicate(pod: PodView, nodes: Sequence[NodeView]) -> Rejected:
-    """Reject no node, as the template does not filter."""
+    """Return no rejected nodes: this template for new agents accepts every node."""
     _log.info("==> FooPredicate pod=%s nodes=%d", pod.name, len(nodes))
     return {}
 

@@ -34,7 +34,7 @@ _MAX_AMOUNT: Final = 2.0**62  # Larger annotation values are clipped to this, so
 
 
 class Objective(str, Enum):
-    """The quantity that placement optimizes."""
+    """The objective of placement: adaptive bin packing, balanced load, or consolidation on few nodes."""
 
     A_BINPACK = "A_BINPACK"
     LOAD_BALANCE = "LOAD_BALANCE"
@@ -44,9 +44,10 @@ class Objective(str, Enum):
 class PigeonSettings(AgentSettings, frozen=True):
     """Settings of the pigeon agent.
 
-    `num_resources`: how many of cpu, memory, pods, gpu, ephemeral-storage count, in this order.
-    `policy_resource_index`: the resource that LOAD_BALANCE and CONSOLIDATE optimize. `gpu_resource`: the resource name
-    of GPUs. `state_file`: keeps the learned demand across restarts. `max_age_s`: older allocations are ignored.
+    The first `num_resources` of cpu, memory, pods, gpu and ephemeral-storage count. `policy_resource_index` is the
+    index of the resource that LOAD_BALANCE and CONSOLIDATE optimize. `gpu_resource` is the resource name of GPUs.
+    `state_file` keeps the learned demand across restarts. Allocation annotations older than `max_age_s` seconds are
+    ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {
@@ -65,7 +66,10 @@ class PigeonSettings(AgentSettings, frozen=True):
 
 
 class PigeonAgent:
-    """The priority `pigeon-holing` and the distribution of demand that it learns from pods."""
+    """Scores nodes for the verb `pigeon-holing`, by the objective that the settings name.
+
+    It also learns the distribution of resource demand from every pod that it scores; the objective A_BINPACK uses it.
+    """
 
     def __init__(self, settings: PigeonSettings, clock: Callable[[], float]) -> None:
         if settings.policy_resource_index >= settings.num_resources:
@@ -98,9 +102,9 @@ class PigeonAgent:
         return ExplainedResult(points, (self._inputs(values, nodes, measured),))
 
     def _inputs(self, values: Floats, nodes: Sequence[NodeView], measured: MeasurementTimes) -> NodeInputs:
-        """Return the objective's value for each node as if the pod were there.
+        """Return the objective's value for each node, computed as if the pod were on it, for the decision's record.
 
-        Allocations older than the limit count as no usage.
+        `measured` says which nodes' allocation annotations are too old; these nodes count as unused.
         """
         keys = present_keys(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
         inputs = measured.inputs(keys, NodeInputColumn("objective", values, digits=6))
@@ -115,7 +119,11 @@ class PigeonAgent:
         return packing.adaptive_bin_pack(capacity, usage, demand, learned)
 
     def _learn(self, demand: Floats, capacity: Floats) -> Demand:
-        """Add this pod to the learned demand, unless the request has no nodes, and return the learned demand."""
+        """Add the pod's demand to the learned distribution of demand, and return the distribution.
+
+        `demand` has one amount per resource, `capacity` one row per resource and one column per node. If there are no
+        nodes, nothing is learned.
+        """
         with self._lock:
             if not capacity.size:
                 return self._learned
@@ -149,7 +157,11 @@ class PigeonAgent:
 
 
 def _load_demand(file: Path | None, resources: int) -> Demand:
-    """Return the demand learned before a restart, or an empty one if it has another number of resources."""
+    """Return the distribution of demand that an earlier run saved in `file`, or an empty one.
+
+    It is empty if there is no file or if the file is for another number of resources. Raises AgentError if the file
+    cannot be read.
+    """
     try:
         learned = msgspec.json.decode(file.read_bytes(), type=Demand) if file else Demand()
     except FileNotFoundError:
@@ -163,7 +175,7 @@ def _load_demand(file: Path | None, resources: int) -> Demand:
 
 
 def _save(file: Path, learned: Demand) -> None:
-    """Replace the state file atomically. A failure is logged; the answer does not depend on the file."""
+    """Write the learned demand to the state file atomically. A failure is only logged."""
     try:
         new_file = file.with_suffix(".new")
         new_file.write_bytes(msgspec.json.encode(learned))

@@ -20,7 +20,10 @@ _log: Final = logging.getLogger(__name__)
 
 def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
     def priority(pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Return 10 points for each node without a bad outcome of this pod type."""
+        """Return 0 to 10 points per node: 10 if pods of this type always did well there, fewer after bad outcomes.
+
+        The points are ten times the reward in the node's annotation, rounded down; 0 if the annotation is invalid.
+        """
         pod_type = measurements.rewards_key(pod.labels, pod.metadata.name)
         rewards = np.array(
             [reward.parse_reward(node.annotations.get(measurements.REWARDS), pod_type) for node in nodes], np.float64

@@ -33,8 +33,9 @@ Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 class SafeSettings(AgentSettings, frozen=True):
     """Settings of the safe agent, in per cent.
 
-    A node that uses more than `utilization` is overloaded; `percentile` is the accepted risk of that. `forecast_weight`
-    weighs the forecast against the mean. Statistics older than `max_age_s` are ignored.
+    A node that uses more than `utilization` of its cpu or memory is overloaded; `percentile` is the accepted risk of
+    that. `forecast_weight` is the weight of the forecast against the mean. `print_table` logs the fitted distributions.
+    Statistics older than `max_age_s` seconds are ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {
@@ -52,21 +53,21 @@ class SafeSettings(AgentSettings, frozen=True):
 
     @property
     def threshold(self) -> float:
-        """The used share, 0 to 1, above which a node is overloaded."""
+        """The used share of a resource, 0 to 1, above which a node is overloaded."""
         return self.utilization / 100
 
     @property
     def limit(self) -> float:
-        """The accepted risk of overload, 0 to 1."""
+        """The highest accepted probability, 0 to 1, that a node is overloaded."""
         return self.percentile / 100
 
 
 @dataclass(frozen=True)
 class ResourceLoad:
-    """The load of one resource on every node, with the pod counted.
+    """The expected load of one resource on every node, as if the pod were on that node.
 
-    Mean and deviation of the used share, and the risk of overload; NaN if unknown. `inputs` holds the same values with
-    their sources, for the record.
+    The arrays have one entry per node, NaN if unknown: `mean` and `deviation` of the used share (0 to 1), and `risk`,
+    the probability of overload. `inputs` holds the same values with their sources, for the decision's record.
     """
 
     resource: str
@@ -77,14 +78,14 @@ class ResourceLoad:
 
 
 class SafeAgent:
-    """The predicates and priorities of one `SafeSettings`."""
+    """Filters and scores nodes for the verbs `safe-overload` and `safe-balance`, by measured cpu and memory use."""
 
     def __init__(self, settings: SafeSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
 
     def overload_predicate(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Rejected]:
-        """Reject nodes whose risk of overload in cpu or memory is too high; each reason names the resource."""
+        """Return the nodes whose risk of overload in cpu or memory is too high, each with a reason."""
         settings = self._settings
         reasons: dict[str, list[str]] = {}
         loads = list(self._loads("SafeOverloadPredicate", pod, nodes))
@@ -98,11 +99,17 @@ class SafeAgent:
         return ExplainedResult(rejected, [load.inputs for load in loads])
 
     def overload_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Return the lower of the scores for cpu and memory, by risk of overload."""
+        """Score each node by its risk of overload: 10 without risk, 0 from the accepted risk on.
+
+        A node gets the lower of its scores for cpu and memory, or 0 if neither was measured.
+        """
         return self._points("SafeOverloadPriority", pod, nodes, self._overload)
 
     def balance_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Return the lower of the scores for cpu and memory, by mean and deviation."""
+        """Score each node 0 to 10 by its load: the lower and steadier the used share, the higher the score.
+
+        A node gets the lower of its scores for cpu and memory, or 0 if neither was measured.
+        """
         return self._points("SafeBalancePriority", pod, nodes, lambda x: risk.balance_points(x.mean, x.deviation))
 
     def _overload(self, load: ResourceLoad) -> NDArray[np.int64]:
@@ -116,7 +123,7 @@ class SafeAgent:
         return ExplainedResult(scores.tolist(), [load.inputs for load in loads])
 
     def _loads(self, verb: str, pod: PodView, nodes: Sequence[NodeView]) -> Iterator[ResourceLoad]:
-        """Yield the load of cpu, then of memory."""
+        """Yield the load of all nodes with the pod counted, first of cpu, then of memory. `verb` is for the log."""
         settings = self._settings
         measured = read_dated("usage", nodes, self._clock(), settings.max_age_s)
         _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), measured.stale.sum())
@@ -141,7 +148,7 @@ class SafeAgent:
             yield load
 
     def _log_load(self, load: ResourceLoad, nodes: Sequence[NodeView]) -> None:
-        """Log the statistics of each node at debug level, and the fitted distribution if `print_table` is set."""
+        """Log the load of each node at debug level, and its fitted beta distribution if `print_table` is set."""
         if not (self._settings.print_table or _log.isEnabledFor(logging.DEBUG)):
             return
         for node, mean, deviation, overload_risk in zip(nodes, load.mean, load.deviation, load.risk, strict=True):
@@ -156,7 +163,11 @@ class SafeAgent:
 
 
 def format_table(mean: float, deviation: float) -> str:
-    """Return density, distribution and mean residual life of the used share, in steps of 5 %, as text."""
+    """Return a text table of the beta distribution of a used share with this mean and deviation.
+
+    It has a row for every 5 % of use, with the density, the distribution function and the mean residual life. If no
+    beta distribution has this mean and deviation, the text says so.
+    """
     alpha, rest = beta.fit(mean, deviation)
     if np.isnan(alpha):
         return f"mu={mean:.4f} sigma={deviation:.4f}: no beta distribution has these"

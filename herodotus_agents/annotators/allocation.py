@@ -24,13 +24,19 @@ ON_NODES: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,sta
 
 @dataclass(frozen=True)
 class AllocationAnnotator:
-    """Annotates nodes with requested and free amounts; `gpu_resource` is the resource name of GPUs."""
+    """Annotates nodes with the requested and free amounts of cpu, memory, pods, GPUs and ephemeral storage.
+
+    `gpu_resource` is the resource name of GPUs.
+    """
 
     gpu_resource: str = "nvidia.com/gpu"
     group: str = "allocation"
 
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
-        """Return ten annotations per node; every pod on the node that has not ended counts."""
+        """Return, by node name, the annotations with the requested and the free amount of five resources.
+
+        Every pod on the node that has not ended counts as requested.
+        """
         objects, _ = kube.list_objects(PODS, ON_NODES)
         requested: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
         for raw in objects:
@@ -51,7 +57,7 @@ class AllocationAnnotator:
         return values
 
     def format_table(self, nodes: Sequence[NodeView]) -> list[str]:
-        """Return the lines of a table of each node's requested and free amounts, from its annotations."""
+        """Return the lines of a text table of requested and free amounts by node and resource, from the annotations."""
         rows = [("NODE", "RESOURCE", "REQUESTED", "FREE")]
         for node in sorted(nodes, key=lambda n: n.name):
             for resource in ALLOCATED:

@@ -24,9 +24,10 @@ Capacity = Annotated[float, msgspec.Meta(ge=1, le=1e15)]  # bytes per second
 
 @dataclass(frozen=True)
 class CongestionAnnotator:
-    """Annotates nodes with the use of their busiest network interface, in its busier direction.
+    """Annotates each node with the share of its network capacity in use, in per cent.
 
-    `devices` is a regular expression that selects the interfaces.
+    The node's busiest interface counts, in its busier direction. `devices` is a regular expression that selects the
+    interfaces.
     """
 
     prometheus: Prometheus
@@ -38,7 +39,7 @@ class CongestionAnnotator:
 
     @property
     def query(self) -> str:
-        """The PromQL expression for the bytes per second of each node."""
+        """The PromQL expression for the bytes per second of each node's busiest interface and direction."""
         rates = " or ".join(
             f'label_replace(rate(node_network_{direction}_bytes_total{{device=~"{self.devices}"}}[{self.rate_s}s]),'
             f' "way", "{direction}", "", "")'
@@ -47,7 +48,7 @@ class CongestionAnnotator:
         return f"max by (instance) ({rates})"
 
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
-        """Return one annotation per node that Prometheus has a series for."""
+        """Return, by node name, the congestion annotation of each node that Prometheus has a network series for."""
         found = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.query(self.query)}
         values = {}
         for node in nodes:

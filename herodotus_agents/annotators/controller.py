@@ -31,31 +31,44 @@ Values = Mapping[str, Mapping[str, str | None]]  # values by node name and annot
 
 
 class Annotator(Protocol):
-    """Measures nodes and returns the annotations to write."""
+    """The interface of an annotator: it measures nodes, and the controller writes the annotations that it returns."""
 
     @property
     def group(self) -> str:
-        """The key of `measurements.MEASURED` that these annotations belong to."""
+        """The name of this annotator's group of annotations, a key of `measurements.MEASURED`.
+
+        It selects the annotation that holds the time of measurement.
+        """
 
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
-        """Return the annotations to write, by node name. Raises KubeError, PrometheusError or AmountError."""
+        """Measure the nodes and return, by node name, the annotations to write. A value of None removes an annotation.
+
+        Raises KubeError, PrometheusError or AmountError.
+        """
 
 
 @dataclass(frozen=True)
 class AnnotationRate:
-    """How often to measure: `interval_s` between the starts of rounds, and at most `writes_per_s` requests."""
+    """How often all nodes are measured and annotated, and how fast the annotations are written.
+
+    `interval_s` is the time in seconds between the starts of two rounds; `writes_per_s` limits the requests per second.
+    """
 
     interval_s: float = 60.0
     writes_per_s: float = 20.0
 
 
 class RoundError(Exception):
-    """A round failed as a whole; the message is one line."""
+    """A round of measuring and annotating all nodes failed as a whole; the message is one line."""
 
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What a round wrote. `unmeasured` are the annotations that no node has a value for."""
+    """The result of one round of measuring and annotating all nodes.
+
+    `nodes`, `written` and `failed` are numbers of nodes. `unmeasured` holds the keys of the annotations that have a
+    value on no node.
+    """
 
     nodes: int
     written: int
@@ -64,7 +77,7 @@ class RoundResult:
 
     @property
     def problem(self) -> str:
-        """Why the round failed as a whole, or ""."""
+        """Why the round failed as a whole, or "" if it did not."""
         if self.failed and not self.written:
             return f"none of {self.failed} nodes could be annotated"
         if self.nodes and not self.written:
@@ -79,7 +92,7 @@ def list_nodes(kube: KubeClient) -> list[NodeView]:
 
 
 def run(kube: KubeClient, annotator: Annotator, rate: AnnotationRate, stop: threading.Event) -> None:
-    """Run a round every `interval_s` seconds until `stop` is set."""
+    """Measure and annotate all nodes every `rate.interval_s` seconds until `stop` is set. Failures are logged."""
     while not stop.is_set():
         started = time.monotonic()
         try:
@@ -99,7 +112,11 @@ def run_round(
     stop: threading.Event,
     clock: Callable[[], float] = time.time,
 ) -> RoundResult:
-    """Measure and annotate all nodes once. Raises KubeError, PrometheusError or AmountError if nothing was measured."""
+    """Measure and annotate all nodes once and return how many were written. If `stop` is set, stop early.
+
+    Raises KubeError, PrometheusError or AmountError if nothing was measured. Failures to annotate single nodes are
+    logged.
+    """
     nodes = list_nodes(kube)
     values = annotator.measure(nodes, kube)
     measured_at = {measurements.MEASURED[annotator.group]: measurements.stamp(clock())}

@@ -17,10 +17,10 @@ PRICES: Final = ("0.05", "0.10", "0.20", "0.40", "0.80", "1.60")
 
 @dataclass(frozen=True)
 class PriceAnnotator:
-    """Annotates nodes with prices.
+    """Annotates nodes with prices, either given or random.
 
-    `given` holds prices by node name; if it is not empty, no other node is annotated. The same `seed` draws the same
-    prices.
+    `given` maps node names to prices; if it is not empty, only these nodes are annotated. Random prices are equal for
+    equal `seed`. `annotation` is the key to write.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class PriceAnnotator:
     group: str = "price"
 
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
-        """Return one annotation per node."""
+        """Return, by node name, the price annotation to write."""
         if self.given:
             return {node: {self.annotation: price} for node, price in self.given.items()}
         generator = random.Random(self.seed)
@@ -37,5 +37,8 @@ class PriceAnnotator:
 
 
 def list_prices(nodes: Sequence[NodeView], annotation: str) -> list[tuple[str, str]]:
-    """Return each node's name and price, "" if it has none, sorted by name."""
+    """Return (node name, price) pairs, sorted by name; the price is "" if the node has none.
+
+    `annotation` is the key of the annotation that holds the price.
+    """
     return [(node.name, node.annotations.get(annotation, "")) for node in sorted(nodes, key=lambda n: n.name)]

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MetricWindow:
-    """What is measured of a resource: the PromQL expression and the length of the window."""
+    """A range query for the free amount of one resource: the PromQL expression and the window's length in seconds."""
 
     resource: str
     query: str
@@ -46,10 +46,10 @@ class MetricWindow:
 
 @dataclass(frozen=True)
 class UsageAnnotator:
-    """Annotates nodes with statistics of free cpu and memory.
+    """Annotates nodes with the mean, deviation and forecast of their free cpu and memory.
 
-    With `use_requests`, a node has at least as much free as pods do not request. `rate_s` is the window of the idle
-    cpu's rate in PromQL.
+    With `use_requests`, the free amount is at least what no pod on the node requests. `rate_s` is the window in seconds
+    of the PromQL rate of idle cpu.
     """
 
     prometheus: Prometheus
@@ -63,9 +63,9 @@ class UsageAnnotator:
     clock: Callable[[], float] = field(default=time.time)
 
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
-        """Return six annotations for each node that Prometheus has a series for.
+        """Return, by node name, six annotations for each node that Prometheus has a series for: three per resource.
 
-        A resource without a series has None: its earlier values must not look as recent as those of the other resource.
+        If only one resource has a series, the annotations of the other are None, which removes their outdated values.
         """
         floors = _unrequested(nodes, kube) if self.use_requests else {}
         values: dict[str, dict[str, str | None]] = {}
@@ -94,7 +94,7 @@ class UsageAnnotator:
         )
 
     def _series(self, window: MetricWindow) -> Mapping[str, Floats]:
-        """Return the finite samples of each instance."""
+        """Query Prometheus and return the finite samples of the window by instance (ADDRESS:PORT), oldest first."""
         now = self.clock()
         step_s = max(window.length_s / POINTS, 1.0)
         found = self.prometheus.query_range(window.query, now - window.length_s, now, step_s)
@@ -111,12 +111,12 @@ class UsageAnnotator:
 
 
 def _annotations(resource: str) -> tuple[str, str, str]:
-    """Return the annotations that are written for a resource."""
+    """Return the keys of a resource's annotations: mean, deviation and forecast of the free amount."""
     return MEAN_FREE[resource], DEVIATION_FREE[resource], FORECAST_FREE[resource][0]
 
 
 def _unrequested(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
-    """Return the amount that no pod requests, by node name and resource."""
+    """Return the allocatable amount that no pod on the node requests, by (node name, resource)."""
     left = {(node.name, r): float(node.allocatable(r)) for node in nodes for r in ("cpu", "memory")}
     for raw in kube.list_objects(PODS, ON_NODES)[0]:
         pod = msgspec.json.decode(raw, type=PodView)
