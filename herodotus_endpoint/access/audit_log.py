@@ -19,7 +19,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 def log_request(user: str, right: Right | None, code: int) -> None:
-    """Log an answer about nodes or all namespaces. `user` is "" if the reader is not known by name."""
+    """Write a line to the access log if the request concerned nodes or all namespaces; otherwise write nothing.
+
+    `right` is the right that the route required, or None if it required none. `code` is the HTTP status code of the
+    response. `user` is "" if the reader is not known by name.
+    """
     if isinstance(right, ResourceRight) and not right.namespace:
         asked = {"verb": right.verb, "resource": right.resource, "name": right.name}
         _log.info("%s", json.dumps({"user": user} | asked | {"code": code}))  # on one line, whatever a name holds

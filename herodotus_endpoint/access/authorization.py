@@ -21,7 +21,10 @@ from herodotus_serving.ttl_cache import TTLCache
 
 @dataclass(frozen=True)
 class ResourceRight:
-    """A verb on a resource of this API group. `namespace` "" means all namespaces; `name` "" means any object."""
+    """The right to use a verb, such as `list`, on a resource of the API group herodotus.dev.
+
+    If `namespace` is "", the right covers all namespaces; if `name` is "", it covers every object.
+    """
 
     verb: str
     resource: str
@@ -29,7 +32,7 @@ class ResourceRight:
     name: str = ""
 
     def attributes(self) -> Json:
-        """Return the attributes for a SubjectAccessReview."""
+        """Return the part of a SubjectAccessReview's spec that describes this right (`resourceAttributes`)."""
         return {
             "resourceAttributes": {
                 "group": API_GROUP,
@@ -49,12 +52,12 @@ class ResourceRight:
 
 @dataclass(frozen=True)
 class UrlRight:
-    """The right to get a path that is not a resource."""
+    """The right to `get` a non-resource URL of the service, such as /metrics."""
 
     path: str
 
     def attributes(self) -> Json:
-        """Return the attributes for a SubjectAccessReview."""
+        """Return the part of a SubjectAccessReview's spec that describes this right (`nonResourceAttributes`)."""
         return {"nonResourceAttributes": {"path": self.path, "verb": "get"}}
 
     def __str__(self) -> str:
@@ -65,7 +68,10 @@ Right = ResourceRight | UrlRight
 
 
 class ReviewCache:
-    """Cached results of reviews by one API server. Thread-safe."""
+    """A thread-safe cache of TokenReview and SubjectAccessReview results from one API server.
+
+    It requests a review from the API server if it has no result or the result is older than ten seconds.
+    """
 
     def __init__(self, api: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -73,12 +79,18 @@ class ReviewCache:
         self._allowed: TTLCache[bool] = TTLCache(clock)
 
     def authenticate_token(self, token: str, audience: str = "") -> UserInfo | None:
-        """Return the user of a token that is valid for `audience` ("": the API server's own), or None."""
+        """Return the user of a bearer token, or None if the API server does not accept the token for `audience`.
+
+        If `audience` is "", the token must be valid for the API server itself. Raises KubeError if the review fails.
+        """
         digest = hashlib.sha256(token.encode()).digest()  # the cache holds no tokens
         return self._users.get((digest, audience), lambda: self._review_token(token, audience))
 
     def is_allowed(self, user: UserInfo, right: Right) -> bool:
-        """Return whether the user has a right."""
+        """Return whether the API server allows the user to do what `right` describes.
+
+        Raises KubeError if the review fails.
+        """
         if PRIVILEGED in user.groups:
             return True
         return self._allowed.get((user, right), lambda: self._review_access(user, right))

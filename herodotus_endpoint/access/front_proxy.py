@@ -38,7 +38,11 @@ Headers = Sequence[tuple[str, str]]  # as sent, in order; names in any case
 
 @dataclass(frozen=True)
 class FrontProxy:
-    """Trust settings of the front proxy; `authority` holds one or more PEM certificates."""
+    """The settings with which the API server's front proxy is recognized and its user headers are read.
+
+    `authority` holds the PEM certificates of the CAs that sign the front proxy's client certificate. If it is "", no
+    certificate is trusted. If `allowed_names` is empty, every common name is allowed.
+    """
 
     authority: str = ""
     allowed_names: tuple[str, ...] = ()
@@ -48,12 +52,18 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
 
     def is_front_proxy(self, certificate: bytes) -> bool:
-        """Return whether a client certificate (DER, its dates verified by TLS) belongs to the front proxy."""
+        """Return whether a client certificate (DER) is signed by `authority` and has an allowed common name.
+
+        TLS has already checked the certificate's dates.
+        """
         name = verified_common_name(certificate, self.authority)
         return name is not None and (not self.allowed_names or name in self.allowed_names)
 
     def parse_user(self, headers: Headers) -> UserInfo | None:
-        """Return the user that the headers name, or None."""
+        """Return the user that the headers name, or None if no header holds a user name.
+
+        The caller has checked that the front proxy sent the headers.
+        """
         name = next(iter(_header_values(headers, self.username_headers)), "")
         if not name:
             return None
@@ -68,20 +78,23 @@ class FrontProxy:
 
 
 class FrontProxyWatcher:
-    """The published settings, refreshed in a background thread."""
+    """A background thread that reads the front proxy's settings from the API server again every REFRESH_S seconds.
+
+    `known` holds the latest settings that could be read.
+    """
 
     def __init__(self, api: KubeClient, known: FrontProxy) -> None:
-        """`known` holds the settings read at the start."""
+        """Create a watcher; `known` holds the settings to use until the thread has read them again."""
         self._api = api
         self._stop = threading.Event()
         self.known = known
 
     def start(self) -> None:
-        """Start refreshing in a daemon thread."""
+        """Start the daemon thread that refreshes `known`."""
         threading.Thread(target=self._run, name="front-proxy", daemon=True).start()
 
     def close(self) -> None:
-        """Stop the thread that refreshes the authority."""
+        """Stop the thread that refreshes `known`."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -97,12 +110,18 @@ class FrontProxyWatcher:
 
 
 def read_front_proxy(api: KubeClient) -> FrontProxy:
-    """Return the current settings. Raises KubeError if they cannot be read."""
+    """Return the front proxy's settings, which the API server publishes in a ConfigMap.
+
+    Raises KubeError if they cannot be read or are not valid.
+    """
     return parse_front_proxy(api.get(PATH).get("data") or {})
 
 
 def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
-    """Parse the data of the ConfigMap. Raises KubeError if it is not valid."""
+    """Return the front proxy's settings from the data of ConfigMap extension-apiserver-authentication.
+
+    Raises KubeError if the data is not valid.
+    """
     default = FrontProxy()
     try:
         authority = str(data.get("requestheader-client-ca-file", ""))
@@ -125,7 +144,10 @@ def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
     maxsize=MAX_CACHED_CERTIFICATES
 )  # every request of a client repeats its certificate, and verifying takes a millisecond
 def verified_common_name(certificate: bytes, authority: str) -> str | None:
-    """Return the common name of a certificate (DER) that the authority signed, or None if it did not."""
+    """Return the common name of a certificate (DER) if a CA in `authority` (PEM) signed it directly, otherwise None.
+
+    The result is "" if the signed certificate has no common name.
+    """
     if not authority:
         return None
     shown = x509.load_der_x509_certificate(certificate)

@@ -38,7 +38,7 @@ RightOfRequest = Callable[[Mapping[str, Any]], Right]  # from the path's parts
 
 @dataclass(frozen=True)
 class AccessControl:
-    """Authentication and authorization by the API server."""
+    """The authenticator of readers and the cache of their rights, with which the guard checks each request."""
 
     identity: Authenticator
     rights: ReviewCache
@@ -54,7 +54,10 @@ def _right_to_list(parts: Mapping[str, Any]) -> Right:
 
 
 def _right_to_balance(_parts: Mapping[str, Any]) -> Right:
-    """Return the right for balances: sums name no pod, but labels may select a single pod of any namespace."""
+    """Return the right that a request for balances requires: `list balances`, or `get decisions` with a labelSelector.
+
+    Sums over all pods name no pod, but a labelSelector may select a single pod of any namespace.
+    """
     selected = request.args.get("labelSelector")
     return ResourceRight("get", "decisions") if selected else ResourceRight("list", "balances")
 
@@ -107,9 +110,11 @@ REQUIRED_RIGHTS: Final[Mapping[str, RightOfRequest | None]] = {
 
 
 def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: Callable[[], Sequence[str]]) -> None:
-    """Check every request of the app from now on. Raises KeyError if the table lacks a route.
+    """Make the app check before each request that its reader has the right that the route requires.
 
-    `own` is the API server's cluster, or "" without an API server. `clusters` returns the clusters with records.
+    If `access` is None, every request is allowed. `own` is the ID of the API server's cluster, or "" without an API
+    server. `clusters` returns the IDs of the clusters that have records. Raises KeyError if REQUIRED_RIGHTS lacks a
+    route of the app.
     """
     if access is not None and not own:
         raise ValueError("access control needs the cluster of the API server")
@@ -144,9 +149,9 @@ def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: 
 
 
 def request_cluster() -> str:
-    """Return the cluster that the answer to this request covers, or "" if nothing is stored.
+    """Return the ID of the cluster whose records this request reads, or "" if no stored record names a cluster.
 
-    Raises StatusError 400 if the request names none, the service has none of its own, and several have records.
+    Raises StatusError 400 if neither the request nor the service determines the cluster and several have records.
     """
     if not g.cluster:
         g.cluster = _only_cluster(g.clusters())
@@ -155,7 +160,10 @@ def request_cluster() -> str:
 
 
 def switch_cluster(other: str) -> None:
-    """Make this request refer to another cluster. Raises StatusError 403 if its reader may not read that cluster."""
+    """Make the rest of this request read the cluster with the ID `other`, with all of its namespaces.
+
+    Raises StatusError 403 if the reader may not read that cluster.
+    """
     if g.access is not None:
         _authorize(g.access, g.identity, _right_to_cluster(other))
         g.look = _all_namespaces_visible
@@ -163,7 +171,7 @@ def switch_cluster(other: str) -> None:
 
 
 def visible_namespaces(namespaces: frozenset[str]) -> VisibleNamespaces:
-    """Return which of the namespaces the reader of this request may see."""
+    """Return which of `namespaces` the reader of the current request may see."""
     visible: VisibleNamespaces = g.look(namespaces)
     return visible
 
@@ -203,9 +211,10 @@ def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
 def _find_visible_namespaces(
     rights: ReviewCache, user: UserInfo, namespaces: frozenset[str], own: str
 ) -> VisibleNamespaces:
-    """Return the namespaces whose decisions the reader may get, including the checked one of the route.
+    """Return which of `namespaces` the user may see, which means: get decisions in them.
 
-    At most MAX_NAMESPACES_CHECKED are checked; the others count as not visible.
+    `own` is the namespace in the route's path, or "". It counts as visible, because the guard has already checked the
+    right to it. At most MAX_NAMESPACES_CHECKED others are checked with the API server; the rest counts as not visible.
     """
     try:
         if rights.is_allowed(user, ResourceRight("get", "decisions")):

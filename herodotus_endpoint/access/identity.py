@@ -19,15 +19,18 @@ Environ = Mapping[str, Any]
 
 
 class Authenticator:
-    """Finds the user of a request."""
+    """Authentication of readers: finds the user who sent a request.
+
+    It trusts user headers that the front proxy sends, and otherwise has the API server review the bearer token.
+    """
 
     def __init__(self, rights: ReviewCache, front_proxy: Callable[[], FrontProxy]) -> None:
-        """`front_proxy` returns the current trust settings."""
+        """Create an authenticator; `front_proxy` returns the front proxy's current settings."""
         self._rights = rights
         self._front_proxy = front_proxy
 
     def authenticate(self, environ: Environ) -> UserInfo | None:
-        """Return the user, or None if the request names none or is not trusted."""
+        """Return the user who sent the request, or None if it has neither trusted user headers nor a valid token."""
         certificate = client_certificate(environ)
         if certificate and (trusted := self._front_proxy()).is_front_proxy(certificate):
             return trusted.parse_user(sent_headers(environ))
@@ -36,17 +39,20 @@ class Authenticator:
 
 
 def sent_headers(environ: Environ) -> Headers:
-    """Return the headers one by one, as sent: WSGI joins repeated headers with commas, and a group may contain one."""
+    """Return the request's headers as pairs of name and value, in the order in which they were sent.
+
+    The standard WSGI keys join repeated headers with commas, and the name of a group may contain a comma.
+    """
     headers: Headers = environ.get(HEADERS, ())
     return headers
 
 
 def bearer_token(environ: Environ) -> str:
-    """Return the token of the Authorization header, or ""."""
+    """Return the bearer token in the Authorization header, or "" if the request has none."""
     scheme, _, token = str(environ.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def client_certificate(environ: Environ) -> bytes:
-    """Return the peer's certificate (DER), which TLS has verified, or b""."""
+    """Return the client's certificate (DER), which TLS has verified, or b"" if the client presented none."""
     return bytes(environ.get(CERTIFICATE, b""))

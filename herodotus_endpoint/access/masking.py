@@ -35,7 +35,10 @@ Value = TypeVar("Value", StoredAttempt, NodeDecision, NodeHistoryCounts, Reviewe
 
 @dataclass(frozen=True)
 class VisibleNamespaces:
-    """The namespaces whose decisions a reader may get."""
+    """The namespaces whose decisions a reader may get.
+
+    If `everything` is true, these are all namespaces.
+    """
 
     namespaces: frozenset[str] = frozenset()
     everything: bool = False
@@ -46,7 +49,10 @@ class VisibleNamespaces:
 
 
 class VisibleRow:
-    """A row of a list with its masked message. All other columns concern the row's own pod."""
+    """A row of the table of decisions as a reader may see it: `message` is masked, other columns are unchanged.
+
+    The other columns concern only the row's own pod, whose namespace the reader may see.
+    """
 
     __slots__ = ("message", "row")
 
@@ -59,7 +65,7 @@ class VisibleRow:
 
 
 def list_namespaces(value: StoredAttempt | NodeDecision | NodeHistoryCounts | ReviewedAttempt) -> frozenset[str]:
-    """Return every namespace whose pods or workloads the value names."""
+    """Return the namespaces of all pods and workloads that the stored value names."""
     if isinstance(value, NodeHistoryCounts):
         return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
     origins = value.origins if isinstance(value, StoredAttempt) else None
@@ -69,12 +75,18 @@ def list_namespaces(value: StoredAttempt | NodeDecision | NodeHistoryCounts | Re
 
 
 def mask(value: Value, visible: VisibleNamespaces) -> Value:
-    """Return the value with everything removed that the reader may not see."""
+    """Return a copy of the stored value without the names and texts that the reader may not see.
+
+    If `visible` covers all namespaces, return `value` itself.
+    """
     return value if visible.everything else replace(value, **_masked_fields(value, visible))
 
 
 def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
-    """Return a row of a list with its message masked; the right to its namespace is already checked."""
+    """Return a row of the table of decisions with its message masked, if the message could name other pods.
+
+    The message stays if `visible` covers all namespaces. The caller has checked the right to the row's namespace.
+    """
     whole = visible.everything or row.message_names_nobody
     return VisibleRow(row, row.message if whole else mask_message(row.message))
 
@@ -82,7 +94,7 @@ def mask_row(row: Any, visible: VisibleNamespaces) -> VisibleRow:
 def _masked_fields(
     value: StoredAttempt | NodeDecision | NodeHistoryCounts | ReviewedAttempt, visible: VisibleNamespaces
 ) -> dict[str, Any]:
-    """Return the fields of the value that masking replaces."""
+    """Return the masked content, by field name, of those fields of the value that may name pods or workloads."""
     if isinstance(value, NodeHistoryCounts):
         return {
             "counters": _mask_counters(value.counters),
@@ -97,7 +109,10 @@ def _masked_fields(
 
 
 def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:
-    """Return a node's counters with reasons of unknown codes, which a plugin may choose freely, summed as one."""
+    """Return a node's counters with all rejection reasons of unknown codes summed, per plugin, under the code `text`.
+
+    A plugin may choose an unknown code freely, so that the code could name a pod.
+    """
     shown: Counter[CounterName] = Counter()
     for name, count in counters.items():
         known = name.counter != "reason" or name.detail.partition("/")[0] in reasons.CATALOGUE
@@ -106,7 +121,7 @@ def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:
 
 
 def _mask_workloads(counts: Counter[str], visible: VisibleNamespaces) -> Counter[str]:
-    """Return the workloads, with all hidden ones summed as one."""
+    """Return counts of placements by workload, with all hidden workloads summed under the name HIDDEN."""
     shown: Counter[str] = Counter()
     for name, count in counts.items():
         shown[_mask_workload(name, visible)] += count
@@ -116,7 +131,7 @@ def _mask_workloads(counts: Counter[str], visible: VisibleNamespaces) -> Counter
 def _mask_deciding_factors(
     decided: Mapping[str, Mapping[str, PlacementCount]], visible: VisibleNamespaces
 ) -> dict[str, dict[str, PlacementCount]]:
-    """Return the deciding factors of each workload, with all hidden workloads summed as one."""
+    """Return placements by workload and deciding factor, with all hidden workloads summed under the name HIDDEN."""
     shown: dict[str, dict[str, PlacementCount]] = {}
     for name, by in decided.items():
         mine = shown.setdefault(_mask_workload(name, visible), {})
@@ -126,6 +141,9 @@ def _mask_deciding_factors(
 
 
 def _mask_workload(name: str, visible: VisibleNamespaces) -> str:
-    """Return the name, or HIDDEN; `other` has no namespace."""
+    """Return a workload's name, or HIDDEN if the reader may not see its namespace.
+
+    A name without a namespace, such as `other`, is returned unchanged.
+    """
     namespace, slash, _ = name.partition("/")
     return name if not slash or visible.sees(namespace) else HIDDEN

@@ -20,10 +20,11 @@ from herodotus_kube.client import KubeError
 
 @dataclass(frozen=True)
 class SenderAuthenticator:
-    """Maps senders to clusters: `clusters` is keyed by user name or common name of a certificate.
+    """Authentication of the schedulers that send records; each sender is bound to one cluster.
 
-    `rights` reviews tokens for `audience`; it is None where certificates are used. `authority` returns the PEM of the
-    authorities of client certificates, or "" where tokens are used.
+    `clusters` maps a sender's user name, or its certificate's common name, to the ID of its cluster. `rights` reviews
+    tokens, which must be valid for `audience`; it is None if senders use certificates. `authority` returns the PEM
+    certificates of the CAs that sign senders' certificates, or "" if senders use tokens.
     """
 
     clusters: Mapping[str, str]
@@ -32,7 +33,11 @@ class SenderAuthenticator:
     authority: Callable[[], str] = str
 
     def authenticate(self, environ: Environ) -> str:
-        """Return the cluster that the sender of a request may send records of. Raises StatusError 401 or 403."""
+        """Return the ID of the cluster for which the sender of this request may send records.
+
+        Raises StatusError 401 without valid credentials, 403 if the sender is not in `clusters`, and 503 if the API
+        server cannot review the token.
+        """
         name = self._certified(environ) or self._tokened(environ)
         if not name:
             raise StatusError(401, "ingest needs a service account's token or a client certificate")

@@ -11,7 +11,7 @@ PRIVILEGED: Final = "system:masters"  # always allowed by Kubernetes, and theref
 
 @dataclass(frozen=True)
 class UserInfo:
-    """A user as the API server names it."""
+    """A Kubernetes user with groups, UID and extra fields, as in the status of a TokenReview."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class UserInfo:
 
 
 def parse_user_info(user: Mapping[str, Any]) -> UserInfo:
-    """Parse the user in the status of a TokenReview."""
+    """Return the user in `user`, which is the field of that name in a TokenReview's status."""
     extra = sorted((str(key), tuple(map(str, values))) for key, values in (user.get("extra") or {}).items())
     groups = tuple(map(str, user.get("groups") or ()))
     return UserInfo(str(user.get("username") or ""), groups, str(user.get("uid") or ""), tuple(extra))

@@ -54,7 +54,7 @@ Row = VisibleRow  # a decision without its frame
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
-    """Return the blueprint of all routes of this module."""
+    """Return the Flask blueprint of the routes for pending pods, workload placements, balances and agreements."""
     routes = Blueprint("aggregates", __name__, url_prefix=PREFIX)
     for rule, view in AggregateViews(reader, settings).routes().items():
         routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
@@ -62,14 +62,14 @@ def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
 
 
 class AggregateViews:
-    """Views of answers that combine many decisions of one store."""
+    """Flask views whose responses combine many decisions: pending pods, placements, balances and agreements."""
 
     def __init__(self, reader: MaskedReader, settings: ServiceSettings) -> None:
         self._reader = reader
         self._clock = settings.clock
 
     def routes(self) -> dict[str, View]:
-        """Return the view of each path."""
+        """Return the view function of each URL rule, relative to the API group's path."""
         return {
             "/pendingpods": self.pending,
             "/namespaces/<namespace>/pendingpods": self.pending,
@@ -80,7 +80,10 @@ class AggregateViews:
         }
 
     def pending(self, namespace: str = "") -> Response:
-        """Return the pods whose last attempt found no node, with retry times for MAX_DECISIONS_READ of them."""
+        """Return the PendingPods document: the pods whose latest attempt was unsuccessful.
+
+        If `namespace` is "", all namespaces count. Retry times are included for the newest MAX_DECISIONS_READ pods.
+        """
         parameters.reject_unknown("cluster", "labelSelector")
         within = self._within(namespace)
         failed = self._rows([*within, UnsuccessfulCondition()])
@@ -96,7 +99,11 @@ class AggregateViews:
         )
 
     def workload(self, namespace: str, workload: str) -> Response:
-        """Return where the pods of `workload` (KIND.NAME) were placed, and what decided the newest placements."""
+        """Return the WorkloadPlacement document: the nodes on which a workload's pods were placed, and why.
+
+        `workload` is KIND.NAME, such as deployment.web. The reasons are included for the newest MAX_DECISIONS_READ
+        pods.
+        """
         parameters.reject_unknown("since", "cluster", "labelSelector")
         match = _KIND_NAME.fullmatch(parameters.check_name(workload, "the workload's name"))
         if not match:
@@ -123,9 +130,10 @@ class AggregateViews:
         return json_response(document)
 
     def balance(self) -> Response:
-        """Return which nodes win, and with `weights` (PLUGIN=N,…) which would win with those weights.
+        """Return the Balance document: how often each node was chosen in the newest `limit` placed decisions.
 
-        The answer covers the newest `limit` placed decisions.
+        `limit` and `weights` are query parameters. With `weights` (PLUGIN=N,…), the document also says how often each
+        node would have been chosen with these plugin weights.
         """
         parameters.reject_unknown("since", "limit", "weights", "profile", "cluster", "labelSelector")
         weights = _parse_weights(parameters.parse_name("weights"))
@@ -144,7 +152,10 @@ class AggregateViews:
         return json_response(document)
 
     def agreements(self, namespace: str = "") -> Response:
-        """Return how other schedulers' outcomes compare with their reconstruction, with the newest disagreements."""
+        """Return the Agreements document: how other schedulers' outcomes compare with the observer's reconstructions.
+
+        It lists the newest MAX_DECISIONS_READ disagreements. If `namespace` is "", all namespaces count.
+        """
         parameters.reject_unknown("since", "profile", "cluster", "labelSelector")
         since_us, profile = self._since(), parameters.parse_name("profile")
         rows = self._rows(
@@ -180,7 +191,10 @@ class AggregateViews:
         return self._reader.listing().decisions(conditions, None, limit)
 
     def _within(self, namespace: str) -> list[AnyCondition]:
-        """Return the conditions on the namespace and the pod labels that the request names."""
+        """Return the conditions that select decisions of `namespace` whose pods match the request's labelSelector.
+
+        If `namespace` is "", all namespaces count.
+        """
         asked = parameters.check_name(namespace, "the namespace")
         within: list[AnyCondition] = [ColumnCondition("namespace", (asked,))] if asked else []
         return within + parse_label_selector(request.args.get("labelSelector", ""))
@@ -217,10 +231,10 @@ _OWNED_BY_CHILD_KIND: Final = {
 
 
 def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
-    """Return whether the pod of a row belongs to a workload, directly or through the workload's ReplicaSet or Job.
+    """Return whether the pod of a decision's row belongs to the workload, directly or through a ReplicaSet or Job.
 
-    A Deployment or CronJob names its ReplicaSets and Jobs after itself, with a hash or a time as suffix; the record
-    does not hold the owner of the owner. The pods of a Deployment carry the hash in a label.
+    A record holds only the pod's direct owner. A Deployment or CronJob names its ReplicaSets and Jobs after itself,
+    with a hash or a time as suffix. The pods of a Deployment carry the hash in a label.
     """
     kind = _KIND_NAMES.get(kind.lower(), kind)
     if kind == "Pod":
@@ -233,7 +247,7 @@ def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
 
 
 def _latest_attempt_by_uid(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return the latest attempt of each pod by pod UID, newest first."""
+    """Return, by pod UID, the row of each pod's latest attempt, with the newest attempt first."""
     found: dict[str, Row] = {}
     for attempt in _group_newest_first(rows):
         found.setdefault(attempt.uid, attempt.record)
@@ -241,12 +255,15 @@ def _latest_attempt_by_uid(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def _group_newest_first(rows: Sequence[Row]) -> list[AttemptRecords]:
-    """Group the rows by attempt and sort by start, newest first: imported records arrive later than they began."""
+    """Return the attempts that the rows of decisions describe, in descending order of their start.
+
+    The order of the rows does not suffice, because imported records arrive long after their attempts.
+    """
     return group_rows_by_attempt(rows)[::-1]
 
 
 def _same_pod_names(rows: Sequence[Row]) -> list[ColumnCondition]:
-    """Return the condition that selects rows of pods with the same names, which an index supports."""
+    """Return, as a list, an indexable condition that selects decisions about pods with the same names as in `rows`."""
     return [ColumnCondition("pod", tuple({row.pod for row in rows}))]
 
 
@@ -281,7 +298,10 @@ def _build_compared_outcome(row: Row) -> ComparedOutcome:
 
 
 def _parse_weights(text: str) -> dict[str, int]:
-    """Parse `PLUGIN=N,PLUGIN=N`. Raises StatusError 400 for any other text."""
+    """Return the weights by plugin name from a text such as `NodeResourcesFit=5,ImageLocality=0`.
+
+    Raises StatusError 400 for any other text.
+    """
     found: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         match = _WEIGHT.fullmatch(part.strip())

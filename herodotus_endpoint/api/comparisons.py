@@ -26,7 +26,7 @@ MAX_ATTEMPTS: Final = 100  # a decision of 5,000 nodes takes 20 ms to read
 
 
 def blueprint(reader: MaskedReader) -> Blueprint:
-    """Return the blueprint of all routes of this module."""
+    """Return the Flask blueprint of the routes for pod histories, pod comparisons and node comparisons."""
     views = ComparisonViews(reader)
     routes = Blueprint("comparisons", __name__, url_prefix=PREFIX)
     for rule, view in views.routes().items():
@@ -35,13 +35,13 @@ def blueprint(reader: MaskedReader) -> Blueprint:
 
 
 class ComparisonViews:
-    """Views of pod histories, pod comparisons and node comparisons."""
+    """Flask views of pod histories, pod comparisons and node comparisons."""
 
     def __init__(self, reader: MaskedReader) -> None:
         self._reader = reader
 
     def routes(self) -> dict[str, View]:
-        """Return the view of each path."""
+        """Return the view function of each URL rule, relative to the API group's path."""
         return {
             "/namespaces/<namespace>/podhistories/<pod>": self.pod_history,
             "/namespaces/<namespace>/podcomparisons/<pod>": self.pod_comparison,
@@ -49,7 +49,10 @@ class ComparisonViews:
         }
 
     def pod_history(self, namespace: str, pod: str) -> Response:
-        """Return the newest `limit` attempts of a pod, oldest first; of its latest UID unless `uid` is given."""
+        """Return the PodHistory document: a pod's newest `limit` attempts, oldest first.
+
+        `limit` and `uid` are query parameters. Without `uid`, the attempts are those of the pod's latest UID.
+        """
         parameters.reject_unknown("limit", "uid", "cluster")
         limit = parameters.parse_integer("limit", minimum=1, maximum=MAX_ATTEMPTS) or ATTEMPTS
         last = find_decision_of_pod(self._reader, namespace, pod, "podhistories")
@@ -62,7 +65,10 @@ class ComparisonViews:
         return json_response(build_pod_history(attempts, first=first, total=last.attempts))
 
     def pod_comparison(self, namespace: str, pod: str) -> Response:
-        """Compare the latest attempts of two pods of a namespace: the pod of the path, and `with`."""
+        """Return the PodComparison document of the latest attempts of two pods in one namespace.
+
+        The path names the first pod, the query parameter `with` the second.
+        """
         parameters.reject_unknown("with", "cluster")
         other = parameters.parse_name("with")
         if not other:
@@ -74,7 +80,11 @@ class ComparisonViews:
         return json_response(document)
 
     def node_comparison(self, namespace: str, pod: str) -> Response:
-        """Compare two nodes, `a` and `b`, in one attempt of a pod."""
+        """Return the NodeComparison document of two nodes in one attempt of a pod.
+
+        The query parameters `a` and `b` name the nodes. The parameters `attempt` and `uid` select the attempt, by
+        default the latest.
+        """
         parameters.reject_unknown("a", "b", "attempt", "uid", "cluster")
         nodes = parameters.parse_name("a"), parameters.parse_name("b")
         if not all(nodes) or nodes[0] == nodes[1]:

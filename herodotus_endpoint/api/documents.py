@@ -27,9 +27,11 @@ SENTENCES: Final = ("headline", "summary")  # the fields that name the pod's nod
 def build_explanation(
     stored: StoredAttempt, *, every_node: bool = False, columns: bool = False, node: str = ""
 ) -> Json:
-    """Return the PodExplanation with the facts of the store. Raises KeyError if `node` was not in the cluster.
+    """Return the PodExplanation document of a stored attempt.
 
-    `columns` adds all nodes as columns; `every_node` adds every node as an object.
+    It includes what only the store knows: the attempt's position among the pod's attempts, the origins of a merged
+    record, and whether the result was lost. `every_node` adds every node as an object, `columns` adds all nodes as
+    arrays, and `node` limits details to one node. Raises KeyError if `node` was not in the cluster.
     """
     answer = build_pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
     answer["attempt"] |= {
@@ -48,7 +50,10 @@ def build_explanation(
 
 
 def build_record(stored: StoredAttempt) -> Json:
-    """Return the Decision document with all nodes and the facts of the store."""
+    """Return the Decision document of a stored attempt, with all nodes.
+
+    It includes what only the store knows: the origins of a merged record, and whether the result was lost.
+    """
     document = build_decision_document(stored.decision, stored.outcomes, stored.table)
     if stored.origins is not None:
         document["spec"] |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
@@ -58,7 +63,7 @@ def build_record(stored: StoredAttempt) -> Json:
 
 
 def build_list(kind: str, items: list[Json]) -> Json:
-    """Return a list document that has no further pages."""
+    """Return a Kubernetes-style list document of this kind with the items and without a further page."""
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {}, "items": items}
 
 
@@ -67,7 +72,7 @@ def _is_result_lost(stored: StoredAttempt) -> bool:
 
 
 def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
-    """Return the known scheduler processes, newest first, with the gaps in their sequences."""
+    """Return a JSON object for each scheduler process (incarnation), with the gaps in its sequence numbers."""
     return [
         {
             "metadata": {"name": i.incarnation, "creationTimestamp": format_timestamp(i.first_us)},

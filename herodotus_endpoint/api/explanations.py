@@ -30,7 +30,7 @@ ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
-    """Return the blueprint of all routes of this module."""
+    """Return the Flask blueprint of the routes for pod explanations, node histories and incarnations."""
     views = ExplanationViews(reader, settings)
     routes = Blueprint("explanations", __name__, url_prefix=PREFIX)
     for rule, view in views.routes().items():
@@ -39,14 +39,14 @@ def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
 
 
 class ExplanationViews:
-    """Views of pod explanations, node histories and incarnations."""
+    """Flask views of pod explanations, node histories and incarnations (scheduler processes)."""
 
     def __init__(self, reader: MaskedReader, settings: ServiceSettings) -> None:
         self._reader = reader
         self._clock = settings.clock
 
     def routes(self) -> dict[str, View]:
-        """Return the view of each path."""
+        """Return the view function of each URL rule, relative to the API group's path."""
         return {
             "/namespaces/<namespace>/podexplanations/<pod>": self.pod_explanation,
             "/nodehistories/<node>": self.node_history,
@@ -54,12 +54,13 @@ class ExplanationViews:
         }
 
     def pod_explanation(self, namespace: str, pod: str) -> Response:
-        """Return what happened to a pod in one attempt.
+        """Return the PodExplanation document: what happened to a pod in one scheduling attempt.
 
-        `attempt` selects one of the stored attempts of the pod's latest UID (or of `uid`), ordered by start: 1 to the
-        answer's `attempt.attempts`, as in its `attempt.ordinal`. It differs from `attempt.number`, which the scheduler
-        counts and which restarts with the scheduler. Without `attempt`, the latest attempt is used. A decision ID in
-        place of the pod's name selects that decision.
+        The query parameter `attempt` counts the stored attempts of one pod UID by start, from 1. The response repeats
+        it as `attempt.ordinal`; `attempt.number` is the scheduler's count, which restarts with the scheduler. By
+        default, the latest attempt and the pod's latest UID are used.
+
+        If `pod` is a decision ID, that decision is used.
         """
         parameters.reject_unknown("attempt", "all", "columns", "node", "uid", "cluster")
         stored = find_decision(self._reader, namespace, pod, "podexplanations")
@@ -71,7 +72,7 @@ class ExplanationViews:
             raise node_not_found(stored, node) from e
 
     def node_history(self, node: str) -> Response:
-        """Return how often a node was considered, rejected and chosen, by reason and over time."""
+        """Return the NodeHistory document: how often a node was considered, rejected and chosen, and why."""
         parameters.reject_unknown("since", "cluster", "includeObject", "pretty", "resourceVersion")
         parameters.check_name(node, "the node's name")
         over = node_history.parse_window(self._clock)
@@ -85,21 +86,28 @@ class ExplanationViews:
         return json_response(node_history.build_node_history(node, over, facts, share, recent))
 
     def incarnations(self) -> Response:
-        """Return the known scheduler processes and the gaps in their sequences."""
+        """Return the list of known scheduler processes (incarnations) with the gaps in their sequence numbers."""
         parameters.reject_unknown("cluster")
         known = documents.build_incarnations(self._reader.incarnations())
         return json_response(documents.build_list("IncarnationList", known))
 
 
 def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:
-    """Return the decision with the ID `name`, or else the decision of the pod `name`. Raises StatusError 404."""
+    """Return the stored attempt with the decision ID `name`, or else an attempt of the pod called `name`.
+
+    The query parameters `attempt` and `uid` select the pod's attempt, by default the latest. Raises StatusError 404 if
+    there is none; `kind` is the resource that the error names.
+    """
     parameters.check_name(namespace, "the namespace")
     stored = reader.decision_by_id(namespace, name) if ID.fullmatch(name) else None
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
 
 def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
-    """Return the decision that `attempt` and `uid` select, by default the latest. Raises StatusError 404."""
+    """Return the attempt of a pod that the query parameters `attempt` and `uid` select, by default the latest.
+
+    Raises StatusError 404 if there is none; `kind` is the resource that the error names.
+    """
     parameters.check_name(namespace, "the namespace")
     parameters.check_name(pod, "the pod's name")
     attempt = parameters.parse_integer("attempt", minimum=1)
@@ -111,12 +119,15 @@ def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: s
 
 
 def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> StatusError:
-    """Return a 404 error; its details say `noRecords` while the store holds no record."""
+    """Return a 404 error with this message and these details.
+
+    If no scheduler of the request's cluster has ever sent records, the details also contain `noRecords`.
+    """
     return StatusError(404, message, details=details if reader.has_records() else details | {"noRecords": True})
 
 
 def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
-    """Return a 404 error for a node that the decision does not know, with similar node names."""
+    """Return a 404 error that says that a node was not in the cluster in this attempt, with similar node names."""
     similar = get_close_matches(node, filter(None, stored.table.names), n=MAX_SIMILAR, cutoff=0.5)
     said = f'node "{node}" was not in the cluster when this decision was taken'
     return StatusError(404, said, details={"name": node, "kind": "nodes", "similar": similar})
@@ -125,7 +136,11 @@ def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
 def _decision_not_found(
     reader: MaskedReader, namespace: str, pod: str, attempt: int | None, uid: str, kind: str
 ) -> StatusError:
-    """Return a 404 error: for the attempt or UID if the pod is known, otherwise with similar names."""
+    """Return the 404 error for a pod without a matching decision.
+
+    If the pod has other decisions, the error names the missing attempt or UID. Otherwise it suggests similar pod names,
+    and other namespaces with a pod of this name.
+    """
     details: dict[str, Any] = {"name": pod, "kind": kind}
     whole = f'no decision for pod "{pod}" in namespace "{namespace}"'
     if (attempt is not None or uid) and reader.decision_of_pod(namespace, pod):

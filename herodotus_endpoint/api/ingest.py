@@ -35,7 +35,7 @@ MAX_FRAMES: Final = 20_000  # bounds the time that the write lock is held to som
 
 
 def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
-    """Return the blueprint of the ingest route."""
+    """Return the Flask blueprint of the ingest route, `POST /ingest/v1/frames`."""
     routes = Blueprint("ingest", __name__)
 
     @routes.post(PATH, provide_automatic_options=False)
@@ -44,7 +44,10 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
 
     @routes.after_request
     def reads(response: Response) -> Response:
-        """Name the accepted frame versions, so that a newer shipper writes a version that this service reads."""
+        """Set the response's Accept header to the frame versions that this service reads.
+
+        A newer shipper then writes one of these versions.
+        """
         response.headers["Accept"] = codec.format_accept()
         return response
 
@@ -52,7 +55,11 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
 
 
 def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) -> Response:
-    """Store the batch and return the receipt. `cluster`: the sender's, or "" if it is bound to none."""
+    """Store the batch of frames in the request's body and return a response with the numbers of stored records.
+
+    `cluster` is the ID of the cluster that the sender is bound to, or "" if it is bound to none. Raises StatusError if
+    the batch is refused.
+    """
     body = _read_batch()
     try:
         with metrics.ingest_seconds.time():
@@ -83,7 +90,11 @@ def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) ->
 
 
 def authenticate_sender(settings: ServiceSettings) -> str:
-    """Return the cluster that the sender is bound to, or "" without authentication. Raises StatusError."""
+    """Authenticate the sender of this request and return the ID of the cluster that it is bound to.
+
+    If no senders are configured, the result is "", and only senders on loopback are accepted, or all with --insecure.
+    Raises StatusError if the sender is refused.
+    """
     listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
     if settings.ingest_listeners and listener not in settings.ingest_listeners:
         raise StatusError(403, "ingest is not served on this listener (--ingest-bind)")
@@ -109,7 +120,10 @@ def _is_loopback(peer: str) -> bool:
 
 
 def _read_batch() -> bytes:
-    """Return the decompressed body of the request. Raises StatusError 413 or 415."""
+    """Return the decompressed body of this request, which is a batch of frames.
+
+    Raises StatusError 413 if the body is too large, 415 for an unsupported type or encoding, and 400 if it is damaged.
+    """
     if request.mimetype != codec.CONTENT_TYPE:
         raise StatusError(415, f"Content-Type must be {codec.CONTENT_TYPE}")
     encoding = request.headers.get("Content-Encoding", "identity")
@@ -128,7 +142,10 @@ def _read_batch() -> bytes:
 def _limit_times(
     frames: Iterator[tuple[Frame, bytes | memoryview]], metrics: EndpointMetrics, now_us: int
 ) -> Iterator[tuple[Frame, bytes | memoryview]]:
-    """Yield the frames with their times limited to this clock; changed frames are counted and encoded again."""
+    """Yield each frame with its encoded bytes, after moving times that are too far in the future to `now_us`.
+
+    A changed frame is encoded again and counted in the metrics.
+    """
     for frame, raw in frames:
         moved = limit_future_times(frame, now_us)
         if moved is frame:
@@ -139,9 +156,10 @@ def _limit_times(
 
 
 def _decode(body: bytes) -> Iterator[tuple[Frame, bytes | memoryview]]:
-    """Yield each frame with its bytes, one at a time: a whole decoded batch takes ten times its bytes in memory.
+    """Yield each frame of a batch with its encoded bytes.
 
-    Raises StatusError 400, 413 or 415 naming the frame that is not valid.
+    Frames are decoded one at a time, because a whole decoded batch takes ten times its bytes in memory. Raises
+    StatusError 400, 413 or 415 that names the first invalid frame.
     """
     number = 0
     try:

@@ -38,7 +38,7 @@ PATHS: Final = ("/pod", "/node")
 
 
 def blueprint(reader: MaskedReader) -> Blueprint:
-    """Return the blueprint of both routes."""
+    """Return the Flask blueprint of the routes `GET /pod` and `GET /node`."""
     routes = Blueprint("legacy", __name__)
 
     @routes.get("/pod", provide_automatic_options=False)
@@ -64,7 +64,10 @@ def blueprint(reader: MaskedReader) -> Blueprint:
 
 
 def ignore_path_case(application: WSGIApplication) -> WSGIApplication:
-    """Return the application with `/POD` and `/Node` accepted too: the first version compared paths in lower case."""
+    """Wrap a WSGI application so that it also accepts the paths /pod and /node in other case, such as /POD.
+
+    The first version of Herodotus compared paths in lower case.
+    """
 
     def lowered(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "").lower()
@@ -74,7 +77,10 @@ def ignore_path_case(application: WSGIApplication) -> WSGIApplication:
 
 
 def build_pod_document(decision: Decision, table: NodeTable) -> Json | None:
-    """Return the document of `/pod`, or None if no node was filtered or scored."""
+    """Return the response document of `GET /pod`: the pod's filter statuses and weighted scores by node.
+
+    The result is None if no node was filtered or scored.
+    """
     slots = [slot for slot, e in enumerate(decision.evaluation) if e == Evaluation.EVALUATED]
     statuses = {table.names[slot]: _statuses(decision, slot) for slot in slots}
     scores = {
@@ -89,7 +95,7 @@ def build_pod_document(decision: Decision, table: NodeTable) -> Json | None:
 
 
 def build_node_document(c: Counter[CounterName]) -> Json:
-    """Return the document of `/node` from the counters of all stored histories."""
+    """Return the response document of `GET /node` from a node's counters over its whole stored history."""
     reached = [name.plugin for name in c if name.counter == "filter_reached"]
     scored = [name.plugin for name in c if name.counter == "score"]
     return {
@@ -106,7 +112,10 @@ def build_node_document(c: Counter[CounterName]) -> Json:
 
 
 def _statuses(decision: Decision, slot: int) -> dict[str, int]:
-    """Return the status of each filter on a node, as a scheduler that stops at the first failure would report it."""
+    """Return the status by filter (FAILED, PASSED or SKIPPED) of the node at index `slot` of the decision's columns.
+
+    As in a scheduler that stops at the first failure, every filter after the failed one is SKIPPED.
+    """
     statuses, failed = {}, False
     for f in decision.filters:
         verdict = f.verdicts[f.ids[slot] if len(f.ids) and not f.skipped else 0]

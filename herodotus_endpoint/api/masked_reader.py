@@ -31,10 +31,10 @@ FindVisible = Callable[
 
 
 class MaskedListing:
-    """`Listing` for one reader and one cluster, with masked messages. The route has checked the right to the namespace.
+    """The store's `Listing` for one reader and one cluster, whose rows have masked messages.
 
-    `within` holds the conditions that every shown row must meet. `list_after`, `list_unsettled` and `list_by_id` do not
-    apply it; a watch does.
+    The route has already checked the reader's right to the namespace. `within` holds the conditions that limit rows to
+    the cluster. `list_after`, `list_unsettled` and `list_by_id` do not apply it, so their caller must.
     """
 
     def __init__(self, listing: Listing, visible: VisibleNamespaces, cluster: str) -> None:
@@ -59,7 +59,10 @@ class MaskedListing:
         return self._listing.id_range()
 
     def nodes(self, after: str, limit: int, from_bucket: int) -> list[NodeCounts]:
-        """Return the counts of nodes unmasked: they name no pod."""
+        """Return at most `limit` nodes whose names sort above `after`, with their counts since the hour `from_bucket`.
+
+        Nothing is masked, because node counts name no pod.
+        """
         return self._listing.nodes(after, limit, from_bucket, self._cluster)
 
     def _mask_rows(self, rows: Iterable[Any]) -> list[VisibleRow]:
@@ -67,9 +70,10 @@ class MaskedListing:
 
 
 def group_rows_by_attempt(rows: Iterable[VisibleRow]) -> list[AttemptRecords]:
-    """Return the attempts that the rows describe, ordered by start.
+    """Group rows of the table of decisions by scheduling attempt and return the attempts, ordered by start.
 
-    Records are grouped by their unmasked messages: masking may make two equal messages differ.
+    Several rows may record one attempt. Their unmasked messages are compared, because masking may make equal messages
+    differ.
     """
     visible = {row.id: row for row in rows}
     found = group_by_attempt(row.row for row in visible.values())
@@ -77,17 +81,27 @@ def group_rows_by_attempt(rows: Iterable[VisibleRow]) -> list[AttemptRecords]:
 
 
 class MaskedReader:
-    """`Reader` of the store for the reader and the cluster of the current request; every value is masked."""
+    """The store's `Reader`, restricted to what the user who sent the current request may see.
+
+    Every result covers the request's cluster only and has hidden names and texts masked.
+    """
 
     def __init__(self, store: Store, find_visible: FindVisible, cluster: Callable[[], str]) -> None:
-        """`cluster` returns the cluster of the current request, or "" if only one is possible."""
+        """Create a reader over `store`; the two functions describe the current request.
+
+        `find_visible` returns which of the given namespaces the user may see. `cluster` returns the ID of the request's
+        cluster, or "" to read without a restriction.
+        """
         self._reader = store.reader
         self._find_visible = find_visible
         self._cluster = cluster
         self._listing = store.listing
 
     def listing(self) -> MaskedListing:
-        """Return the listing for the reader of this request; it stays valid after the request ends (watches)."""
+        """Return a listing of decisions for the user of the current request.
+
+        It stays usable after the request's view has returned, as a watch requires.
+        """
         return MaskedListing(self._listing, self._find_visible(frozenset()), self._cluster())
 
     def decision_of_pod(
@@ -100,19 +114,25 @@ class MaskedReader:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
 
     def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
-        """Return times of decisions that the reader has already listed."""
+        """Return creation and retry times of pods, by the row ID of a decision about the pod.
+
+        The caller has already listed these decisions for the user, so nothing is masked.
+        """
         return self._reader.find_pod_waits(ids)
 
     def has_records(self) -> bool:
-        """Return whether the cluster has any record; this names no pod."""
+        """Return whether any scheduler of the request's cluster has ever sent records."""
         return self._reader.has_records(self._cluster())
 
     def similar_pods(self, namespace: str, pod: str) -> list[str]:
-        """Return similar pod names in the namespace of the request."""
+        """Return names of pods in `namespace` that resemble `pod`.
+
+        The caller has already checked the right to the namespace.
+        """
         return self._reader.similar_pods(namespace, pod, cluster=self._cluster())
 
     def other_namespaces(self, namespace: str, pod: str) -> list[str]:
-        """Return the other namespaces with a pod of this name that the reader may see."""
+        """Return further namespaces that have decisions for a pod of this name and that the user may see."""
         found = self._reader.other_namespaces(namespace, pod, cluster=self._cluster())
         visible = self._find_visible(frozenset(found))
         return [name for name in found if visible.sees(name)]
@@ -121,7 +141,10 @@ class MaskedReader:
         return self._mask(self._reader.sum_node_history(node, cluster=self._cluster(), from_bucket=from_bucket))
 
     def sum_cluster_totals(self, *, from_bucket: int = 0) -> ClusterTotals:
-        """Return sums over all nodes unmasked: they name no pod."""
+        """Return the placements on all nodes since the hour `from_bucket`, and the number of nodes.
+
+        Nothing is masked, because the sums name no pod.
+        """
         return self._reader.sum_cluster_totals(cluster=self._cluster(), from_bucket=from_bucket)
 
     def find_recent_decisions(self, node: str) -> list[NodeDecision]:
@@ -129,7 +152,10 @@ class MaskedReader:
         return [involved for involved in found if involved is not None]
 
     def reviewed(self, attempt: ReviewedAttempt) -> ReviewedAttempt:
-        """Mask an attempt of a review. A reader that may create reviews in a namespace sees that namespace."""
+        """Return one attempt of a review without the names and texts that the user may not see.
+
+        The pod's own namespace is visible, because the user has the right to create reviews in it.
+        """
         visible = self._find_visible(list_namespaces(attempt))
         return mask(attempt, replace(visible, namespaces=visible.namespaces | {attempt.decision.pod.namespace}))
 
@@ -137,7 +163,10 @@ class MaskedReader:
         return self._reader.similar_nodes(node, cluster=self._cluster())
 
     def incarnations(self) -> list[IncarnationStatus]:
-        """Return the known scheduler processes unmasked: they name no namespace."""
+        """Return the state of the known scheduler processes (incarnations) of the request's cluster.
+
+        Nothing is masked, because they name no namespace.
+        """
         return self._reader.incarnations(self._cluster())
 
     def _mask(self, value: Value | None) -> Value | None:

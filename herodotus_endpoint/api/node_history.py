@@ -35,26 +35,32 @@ WORKLOADS = 20  # listed by name in an answer; the rest is counted
 
 @dataclass(frozen=True)
 class HistoryWindow:
-    """A time range of whole buckets, in microseconds since the epoch; `from_us` is the start of the first bucket."""
+    """The time range that a node history covers, in microseconds since 1970.
+
+    `from_us` is the start of a rollup bucket, which is a whole hour.
+    """
 
     from_us: int
     to_us: int
 
 
 def build_window(since_us: int, now_us: int) -> HistoryWindow:
-    """Return the window of whole buckets that covers the time from `since_us` to `now_us`."""
+    """Return the window from the start of the hour that contains `since_us` until `now_us`."""
     return HistoryWindow(since_us // BUCKET_US * BUCKET_US, now_us)
 
 
 def parse_window(clock: Callable[[], float]) -> HistoryWindow:
-    """Return the window that the parameter `since` selects; by default the last day."""
+    """Return the window that ends now and begins at the time in the query parameter `since`, by default a day ago.
+
+    `clock` returns seconds since 1970.
+    """
     now_us = int(clock() * 1e6)
     since_us = parameters.parse_time("since", clock)
     return build_window(now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us, now_us)
 
 
 def build_window_document(over: HistoryWindow) -> Json:
-    """Return the window as a JSON object."""
+    """Return the window as a JSON object with its start, its end and the length of a rollup bucket."""
     return {
         "from": format_timestamp(over.from_us),
         "to": format_timestamp(over.to_us),
@@ -65,7 +71,11 @@ def build_window_document(over: HistoryWindow) -> Json:
 def build_node_history(
     node: str, over: HistoryWindow, facts: NodeHistoryCounts, share: ClusterTotals, recent: Sequence[NodeDecision]
 ) -> Json:
-    """Return the NodeHistory document. `share` covers all nodes over the same window."""
+    """Return the NodeHistory document of a node from its counts in the window `over`.
+
+    `share` holds the placements and nodes of the whole cluster in the same window. `recent` holds the latest decisions
+    that considered the node.
+    """
     c, kept = facts.counters, list_top_workloads(facts.decided)
     workloads = facts.workloads.most_common()
     return {
@@ -111,7 +121,10 @@ def build_node_history(
 
 
 def _over_time(hours: Mapping[int, Sequence[int]], over: HistoryWindow) -> list[Json]:
-    """Return counts in at most SPANS equal spans of whole hours, from the first hour that has counts."""
+    """Return the sums of a node's counts in at most SPANS equal spans of time, from the first hour with counts.
+
+    `hours` maps the number of an hour since 1970 to the counts in the order of COUNTED.
+    """
     if not hours:
         return []
     first, last = min(hours), max(bucket_of(over.to_us), *hours)  # a scheduler's clock may be ahead of ours
@@ -127,7 +140,11 @@ def _over_time(hours: Mapping[int, Sequence[int]], over: HistoryWindow) -> list[
 
 
 def _filter(c: Counter[CounterName], plugin: str) -> Json:
-    """Return a filter's counts independent of other filters; `decisive` counts the nodes that it rejected first."""
+    """Return the JSON object about one filter plugin: how often it evaluated, passed and rejected the node, and why.
+
+    `decisive` counts the decisions in which it was the first filter to reject the node. The other counts ignore other
+    filters.
+    """
     evaluated, rejected = c[CounterName("filter_evaluated", plugin)], c[CounterName("filter_rejected", plugin)]
     counts = [(name.detail, n) for name, n in c.items() if name[:2] == ("reason", plugin) and n]
     return {
@@ -151,7 +168,10 @@ def _reason(detail: str, count: int) -> Json:
 
 
 def _won(c: Counter[CounterName]) -> Json:
-    """Return how the node won; `uncontested` counts wins as the only feasible or the only evaluated node."""
+    """Return the JSON object about the decisions that chose the node: counts, mean margin and deciding plugins.
+
+    `uncontested` counts the decisions in which no other evaluated node was feasible.
+    """
     contested = c[CounterName("won")]
     return {
         "count": c[CounterName("chosen")],
@@ -168,7 +188,11 @@ def _won(c: Counter[CounterName]) -> Json:
 
 
 def _lost(c: Counter[CounterName]) -> Json:
-    """Return how the node lost; `costsMost` is the mean of its points minus the winner's per plugin, lowest first."""
+    """Return the JSON object about the decisions in which the node was feasible but not chosen.
+
+    `costsMost` maps a plugin to the node's weighted points minus the chosen node's, as a mean per decision, lowest
+    first. Plugins with a mean of zero or more are left out.
+    """
     lost = c[CounterName("lost")]
     costs = sorted((c[CounterName("cost", plugin)], plugin) for plugin in _plugins(c, "cost"))
     return {
@@ -205,7 +229,10 @@ def _recent(involved: NodeDecision) -> Json:
 
 
 def _result_after_filters(involved: NodeDecision) -> Json:
-    """Return the result of a node that passed the filters: its distance to the winner, or its lead as the winner."""
+    """Return the JSON fields about one decision in which the node passed all filters: result, rank, total and points.
+
+    `points` is the node's lead over the next node if it was chosen, otherwise its distance to the chosen node.
+    """
     d, slot = involved.decision, involved.slot
     scored = bool(len(d.totals) and d.rank[slot])
     entry: Json = {
@@ -228,14 +255,17 @@ def _result_after_filters(involved: NodeDecision) -> Json:
 
 
 def _deciding_plugin(ties: Sequence[int], shares: Sequence[tuple[str, int]]) -> str | None:
-    """Return the plugin that made most of the difference, "tie" if the totals were equal, or None."""
+    """Return the plugin that made most of the difference in points between two nodes, or "tie" if `ties` is not empty.
+
+    `shares` holds each plugin's part of the difference, largest first. The result is None if no part is positive.
+    """
     if ties:
         return "tie"
     return shares[0][0] if shares and shares[0][1] > 0 else None
 
 
 def _plugins(c: Counter[CounterName], counter: str) -> list[str]:
-    """Return the plugins that a counter has, in the order in which decisions added them."""
+    """Return the plugins for which `c` has a counter of the kind `counter`, in the order in which they were added."""
     return [name.plugin for name in c if name.counter == counter]
 
 

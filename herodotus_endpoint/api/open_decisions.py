@@ -21,7 +21,7 @@ MAX_ITEMS: Final = 500  # per answer: the scheduler requests the rest after thes
 
 
 def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
-    """Return the blueprint of the route."""
+    """Return the Flask blueprint of `GET /ingest/v1/open-decisions`, the list of decisions without a result."""
     routes = Blueprint("open_decisions", __name__)
 
     @routes.get(PATH, provide_automatic_options=False)

@@ -16,7 +16,10 @@ PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 
 
 def build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
-    """Return the placement of a row; `stored` is its decision if it was read."""
+    """Return the placement that a row of the table of decisions describes.
+
+    `stored` is the row's whole decision, or None if it was not read; then the deciding factor is unknown.
+    """
     placed = row.state in PLACED_STATES
     return Placement(
         namespace=row.namespace,

@@ -26,7 +26,10 @@ MAX_SLOTS: Final = 1 << 17  # kube-scheduler is tested up to 5,000 nodes, kubema
 
 
 def check_frame(frame: Frame) -> Frame:
-    """Return the frame unchanged. Raises CodecError naming the first field that is out of bounds."""
+    """Return the frame unchanged if its numbers and names are within the limits of this module.
+
+    Raises CodecError that names the first field out of bounds.
+    """
     match frame:
         case Decision():
             _check_decision(frame)
@@ -50,11 +53,11 @@ def check_frame(frame: Frame) -> Frame:
 
 
 def limit_future_times(frame: Frame, now_us: int) -> Frame:
-    """Return the frame with no time later than MAX_AHEAD_US after `now_us`; unchanged if it has none.
+    """Return the frame with its times moved back if they are more than MAX_AHEAD_US later than `now_us`.
 
-    A decision is moved to `now_us` as a whole, so that its durations stay. If the service refused such frames, their
-    sender would lose records as long as its clock is wrong; if it stored them unchanged, such a decision would be the
-    pod's latest attempt until that time has passed.
+    Other frames are returned unchanged. All times of a decision move by the same amount, so that its durations stay. If
+    the service refused such frames, their sender would lose records as long as its clock is wrong. If it stored them
+    unchanged, such a decision would be the pod's latest attempt until that time has passed.
     """
     latest_us = now_us + MAX_AHEAD_US
     if isinstance(frame, Decision):
@@ -98,13 +101,16 @@ def _check_decision(d: Decision) -> None:
 
 
 def _lacks_raw_scores(d: Decision) -> bool:
-    """Return whether the record declares that it has no raw scores, as records read from a log do."""
+    """Return whether a decision declares that its raw scores are unknown, as decisions read from a log do."""
     return "scores.raw" in d.unknown
 
 
 @lru_cache(maxsize=256)
 def _check_plugins(what: str, plugins: tuple[str, ...]) -> None:
-    """Check a list of plugin names; cached, since every decision repeats the same few lists. Errors are not cached."""
+    """Raise CodecError if the names of plugins are too many, empty, too long or repeated.
+
+    `what` names the list in the error. A success is cached, because every decision repeats the same few lists.
+    """
     _check_range(0, MAX_PLUGINS, **{what: len(plugins)})
     _check_names(**{f"{what}[{i}]": plugin for i, plugin in enumerate(plugins)})
     if len(set(plugins)) < len(plugins):

@@ -13,7 +13,10 @@ from herodotus_endpoint.errors import StatusError
 
 
 def read_body(most: int, what: str) -> bytes:
-    """Return the body as sent. Raises StatusError 413 beyond `most` bytes; `what` names the body in the message."""
+    """Return the body of the current request as sent, without decompressing it.
+
+    Raises StatusError 413 if it is longer than `most` bytes; `what` names the body in the message.
+    """
     body = request.stream.read(most + 1)
     if len(body) > most:
         raise StatusError(413, f"{what} must be at most {most >> 10} KiB as sent")

@@ -20,7 +20,7 @@ PREFIX: Final = f"/apis/{API_VERSION}"
 
 @dataclass(frozen=True)
 class ServedResource:
-    """A resource with its kind, names, scope and verbs."""
+    """A resource of the API group as discovery shows it: its kind, names, scope and verbs."""
 
     kind: str
     plural: str

@@ -35,14 +35,17 @@ _REFUSALS: Final = (422, 503)
 
 
 class Refusal(msgspec.Struct):
-    """A scheduler's refusal to answer: code 422 for an invalid pod, 503 if it cannot answer now."""
+    """A scheduler's refusal to answer a review, as an HTTP status code and a message.
+
+    The code is 422 if the pod is invalid, and 503 if the scheduler cannot answer now.
+    """
 
     code: int
     message: str
 
 
 def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
-    """Return the blueprint of both routes."""
+    """Return the Flask blueprint of the two routes with which schedulers take reviews and answer them."""
     routes = Blueprint("review_queue", __name__)
 
     @routes.get(PATH, provide_automatic_options=False)
@@ -68,7 +71,10 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
 
 
 def decompress_answer(body: bytes) -> bytes:
-    """Return the frames of an answer. Raises StatusError 500 if they cannot be decompressed."""
+    """Return the decompressed frames of a scheduler's answer to a review.
+
+    Raises StatusError 500 if they cannot be decompressed.
+    """
     try:
         return codec.decompress(body, ingest.MAX_UNPACKED_BYTES)
     except codec.CodecError as e:
@@ -93,7 +99,11 @@ def _take_review(
 
 
 def resolve_sender_cluster(settings: ServiceSettings, named: str) -> str:
-    """Return the cluster that the sender is bound to, or else the cluster that it names. Raises StatusError 403."""
+    """Authenticate the sender of this request and return the ID of its cluster.
+
+    `named` is the cluster that the request names, or "". It is returned if the sender is bound to no cluster. Raises
+    StatusError 403 if the sender is bound to another cluster.
+    """
     bound = ingest.authenticate_sender(settings)
     if bound and named not in ("", bound):
         raise StatusError(403, f'the sender is bound to cluster "{bound}", and asks about another')

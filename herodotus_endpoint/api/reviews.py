@@ -50,11 +50,13 @@ _DROPPED_METADATA_FIELDS: Final = ("annotations", "managedFields")  # kubectl ke
 
 
 class PlacementReviewSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The spec of a PlacementReview.
+    """The spec of a PlacementReview: the pods to place and what the response should show.
 
-    `object` is a Pod or a workload with a pod template. `replicas` None means the number of the object;
-    `scheduler_name` overrides the object's own. `node` selects the node that per-node details are about, `all_nodes`
-    selects all. `cluster` selects one of several clusters.
+    `object` is a Pod or a workload with a pod template. If `replicas` is None, the object's number of replicas is used.
+    `scheduler_name` overrides the object's scheduler. The response has details about `node`, or about every node if
+    `all_nodes` is true.
+
+    `cluster` is the ID of a cluster, or "" for the service's own.
     """
 
     object: dict[str, Any]
@@ -66,7 +68,7 @@ class PlacementReviewSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=
 
 
 class PlacementReview(msgspec.Struct, rename="camel"):
-    """A PlacementReview object as the client sends it."""
+    """A PlacementReview object as the client sends it: the question where hypothetical pods would be placed."""
 
     spec: PlacementReviewSpec
     api_version: str = ""
@@ -75,7 +77,7 @@ class PlacementReview(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """A validated PlacementReview with its pod template."""
+    """A validated PlacementReview, with the pod template, scheduler and number of replicas that follow from it."""
 
     spec: PlacementReviewSpec
     template: PodTemplate
@@ -84,7 +86,10 @@ class ReviewRequest:
     replicas: int
 
     def body(self) -> bytes:
-        """Return the question for the scheduler. It is stored, and therefore omits fields that scheduling ignores."""
+        """Return the question for the scheduler as JSON.
+
+        It omits fields of the pod that scheduling ignores, because it is stored until a scheduler takes it.
+        """
         t = self.template
         template = {"kind": t.kind, "name": t.name, "namespace": t.namespace, "pod": _strip_pod(t.pod)}
         question = {"namespace": self.namespace, "scheduler": self.scheduler, "replicas": self.replicas}
@@ -92,7 +97,7 @@ class ReviewRequest:
 
 
 def blueprint(store: Store, reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
-    """Return the blueprint of the route."""
+    """Return the Flask blueprint of the route that creates placement reviews."""
     views = ReviewViews(store, reader, settings)
     routes = Blueprint("reviews", __name__, url_prefix=PREFIX)
     rule = f"/namespaces/<namespace>/{REVIEW.plural}"
@@ -101,7 +106,7 @@ def blueprint(store: Store, reader: MaskedReader, settings: ServiceSettings) -> 
 
 
 class ReviewViews:
-    """The view that creates reviews, over one store."""
+    """The Flask view that creates placement reviews."""
 
     def __init__(self, store: Store, reader: MaskedReader, settings: ServiceSettings) -> None:
         self._reviews = store.reviews
@@ -110,7 +115,7 @@ class ReviewViews:
         self._own = settings.cluster
 
     def create(self, namespace: str) -> Response:
-        """Queue the review for a scheduler, wait for its answer and return the document."""
+        """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
         parameters.reject_unknown("fieldManager", "pretty", "dryRun", "fieldValidation")
         asked = _parse_request(parameters.check_name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
@@ -121,10 +126,10 @@ class ReviewViews:
         return json_response(self._document(answer, asked), 201)
 
     def _answer(self, question: ReviewQuestion) -> ReviewAnswer:
-        """Return the scheduler's answer. Raises StatusError if no scheduler takes or answers the review in time.
+        """Queue a review and return the scheduler's answer to it.
 
-        A review that is taken so late that the client would no longer wait for the answer is withdrawn: it would only
-        delay other reviews.
+        Raises StatusError if the queue is full, or if no scheduler takes or answers the review in time. A review that
+        is not taken within PICKUP_S seconds is removed, because its client would no longer wait for the answer.
         """
         if not self._reviews.add_question(question, MAX_WAITING):
             raise retry_later(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
@@ -143,7 +148,10 @@ class ReviewViews:
         raise StatusError(504, said, reason="Timeout")
 
     def _not_taken(self, question: ReviewQuestion) -> StatusError:
-        """Return the error for a review that no scheduler took: others are queued before it, or it is gone."""
+        """Return the error for a review that no scheduler took in time.
+
+        It is 503 if the review was the first in the queue, so that the scheduler does not respond, and 429 otherwise.
+        """
         if self._reviews.is_first(question):
             return retry_later(
                 503, f'scheduler "{question.reviewer.scheduler}" has not taken a review for {PICKUP_S:.0f} s'
@@ -197,23 +205,27 @@ def _parse_request(namespace: str) -> ReviewRequest:
 
 
 def _strip_pod(pod: Json) -> Json:
-    """Return the pod without annotations and without environment, arguments and commands of its containers."""
+    """Return the pod without annotations, and its containers with only the fields that scheduling reads."""
     metadata = {key: value for key, value in pod["metadata"].items() if key not in _DROPPED_METADATA_FIELDS}
     spec = {key: _strip_containers(value) if key in _CONTAINER_LISTS else value for key, value in pod["spec"].items()}
     return pod | {"metadata": metadata, "spec": spec}
 
 
 def _strip_containers(value: Any) -> Any:
-    """Return containers with only the fields that scheduling reads. The scheduler refuses values of other types."""
+    """Return a list of containers with only the fields that scheduling reads.
+
+    A value that is not a list is returned unchanged, because the scheduler refuses it with an error.
+    """
     if not isinstance(value, list):
         return value
     return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]
 
 
 def _find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
-    """Return the scheduler that answers the review. Raises StatusError if none does, or if several clusters have one.
+    """Return the one entry of `known` that has this scheduler name and cluster.
 
-    `own` is the service's cluster, which an empty `cluster` means. A scheduler without a cluster belongs to it.
+    `own` is the ID of the service's cluster. It is used if `cluster` is "", and for entries without a cluster. Raises
+    StatusError 503 if `known` is empty, 404 if no entry matches, and 400 if entries of several clusters match.
     """
     if not known:
         raise retry_later(
@@ -234,5 +246,5 @@ def _find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster:
 
 
 def _new_review_id(now_s: float) -> str:
-    """Return an ID that sorts by creation time and cannot be guessed."""
+    """Return a new review ID that sorts by its creation time `now_s` and cannot be guessed."""
     return f"{int(now_s * 1e6):016x}-{secrets.token_hex(8)}"

@@ -27,12 +27,12 @@ NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # Kubernetes 
 
 
 def schema_reference(kind: str) -> Json:
-    """Return a reference to one of `SCHEMAS`."""
+    """Return a JSON `$ref` object that points to the schema of this kind in `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{NAME}.{kind}"}
 
 
 def _object_schema(kind: str, description: str, **fields: Json) -> Json:
-    """Return the schema of a kind, with apiVersion, kind and metadata."""
+    """Return the OpenAPI schema of a Kubernetes kind: apiVersion, kind and metadata, and the given fields."""
     head = {
         "apiVersion": string("The version of this schema."),
         "kind": string("The kind of this document."),

@@ -39,12 +39,18 @@ _EXISTS: Final = re.compile(r"(?P<operator>!?)\s*(?P<key>[^\s=!(),<>]+)")
 
 
 def parse_label_selector(selector: str) -> list[AnyCondition]:
-    """Return the conditions of a labelSelector. Raises StatusError 400."""
+    """Return the conditions on decisions that a labelSelector expresses, all of which must hold.
+
+    Raises StatusError 400 if the selector is not valid.
+    """
     return [_parse_label_term(term) for term in _split_terms(selector, "labelSelector")]
 
 
 def parse_field_selector(selector: str) -> list[AnyCondition]:
-    """Return the conditions of a fieldSelector. Raises StatusError 400."""
+    """Return the conditions on decisions that a fieldSelector expresses, all of which must hold.
+
+    Raises StatusError 400 if the selector is not valid or names an unknown field.
+    """
     conditions: list[AnyCondition] = []
     for term in _split_terms(selector, "fieldSelector"):
         match = _EQUAL.fullmatch(term)

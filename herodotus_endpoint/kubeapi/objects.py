@@ -24,7 +24,7 @@ _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0
 
 
 def build_decision(row: Any) -> Json:
-    """Return a decision as a list item, without verdicts and scores of nodes."""
+    """Return a row of the table of decisions as a Decision list item, which has no verdicts or scores of nodes."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Decision",
@@ -56,7 +56,10 @@ def build_decision(row: Any) -> Json:
 
 
 def build_decision_metadata(row: Any) -> Json:
-    """Return the metadata of a decision; the resource version is its row ID, even after its result arrives."""
+    """Return the Kubernetes metadata of the decision in a row of the table of decisions.
+
+    The resource version is the row's ID. It stays the same when the decision's result arrives.
+    """
     return {
         "name": row.decision_id,
         "namespace": row.namespace,
@@ -69,7 +72,7 @@ def build_decision_metadata(row: Any) -> Json:
 
 
 def build_node_history_item(node: NodeCounts, over: HistoryWindow) -> Json:
-    """Return a node's history as a list item, with counts only."""
+    """Return a NodeHistory list item, which has only the node's counts in the window `over`."""
     return {
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",

@@ -28,9 +28,9 @@ _JSON_TYPES: Final = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table; `wide` columns need `-o wide`.
+    """A column of a Table that kubectl prints: its definition, and the function that computes a cell.
 
-    `cell` computes the value from the object and the time in seconds.
+    `cell` takes the object and the current time in seconds since 1970. `wide` columns are printed only with `-o wide`.
     """
 
     name: str
@@ -42,7 +42,10 @@ class TableColumn:
 
 
 def negotiate(*forms: str) -> str:
-    """Return the representation of `forms` that the client prefers, or plain JSON. Raises StatusError 406."""
+    """Return the first of `forms` that the Accept header asks for, or "" if it asks for plain JSON first.
+
+    Raises StatusError 406 if the client accepts neither.
+    """
     for clause in request.headers.get("Accept", "*/*").split(","):
         media, _, rest = clause.strip().partition(";")
         parameters = dict(p.strip().partition("=")[::2] for p in rest.split(";") if "=" in p)
@@ -60,7 +63,11 @@ def negotiate(*forms: str) -> str:
 def build_table(
     columns: Sequence[TableColumn], objects: Sequence[Json], metadata: Json, now_s: float, include: str
 ) -> Json:
-    """Return the objects as a `Table` with one cell per column."""
+    """Return the objects as a `meta.k8s.io/v1` Table document with one row per object.
+
+    `include` says what a row contains of its object: Metadata, None or Object. `now_s` is the current time in seconds
+    since 1970.
+    """
     return {
         "kind": "Table",
         "apiVersion": f"{META}/v1",
@@ -80,7 +87,10 @@ def build_table(
 
 
 def parse_include_object() -> str:
-    """Return the parameter `includeObject`. Raises StatusError 400 for an unknown value."""
+    """Return the query parameter `includeObject`: Metadata, None or Object, by default Metadata.
+
+    Raises StatusError 400 for another value.
+    """
     include = request.args.get("includeObject") or INCLUDE[0]
     if include not in INCLUDE:
         raise StatusError(400, f"includeObject must be one of {', '.join(INCLUDE)}")

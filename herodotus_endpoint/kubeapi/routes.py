@@ -45,7 +45,7 @@ View = Callable[..., Response]
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
-    """Return the blueprint of get, list and watch."""
+    """Return the Flask blueprint of get, list and watch of decisions, and list of node histories."""
     routes = Blueprint("objects", __name__, url_prefix=PREFIX)
     places = watches.WatchLimiter(settings.max_watches, settings.max_watches_per_user, metrics)
     views = ObjectViews(reader, settings, places)
@@ -60,7 +60,7 @@ def blueprint(reader: MaskedReader, settings: ServiceSettings, metrics: Endpoint
 
 
 class ObjectViews:
-    """Views of decisions and node histories as Kubernetes objects."""
+    """Flask views of decisions and node histories as Kubernetes objects, lists, tables and watches."""
 
     def __init__(self, reader: MaskedReader, settings: ServiceSettings, places: watches.WatchLimiter) -> None:
         self._reader = reader
@@ -68,9 +68,9 @@ class ObjectViews:
         self._places = places
 
     def decision(self, namespace: str, name: str) -> Response:
-        """Return a decision by its ID, or the latest decision of the pod with that name.
+        """Return the decision with the ID `name`, or else the latest decision of the pod called `name`.
 
-        `attempt` selects an earlier attempt, as for an explanation.
+        The query parameters `attempt` and `uid` select another attempt of the pod.
         """
         parameters.reject_unknown("attempt", "uid", "cluster", *GET)
         form = representations.negotiate(representations.TABLE, representations.METADATA)
@@ -82,7 +82,10 @@ class ObjectViews:
         return json_response(representations.build_metadata_only(document) if form else document)
 
     def decisions(self, namespace: str = "") -> Response:
-        """Return a page of decisions, or with `watch` a stream of new and changed decisions."""
+        """Return a page of decisions; with the query parameter `watch`, stream new and changed decisions instead.
+
+        If `namespace` is "", all namespaces count.
+        """
         parameters.reject_unknown("pod", "cluster", *LIST, *WATCH)
         form = representations.negotiate(representations.TABLE, representations.METADATA, representations.METADATA_LIST)
         conditions = self._conditions(parameters.check_name(namespace, "the namespace"))
@@ -99,7 +102,10 @@ class ObjectViews:
         return json_response(self._list("DecisionList", objects.DECISION_COLUMNS, items, metadata, form))
 
     def node_histories(self) -> Response:
-        """Return a page of the nodes with a history, sorted by name, with their counts in the last day."""
+        """Return a page of the nodes that have a history, sorted by name, with their counts.
+
+        The counts begin at the time in the query parameter `since`, by default a day ago.
+        """
         parameters.reject_unknown("since", "cluster", *LIST, *WATCH)
         if parameters.parse_boolean("watch"):
             raise StatusError(405, "nodehistories cannot be watched")
@@ -188,7 +194,10 @@ class ObjectViews:
 
 
 def discovery_blueprint(openapi: Callable[[], Json]) -> Blueprint:
-    """Return the blueprint of the discovery routes. `openapi` returns the OpenAPI document of the group."""
+    """Return the Flask blueprint of the discovery routes and of the API group's OpenAPI document.
+
+    `openapi` builds that document.
+    """
     routes = Blueprint("discovery", __name__)
 
     def groups() -> Response:
@@ -231,7 +240,11 @@ def _parse_cursor(token: str) -> int | None:
 
 
 def _parse_continue(token: str, form: str) -> str:
-    """Return the content of a cursor, or "" without a cursor. Raises StatusError 400 for an invalid one."""
+    """Return the position in a list that a `continue` token contains, or "" if the token is "".
+
+    `form` is the regular expression of a decoded token; its group is the position. Raises StatusError 400 if the token
+    does not match.
+    """
     if not token:
         return ""
     try:

@@ -37,7 +37,7 @@ Event = tuple[str, Any]  # ADDED, MODIFIED or DELETED and a row, BOOKMARK and No
 
 
 class WatchLimiter:
-    """Counts the running watches, per user and in total. Thread-safe."""
+    """A thread-safe limit on the number of running watches, per user and in total."""
 
     def __init__(self, total: int, per_user: int, metrics: EndpointMetrics) -> None:
         self._total, self._per_user, self._metrics = total, per_user, metrics
@@ -45,7 +45,10 @@ class WatchLimiter:
         self._lock = threading.Lock()
 
     def take(self, user: str) -> Callable[[], None]:
-        """Reserve a watch and return the function that releases it. Raises StatusError 429 if the limit is reached."""
+        """Count a new watch of the user and return the function to call when the watch ends.
+
+        Raises StatusError 429 if the limit of the user or the total limit is reached.
+        """
         with self._lock:
             full, his = self._held.total() >= self._total, self._held[user] >= self._per_user
             if full or his:
@@ -69,7 +72,11 @@ class WatchLimiter:
 
 @dataclass
 class Watch:
-    """The state of one watch; `version` is the last row ID whose event was sent."""
+    """The state of one watch of decisions, which polls the store.
+
+    `version` is the highest row ID that the watch has processed. `unsettled` holds the row IDs of decisions that had no
+    result yet.
+    """
 
     listing: MaskedListing
     conditions: Sequence[AnyCondition]
@@ -77,13 +84,17 @@ class Watch:
     unsettled: dict[int, None] = field(default_factory=dict)  # ids, oldest first
 
     def begin(self) -> Iterator[Event]:
-        """Yield events of results that may have arrived shortly before the version."""
+        """Yield events for results that were stored shortly before the watch began.
+
+        The client's preceding list may lack these results. Decisions before the start that still have no result are
+        remembered for `poll`.
+        """
         rows = self.listing.list_unsettled(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
         yield from (event for row in rows if row.state != UNSETTLED for event in self._settled(row))
         self._remember(rows)
 
     def poll(self) -> Iterator[Event]:
-        """Yield events of decisions that arrived or changed since the last poll."""
+        """Yield events for selected decisions that were stored, or whose result was stored, since the last poll."""
         waiting = self.listing.list_by_id(self.unsettled) if self.unsettled else []
         for row in [row for row in waiting if row.state != UNSETTLED]:
             del self.unsettled[row.id]
@@ -95,7 +106,10 @@ class Watch:
                 yield "ADDED", row
 
     def _settled(self, row: Any) -> Iterator[Event]:
-        """Yield the event of a result: the selector may start or stop matching the decision."""
+        """Yield the event for a decision whose result has arrived: ADDED, MODIFIED, DELETED or none.
+
+        The result changes the decision's state, so that the selector may start or stop matching it.
+        """
         match self._selects(row, UNSETTLED), self._selects(row, row.state):
             case True, True:
                 yield "MODIFIED", row
@@ -110,12 +124,15 @@ class Watch:
             del self.unsettled[next(iter(self.unsettled))]
 
     def _selects(self, row: Any, state: str) -> bool:
-        """Return whether the conditions match the decision in a state."""
+        """Return whether the watch's conditions would match the decision in `row` if its state were `state`."""
         return all(c.selects(row, state) for c in self.conditions)
 
 
 def parse_start_version(listing: MaskedListing, version: str) -> int:
-    """Return the row ID that a version names. Raises StatusError 410 if it was pruned or is of another database."""
+    """Return the row ID that a resourceVersion contains, after which a watch begins.
+
+    Raises StatusError 400 if it is not a number, and 410 if later decisions are pruned or the database has no such row.
+    """
     lowest, highest = listing.id_range()
     if not version.isdecimal() or len(version) > 18:
         raise StatusError(400, f"resourceVersion {version[:64]!r} is none of ours")
@@ -128,7 +145,11 @@ def parse_start_version(listing: MaskedListing, version: str) -> int:
 def iterate_events(
     watch: Watch, timeout_s: float, bookmarks: bool, clock: Callable[[], float], sleep: Callable[[float], Any]
 ) -> Iterator[Event]:
-    """Yield the events of a watch until the timeout. `clock` is monotonic; `sleep` returns True to end the watch."""
+    """Yield the events of a watch for `timeout_s` seconds, as pairs of event type and row.
+
+    If `bookmarks` is true, a BOOKMARK without a row follows every BOOKMARK_S seconds. `clock` returns monotonic
+    seconds. `sleep` waits for some seconds and returns True to end the watch.
+    """
     deadline, bookmark_at = clock() + timeout_s, clock() + BOOKMARK_S
     while True:
         found = False
