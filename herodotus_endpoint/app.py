@@ -49,7 +49,11 @@ def create_app(
     readiness: Readiness | None = None,
     threads: Mapping[str, int] | None = None,
 ) -> Flask:
-    """Return the WSGI application. `threads`: number of threads by pool name, for limits per reader."""
+    """Return the Flask application that serves all routes over one store.
+
+    `threads` maps the name of a worker pool to its number of threads, from which the limits per reader follow. Metrics
+    and readiness are created if they are None.
+    """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
     reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster)
     app = Flask("herodotus_endpoint", static_folder=None)
@@ -78,7 +82,7 @@ def create_app(
 def _add_service_routes(
     app: Flask, store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
 ) -> None:
-    """Add the routes for probes, metrics, version and the index of routes."""
+    """Add the routes for probes, metrics, version, the OpenAPI document and the list of all paths."""
 
     @app.get("/livez")
     def livez() -> Response:
@@ -120,7 +124,7 @@ def _add_service_routes(
 
 
 def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
-    """Add the common headers to every response and measure its latency."""
+    """Make the app add cache, security and damage headers to every response and measure its latency."""
 
     @app.before_request
     def begin() -> None:

@@ -38,7 +38,7 @@ Data = dict[str, bytes]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command and return the exit code."""
+    """Run the command `certificate` with these arguments and return the exit code: 0, or 1 after an error."""
     arguments = build_parser().parse_args(argv)
     try:
         api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
@@ -54,9 +54,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
-    """Return the key and certificate in the Secret; create them if they are absent or expire soon.
+    """Return the key and certificate in a Secret; create and store new ones if they are absent or expire soon.
 
-    Raises KubeError if the Secret cannot be read or written.
+    The result maps tls.crt, tls.key and ca.crt to PEM. `secret` is a pair of namespace and name. `host` is the DNS name
+    of a new certificate. Raises KubeError if the Secret cannot be read or written.
     """
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
     found = api.get(path)
@@ -70,7 +71,10 @@ def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now:
 
 
 def write_certificate(directory: Path, pair: Data) -> None:
-    """Write the certificate and key, the latter readable by the owner only, to files. Raises OSError."""
+    """Write tls.crt and tls.key to a directory; only the owner can read the key.
+
+    Raises OSError if that fails.
+    """
     (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
     key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(key, "wb") as file:
@@ -78,7 +82,7 @@ def write_certificate(directory: Path, pair: Data) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every flag of the command."""
+    """Return the argument parser of the command `certificate`."""
     found = argparse.ArgumentParser(
         prog=f"python -m herodotus_endpoint {COMMAND}",
         description="Make a self-signed certificate once, keep it in a Secret, and write it to files for the service.",
@@ -101,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _decode_secret(secret: dict[str, Any]) -> Data:
-    """Return the decoded data of a Secret, or {} if it is not valid base64."""
+    """Return the decoded data of a Secret by key, or {} if a value is not valid base64."""
     try:
         return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
     except (ValueError, TypeError, AttributeError):

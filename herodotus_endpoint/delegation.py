@@ -28,11 +28,13 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in e
 
 @dataclass(frozen=True)
 class DelegationOptions:
-    """The options that decide how readers and senders are authenticated.
+    """The options for the authentication of readers and of senders of records.
 
-    `senders` maps user names to the cluster whose records they may send ("": the API server's own). `certified`:
-    senders present client certificates instead of tokens. `audience`: the required audience of tokens. `front_proxy`
-    and `cluster` (the API server's own) are set by `resolve_delegation`.
+    `senders` maps a sender's user name, or its certificate's common name, to the ID of its cluster; "" means the API
+    server's cluster. If `certified` is true, senders present client certificates, otherwise tokens that are valid for
+    `audience`.
+
+    `resolve_delegation` sets `front_proxy` and `cluster`, the ID of the API server's cluster.
     """
 
     kubeconfig: str = ""
@@ -50,10 +52,10 @@ class DelegationOptions:
 
 
 def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
-    """Return the options with the front proxy's settings and the cluster's UID, read from the API server.
+    """Return the options completed with the front proxy's settings and the cluster's UID from the API server.
 
-    Raises KubeconfigError if they cannot be read. They must be known before the first connection is accepted,
-    because TLS requests a client certificate only during the handshake.
+    Options that need no API server are returned unchanged. Raises KubeconfigError if the API server cannot be read.
+    Both must be known before the first connection, because TLS requests a client certificate only during the handshake.
     """
     if not delegation.needs_api_server:
         return delegation
@@ -76,9 +78,10 @@ def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
 def open_delegation(
     settings: ServiceSettings, delegation: DelegationOptions, client_authority: Callable[[], str]
 ) -> tuple[Any, Callable[[], Sequence[str]]]:
-    """Return the settings with access control, and a function that returns the front proxy's authorities for TLS.
+    """Create the objects that authenticate readers and senders, for the worker process that calls this function.
 
-    `client_authority` returns the PEM of the authorities of senders' certificates.
+    Return the settings with these objects, and a function that returns the PEM certificates of the front proxy's CAs.
+    `client_authority` returns the PEM certificates of the CAs that sign senders' certificates.
     """
     rights = None
     if delegation.needs_api_server:

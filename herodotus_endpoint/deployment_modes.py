@@ -19,12 +19,15 @@ from ipaddress import ip_address
 
 
 class DeploymentModeError(Exception):
-    """Flags are incompatible; the message is one line with the reason."""
+    """The error for a combination of flags that is not supported; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class DeploymentMode:
-    """The flags that decide the mode. `hosts` and `ingest_hosts`: the addresses that the service listens on."""
+    """The flags that decide how the service is deployed: with SQLite, or with PostgreSQL behind an APIService.
+
+    `hosts` and `ingest_hosts` are the addresses on which the service listens for queries and for ingest.
+    """
 
     sqlite: bool
     aggregated_api: bool
@@ -38,7 +41,7 @@ class DeploymentMode:
 
 
 def check_mode(mode: DeploymentMode) -> None:
-    """Raise DeploymentModeError if the flags fit neither mode."""
+    """Raise DeploymentModeError if the combination of flags is not supported."""
     for violated, reason in _rules(mode):
         if violated:
             raise DeploymentModeError(reason)

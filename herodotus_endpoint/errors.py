@@ -43,7 +43,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StatusError(Exception):
-    """An error response of a route: HTTP status code, message, and further fields of the Status object."""
+    """An exception that makes a route answer with this HTTP status code and a Kubernetes Status as body."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class StatusError(Exception):
 
 
 def retry_later(code: int, message: str) -> StatusError:
-    """Return an error that asks the client, by Retry-After, to send the request again after RETRY_AFTER_S."""
+    """Return an error whose Retry-After header tells the client to try again after RETRY_AFTER_S seconds."""
     return StatusError(
         code,
         message,
@@ -78,12 +78,12 @@ def json_response(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Response:
-    """Return a response with a document as compact JSON, its keys in the order of the document."""
+    """Return a response whose body is the document as compact JSON, with its keys in the document's order."""
     return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
 
 
 def install_error_handlers(app: Flask) -> None:
-    """Make the app answer every exception with a Status object."""
+    """Make the app answer every exception with a Kubernetes Status object."""
     app.register_error_handler(StatusError, _respond)
     app.register_error_handler(HTTPException, _respond_to_http_error)
     app.register_error_handler(PrunedError, _respond_to_pruned)
@@ -93,7 +93,7 @@ def install_error_handlers(app: Flask) -> None:
 
 
 def status_body(code: int, message: str) -> bytes:
-    """Return the encoded Status for a request that the server refuses before the app sees it."""
+    """Return a Kubernetes Status as JSON, for a request that the server refuses before the Flask app sees it."""
     details = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else None
     return msgspec.json.encode(_status(StatusError(code, message, details=details)))
 
@@ -116,7 +116,7 @@ def _respond(error: StatusError) -> Response:
 
 
 def _respond_to_http_error(error: HTTPException) -> Response:
-    """Return the response to an error that Flask raises: unknown route, wrong method, incomplete body."""
+    """Return the response to an error that Flask raises, such as an unknown route or a wrong method."""
     code = error.code or 500
     allowed = [("Allow", ", ".join(sorted(getattr(error, "valid_methods", None) or [])))] if code == 405 else []
     message = "the server could not find the requested resource" if code == 404 else error.description or error.name

@@ -28,7 +28,7 @@ COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command that `argv` begins with, and return the exit code."""
+    """Run the maintenance command that `argv` begins with, such as `backup`, and return the exit code."""
     arguments = _parser().parse_args(argv)
     url = options.database_url(arguments)
     try:
@@ -64,7 +64,7 @@ def _purge(url: str, arguments: argparse.Namespace) -> int:
 
 
 def _check(url: str) -> int:
-    """Print the damage of the database; return exit code 1 if there is any."""
+    """Print the damage found in a database, and return the exit code: 1 if there is damage, otherwise 0."""
     opened = database_from_url(url)
     if isinstance(opened, Sqlite):
         opened.require_file()

@@ -23,7 +23,7 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class EndpointMetrics:
-    """The metrics of one application, in a separate registry."""
+    """The service's Prometheus metrics, in a registry other than prometheus_client's global one."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,7 +77,7 @@ class EndpointMetrics:
         )
 
     def count_batch(self, receipt: IngestReceipt, size: int) -> None:
-        """Count a stored batch of `size` bytes."""
+        """Add a stored batch to the metrics of ingest; `size` is its length in bytes."""
         self.batches.inc()
         self.bytes.inc(size)
         self.duplicates.inc(receipt.duplicates)
@@ -85,12 +85,15 @@ class EndpointMetrics:
             self.frames.labels(kind).inc(getattr(receipt, kind))
 
     def count_pruned(self, pruned: PruneResult) -> None:
-        """Count the decisions that one step of retention summarized and deleted."""
+        """Add the numbers of decisions that one pass of retention summarized and deleted to the metrics."""
         self.summarised.inc(pruned.summarised)
         self.pruned.inc(pruned.deleted)
 
     def set_sizes(self, sizes: StoreSizes, file_bytes: int | None) -> None:
-        """Set the gauges of stored rows and bytes."""
+        """Set the gauges of the database's rows and bytes.
+
+        If `file_bytes` is None, the gauge of the files' size is not set.
+        """
         for kind, rows in sizes.rows.items():
             self.stored.labels(kind).set(rows)
         for name, tier in sizes.tiers.items():
@@ -112,5 +115,5 @@ class EndpointMetrics:
 
 
 def _store_gauge(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
-    """Return a gauge of the store, which is the same for all workers, so that the most recent value is used."""
+    """Return a gauge about the database; of the values that worker processes set, the most recent one counts."""
     return Gauge(name, text, labels, registry=registry, multiprocess_mode="mostrecent")

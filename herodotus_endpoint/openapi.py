@@ -90,7 +90,11 @@ _WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialE
 
 @dataclass(frozen=True)
 class OpenApiOperation:
-    """A GET route. `answers`: the kind of its response, "" for any JSON, TEXT for text. `fails`: its error codes."""
+    """One HTTP operation of the service, from which its entry in the OpenAPI document is built.
+
+    `answers` is the kind of the document that it returns, TEXT for plain text, or "" for other JSON. `query` names its
+    query parameters. `fails` holds the HTTP status codes of its errors.
+    """
 
     id: str
     summary: str
@@ -222,7 +226,7 @@ _RECEIPT: Final = {
 
 
 def build_document() -> Json:
-    """Return the OpenAPI document of all routes."""
+    """Return the OpenAPI document of all HTTP routes of the service."""
     paths = {path: {"get": _operation(path, operation)} for path, operation in OPERATIONS.items()}
     paths[_CREATE] = _review()
     paths |= _sender_paths() | _pages()
@@ -241,7 +245,7 @@ def build_group_document() -> Json:
 
 
 def _review() -> Json:
-    """Return the path item of placementreviews, which can only be created."""
+    """Return the OpenAPI path item of placementreviews, whose only method is POST."""
     found = _operation(_CREATE, _REVIEW)
     found["requestBody"] = {
         "required": True,
@@ -252,7 +256,7 @@ def _review() -> Json:
 
 
 def _pages() -> Json:
-    """Return the path items of the web pages' files."""
+    """Return the OpenAPI path items, by path, of the web pages' static files."""
     named: Json = {"name": "name", "in": "path", "required": True, "schema": _NAME | {"minLength": 1}}
     kept: Json = {"304": {"description": "The browser's copy is current."}}
     html, any_ = ({kind: {"schema": {"type": "string"}} for kind in kinds} for kinds in (PAGE_TYPES[:1], PAGE_TYPES))
@@ -265,7 +269,10 @@ def _pages() -> Json:
 
 
 def _sender_paths() -> Json:
-    """Return the path items that schedulers use: to take and answer reviews, and to list open decisions."""
+    """Return the OpenAPI path items, by path, of routes that only schedulers use.
+
+    With these routes, they take reviews, answer reviews, and list decisions without a recorded result.
+    """
     failures = {str(code): _failure() for code in _SENDERS_FAIL}
     named: Json = {"name": "scheduler", "in": "query", "required": True, "schema": _NAME | {"minLength": 1}}
     cluster: Json = {"name": "cluster", "in": "query", "schema": _NAME}

@@ -36,7 +36,7 @@ _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every flag of the service."""
+    """Return the argument parser with every flag of the service."""
     found = argparse.ArgumentParser(
         prog="python -m herodotus_endpoint",
         description="The decisions service of Herodotus: stores scheduling decisions and answers questions about them.",
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
-    """Return the settings of the application."""
+    """Return the service's settings from the parsed flags."""
     return ServiceSettings(
         insecure=arguments.insecure,
         limits=RetentionLimits(
@@ -72,7 +72,10 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
 
 
 def build_listening(arguments: argparse.Namespace) -> ListenOptions:
-    """Return the listening options. Raises argparse.ArgumentTypeError if only one TLS file is given."""
+    """Return the addresses, threads, worker processes and TLS files of the service from the parsed flags.
+
+    Raises argparse.ArgumentTypeError if only one of certificate and key is given.
+    """
     pair = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(pair) and not all(pair):
         raise argparse.ArgumentTypeError("--tls-cert-file and --tls-private-key-file go together")
@@ -87,7 +90,7 @@ def build_listening(arguments: argparse.Namespace) -> ListenOptions:
 
 
 def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
-    """Return the options for authentication of readers and senders."""
+    """Return the options for the authentication of readers and senders from the parsed flags."""
     senders = dict(arguments.ingest_sender or ())
     return DelegationOptions(
         arguments.kubeconfig or "",
@@ -99,7 +102,7 @@ def build_delegation(arguments: argparse.Namespace) -> DelegationOptions:
 
 
 def build_mode(arguments: argparse.Namespace, listen_on: ListenOptions, url: str) -> DeploymentMode:
-    """Return the deployment mode that the flags describe."""
+    """Return those properties of the parsed flags that decide whether their combination is supported."""
     return DeploymentMode(
         sqlite=url.startswith("sqlite"),
         aggregated_api=arguments.aggregated_api,
@@ -114,7 +117,7 @@ def build_mode(arguments: argparse.Namespace, listen_on: ListenOptions, url: str
 
 
 def database_url(arguments: argparse.Namespace) -> str:
-    """Return the URL of the database from the flags, else HERODOTUS_DATABASE_URL, else the default."""
+    """Return the database's URL from the flags, else from HERODOTUS_DATABASE_URL, else of the default SQLite file."""
     if arguments.data:
         return sqlite_url(arguments.data / FILE)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -123,7 +126,7 @@ def database_url(arguments: argparse.Namespace) -> str:
 
 
 def parse_time(value: str) -> int:
-    """Return microseconds since 1970 from an age such as 12h or a time as in RFC 3339.
+    """Return the time that an age such as 12h or an RFC 3339 text denotes, in microseconds since 1970.
 
     Raises argparse.ArgumentTypeError for other texts.
     """
@@ -352,7 +355,7 @@ def _parse_size(value: str) -> int:
 
 
 class _IntegerInRange:
-    """An argparse type for integers from a minimum to a maximum of at most three digits."""
+    """A converter for argparse of an integer from `minimum` to `maximum`, which has at most three digits."""
 
     def __init__(self, minimum: int, maximum: int) -> None:
         self._minimum, self._maximum = minimum, maximum

@@ -22,7 +22,7 @@ BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": False
 
 
 def reject_unknown(*names: str) -> None:
-    """Raise StatusError 400 if the request has a parameter that is not one of `names`, or has one twice.
+    """Raise StatusError 400 if this request has a query parameter that is not in `names`, or has one twice.
 
     `timeout` is always accepted and has no effect: kubectl adds it to requests through the API server.
     """
@@ -34,9 +34,9 @@ def reject_unknown(*names: str) -> None:
 
 
 def check_name(value: str, what: str) -> str:
-    """Return a name from the path or the query. Raises StatusError 400 if no Kubernetes object can have it.
+    """Return `value` unchanged if it could be the name of a Kubernetes object; "" is allowed.
 
-    `what` names the value in the error message.
+    Raises StatusError 400 if it is too long or contains a NUL. `what` names the value in the error message.
     """
     if len(value) > MAX_NAME:
         raise StatusError(400, f"{what} is longer than {MAX_NAME} characters")
@@ -46,12 +46,15 @@ def check_name(value: str, what: str) -> str:
 
 
 def parse_name(parameter: str) -> str:
-    """Return the name in a parameter, or "" if it is absent. Raises StatusError 400 as `check_name`."""
+    """Return the name in a query parameter of this request, or "" if the parameter is absent.
+
+    Raises StatusError 400 if the value cannot be the name of a Kubernetes object.
+    """
     return check_name(request.args.get(parameter, ""), parameter)
 
 
 def parse_boolean(parameter: str) -> bool:
-    """Return the value of a boolean parameter: False if it is absent, True if it has no value.
+    """Return a boolean query parameter of this request: False if it is absent, True if it has no value.
 
     Raises StatusError 400 for other texts than `true`, `false`, `1` and `0`.
     """
@@ -62,7 +65,10 @@ def parse_boolean(parameter: str) -> bool:
 
 
 def parse_integer(parameter: str, *, minimum: int = 0, maximum: int = MAX_INTEGER) -> int | None:
-    """Return an integer parameter, or None if it is absent. Raises StatusError 400 if it is out of bounds."""
+    """Return an integer query parameter of this request, or None if it is absent.
+
+    Raises StatusError 400 if the value is not an integer from `minimum` to `maximum`.
+    """
     value = request.args.get(parameter)
     if value is None:
         return None
@@ -74,14 +80,18 @@ def parse_integer(parameter: str, *, minimum: int = 0, maximum: int = MAX_INTEGE
 
 
 def parse_limit(default: int, maximum: int) -> int:
-    """Return the requested page size, at most `maximum`. As in the API server, a larger `limit` is no error."""
+    """Return the page size in the query parameter `limit`, or `default` if it is absent or 0.
+
+    As in the API server, a value above `maximum` is no error and is reduced to `maximum`.
+    """
     return min(parse_integer("limit") or default, maximum)
 
 
 def parse_time(parameter: str, clock: Callable[[], float]) -> int | None:
-    """Return a time parameter in microseconds since 1970, or None if it is absent. Raises StatusError 400.
+    """Return the time in a query parameter of this request in microseconds since 1970, or None if it is absent.
 
-    The parameter is a number of seconds before now, or a time as in RFC 3339.
+    The value is a number of seconds before now, or an RFC 3339 time. Raises StatusError 400 for other values. `clock`
+    returns seconds since 1970.
     """
     value = request.args.get(parameter)
     if value is None:

@@ -32,7 +32,7 @@ MAX_IGNORED_BODY: Final = 4 << 10  # of requests that are answered without readi
 
 
 class Pools:
-    """The worker pools of one process, and the functions that route requests to them."""
+    """The worker pools of one process, and the functions that choose the pool for a request."""
 
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
         watches = settings.max_watches + REFUSAL_THREADS
@@ -45,11 +45,11 @@ class Pools:
         self.polls = WorkerPool("polls", MAX_POLLS, 0)
 
     def route_probe(self, _head: RequestHead) -> Route:
-        """Return the route of a request that arrived at a probe listener."""
+        """Return the worker pool and body limit for a request that arrived at a listener for probes."""
         return Route(self.probes, MAX_IGNORED_BODY)
 
     def route_query(self, head: RequestHead) -> Route:
-        """Return the route of a request that arrived at a listener for queries only."""
+        """Return the worker pool and body limit for a request that arrived at a listener for queries only."""
         if head.path in PROBE_PATHS:
             return self.route_probe(head)
         if head.method == "POST" and head.path.endswith(reviews.PATH_SUFFIX):
@@ -59,7 +59,7 @@ class Pools:
         return Route(self.queries, MAX_IGNORED_BODY)
 
     def route_ingest(self, head: RequestHead) -> Route:
-        """Return the route of a request that arrived at a listener for ingest (and queries)."""
+        """Return the worker pool and body limit for a request that arrived at a listener for ingest and queries."""
         if head.method == "GET" and head.path.startswith(review_queue.PATH):
             return Route(self.polls, MAX_IGNORED_BODY)
         if head.path.startswith(SENDER_PREFIX):
@@ -68,12 +68,12 @@ class Pools:
 
 
 def build_service(application: WSGIApplication, route: Callable[[RequestHead], Route]) -> HttpService:
-    """Return a WSGI application as an HTTP service whose requests run where `route` says."""
+    """Return an HTTP service that runs each request of a WSGI application in the pool that `route` returns."""
     return HttpService(route, wsgi.create_handler(application), refuse)
 
 
 def refuse(status: int, message: str) -> Response:
-    """Build the response, a Kubernetes Status, to a request that the server refuses before the application sees it."""
+    """Return a response with a Kubernetes Status to a request that is refused before the application sees it."""
     return Response(
         status,
         [("Content-Type", "application/json"), ("Cache-Control", "no-store")],

@@ -24,12 +24,15 @@ Key = tuple[str, str]  # pool, reader
 
 
 def reader_name() -> str:
-    """Return the user of the current request, or its client's address if no user is known."""
+    """Return the user who sent the current request, or a name made of the client's address if no user is known."""
     return g.user or f"address {request.remote_addr}"
 
 
 def install_reader_limits(app: Flask, threads: Mapping[str, int]) -> None:
-    """Make the app answer 429 to requests of a reader beyond SHARE of a pool. `threads`: threads by pool name."""
+    """Make the app answer 429 if requests of one reader already occupy the SHARE of a worker pool's threads.
+
+    `threads` maps the name of a pool to its number of threads. Other pools are not limited.
+    """
     limits = {pool: max(1, int(size * SHARE)) for pool, size in threads.items()}
     lock = threading.Lock()
     running: Counter[Key] = Counter()

@@ -25,12 +25,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Readiness:
-    """The last result of each check. Thread-safe."""
+    """The latest result of each readiness check, refreshed by a background thread. Thread-safe."""
 
     def __init__(self, checks: Mapping[str, Callable[[], None]], clock: Callable[[], float] = time.monotonic) -> None:
-        """Create the readiness that `checks` decide; a check raises StoreUnavailableError if it fails.
+        """Create the state of the checks, which are functions by name; a check fails if it raises an exception.
 
-        Until `start`, each call of `failed` runs the checks.
+        Until `start` is called, each call of `failed` runs the checks. `clock` returns monotonic seconds.
         """
         self._checks, self._clock = checks, clock
         self._failed: Sequence[str] = ()
@@ -40,7 +40,7 @@ class Readiness:
 
     @classmethod
     def from_store(cls, store: Store) -> Readiness:
-        """Return the readiness that checks reading from and writing to a store."""
+        """Return a readiness state whose two checks read from and write to the store."""
         return cls(
             {
                 "database-read": lambda: store.reader.check_readable(),
@@ -49,13 +49,16 @@ class Readiness:
         )
 
     def start(self) -> None:
-        """Run the checks once, then every CHECK_INTERVAL_S in a daemon thread."""
+        """Run the checks now, and then every CHECK_INTERVAL_S seconds in a daemon thread."""
         self._check()
         self._started = True
         threading.Thread(target=self._run, name="readiness", daemon=True).start()
 
     def failed(self) -> Sequence[str]:
-        """Return the names of the failed checks: all names if the last result is older than MAX_AGE_S."""
+        """Return the names of the checks that failed.
+
+        If the latest results are older than MAX_AGE_S seconds, all checks count as failed.
+        """
         if not self._started:
             self._check()
         if self._clock() - self._checked_at > MAX_AGE_S:

@@ -31,7 +31,10 @@ PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a 
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """The addresses to listen on, and the number of threads and processes. `tls` None serves plain HTTP."""
+    """The addresses to listen on for queries, ingest and probes, and the numbers of threads and processes.
+
+    If `ingest` is empty, the addresses for queries serve ingest too. If `tls` is None, the service uses plain HTTP.
+    """
 
     queries: Sequence[Address]
     ingest: Sequence[Address] = ()
@@ -45,7 +48,10 @@ class ListenOptions:
 def serve(
     settings: ServiceSettings, database_url: str, listen_on: ListenOptions, delegation: DelegationOptions | None = None
 ) -> None:
-    """Run the decisions service until SIGTERM. Raises ListenError or, for an unusable certificate, ServingTlsError."""
+    """Run the decisions service until SIGTERM.
+
+    Raises ListenError if it cannot listen on an address, and ServingTlsError if the certificate or its key is unusable.
+    """
     if listen_on.tls:
         ServingTls(listen_on.tls)  # fails now instead of at the first connection
     sockets = {name: [listen(a) for a in getattr(listen_on, name)] for name in ("queries", "ingest", "probes")}
@@ -66,7 +72,7 @@ def serve(
 
 @dataclass
 class _Worker:
-    """The set-up of a worker process after the fork."""
+    """What a worker process needs to create its server after the fork."""
 
     settings: ServiceSettings
     database_url: str
@@ -75,7 +81,10 @@ class _Worker:
     tls: ServingTls | None = None
 
     def create_server(self, sockets: Sequence[socket.socket]) -> Server:
-        """Open the store and return the server of these sockets, in the order queries, ingest, probes."""
+        """Open the store, start the background threads and return the server of these listening sockets.
+
+        `sockets` holds the sockets for queries first, then those for ingest, then those for probes.
+        """
         # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
         from herodotus_endpoint.metrics import EndpointMetrics

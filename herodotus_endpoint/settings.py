@@ -22,9 +22,9 @@ MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one decodes, two wait
 class ServiceSettings:
     """The settings of one process of the decisions service.
 
-    `ingest_listeners`: the addresses that serve ingest; empty means all. `access`: None lets every client read.
-    `senders`: None accepts records from loopback only (from anywhere if `insecure`). `cluster`: the UID of the API
-    server's namespace kube-system; "" without an API server.
+    `ingest_listeners` holds the addresses that serve ingest; if it is empty, all do. If `access` is None, every client
+    may read. If `senders` is None, records are accepted from loopback only, or from anywhere if `insecure` is true.
+    `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
     """
 
     insecure: bool = False

@@ -20,12 +20,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ServingTlsError(Exception):
-    """The certificate, its key or an authority is unusable; the message is one line with the reason."""
+    """The error for an unusable certificate, key or CA file; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Paths of PEM files. `client_ca` holds the authorities of senders' certificates."""
+    """The paths of PEM files: certificate, private key, and the CAs that sign senders' client certificates."""
 
     certificate: Path
     key: Path
@@ -33,7 +33,7 @@ class TlsFiles:
 
 
 class ServingTls:
-    """The current TLS context of the service, built from TlsFiles. Thread-safe."""
+    """The service's current TLS context, which is rebuilt when the content of its files changes. Thread-safe."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class ServingTls:
     ) -> None:
         """Load the files. Raises ServingTlsError if they are unusable.
 
-        `authorities` returns PEMs of client authorities to trust in addition to `client_ca`.
+        `authorities` returns the PEM certificates of further CAs whose client certificates are trusted. `clock` returns
+        monotonic seconds.
         """
         self._files, self._authorities = files, authorities
         try:
@@ -58,14 +59,18 @@ class ServingTls:
         return self._reloader.context()
 
     def client_authority(self) -> str:
-        """Return the PEM in `client_ca`, or "" if no file is configured or it cannot be read."""
+        """Return the PEM content of the file `client_ca`, or "" if none is configured or it cannot be read."""
         try:
             return self._files.client_ca.read_text() if self._files.client_ca else ""
         except OSError:
             return ""
 
     def _read(self) -> tuple[bytes, bytes, str]:
-        """Return the contents of all files: modification times of a mounted Secret, which is a link, prove nothing."""
+        """Return the contents of certificate and key, and the PEM certificates of all client CAs.
+
+        They are compared to detect changes. Modification times prove nothing, because a mounted Secret is a symbolic
+        link.
+        """
         pems = [*self._authorities(), self._files.client_ca.read_text() if self._files.client_ca else ""]
         return self._files.certificate.read_bytes(), self._files.key.read_bytes(), "\n".join(filter(None, pems))
 

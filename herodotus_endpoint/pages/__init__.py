@@ -63,7 +63,7 @@ HEADERS: Final = {
 
 @dataclass(frozen=True)
 class StaticFile:
-    """A file with its content type and entity tag."""
+    """The content of one static file of the web pages, with its content type and entity tag (ETag)."""
 
     body: bytes
     content_type: str
@@ -71,7 +71,10 @@ class StaticFile:
 
 
 def blueprint() -> Blueprint:
-    """Return the blueprint of the files, and of `/ui`, which redirects to them. Raises FileNotFoundError."""
+    """Return the Flask blueprint of the web pages' static files, and of `/ui`, which redirects to them.
+
+    Raises FileNotFoundError if a file is missing.
+    """
     routes = Blueprint("pages", __name__)
     files = {name: _read(name) for name in FILES}
 
@@ -98,7 +101,7 @@ def _read(name: str) -> StaticFile:
 
 
 def _serve(file: StaticFile) -> Response:
-    """Return the response with a file, or 304 if the browser's copy is current."""
+    """Return a response with the file, or 304 if the request's ETag shows that the browser's copy is current."""
     response = Response(file.body, content_type=file.content_type, headers={"Cache-Control": "no-cache"})
     response.set_etag(file.etag)
     return response.make_conditional(request)  # type: ignore[return-value]
