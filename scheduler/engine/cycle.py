@@ -46,9 +46,7 @@ class CycleResult:
     message: str = ""  # of the FailedScheduling event
     next_start: int = 0
     rejectors: frozenset[str] = frozenset()  # plugins whose events may make the pod schedulable
-    pending: frozenset[str] = (
-        frozenset()
-    )  # those that revisited_slots Pending: after their event the pod skips its backoff
+    pending: frozenset[str] = frozenset()  # those that returned Pending: after their event the pod skips its backoff
 
 
 def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:

@@ -28,12 +28,19 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class FilterDryRun:
-    """The implementation of `interface.DryRun` for one attempt."""
+    """A runner of one attempt's filters on copies of nodes to which pods were added or from which pods were removed.
+
+    Implements `interface.DryRun`, which preemption uses.
+    """
 
     def __init__(
         self, profile: Profile, skipped: Set[str], extenders: Extenders, nominator: Nominator, marks: list[Reason]
     ) -> None:
-        """`skipped` names the plugins that returned Skip at PreFilter. Failures of extenders are added to `marks`."""
+        """Prepare the filters and PreFilter plugins of the profile that did not return Skip.
+
+        `skipped` names the plugins that returned Skip at PreFilter. `run_extenders` appends failures of extenders to
+        `marks`, the list of problems that the record of the attempt shows.
+        """
         self._extenders = extenders
         self._nominator = nominator
         self._marks = marks
@@ -44,11 +51,18 @@ class FilterDryRun:
 
     @property
     def can_batch_nodes(self) -> bool:
-        """Whether several nodes may be tried at once: no plugin has state that depends on the pods of a node."""
+        """Whether one copy may hold several nodes at once.
+
+        True if no PreFilter plugin must update its state for each pod that is added or removed.
+        """
         return not self._extensions
 
     def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
-        """Return what the results depend on besides spec and row; see `interface.DryRun`."""
+        """Return a cache key, and the slots of nodes whose results must not be cached; None if no result may be cached.
+
+        A cached result for a node holds while the pod's spec, the node's row in the columns and the key are equal. The
+        slots are those of nodes with nominated pods.
+        """
         if any(d.depends_on is DependsOn.ANYTHING or d.state_data is not None for d in self._dependencies):
             return None
         other_nodes = any(d.depends_on is DependsOn.NODES for d in self._dependencies)
@@ -56,7 +70,10 @@ class FilterDryRun:
         return (names, nodes.node_generation if other_nodes else None), self.nominated_pods(pod, nodes).keys()
 
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return each slot's first verdict other than Success, or Success; with nominated pods where there are any."""
+        """Return each node's first verdict that is not Success, or Success if every filter accepts the node.
+
+        A node with nominated pods of the same or a higher priority must pass both with and without these pods.
+        """
         rejected = {
             slot: next(verdict for verdict in by_plugin.values() if verdict.code is not Code.SUCCESS)
             for slot, by_plugin in self.filter_with_nominated(state, pod, nodes).items()
@@ -64,7 +81,7 @@ class FilterDryRun:
         return self._filter_in_order(state, pod, nodes).with_verdicts(rejected, nodes.slots)
 
     def nominated_pods(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
-        """Return the other pods with the same or a higher priority that are nominated for a node, by slot."""
+        """Return, by node slot, the other pods with the same or a higher priority that are nominated for that node."""
         found = {}
         nominated = self._nominator.nodes()
         for name in nominated if len(nominated) < nodes.slots else nodes.index:
@@ -76,7 +93,11 @@ class FilterDryRun:
     def filter_with_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns
     ) -> dict[int, dict[str, Verdict]]:
-        """Return the verdicts of nodes that are rejected with their nominated pods added, by slot and filter."""
+        """Filter each node that has nominated pods as if these pods ran there; return the verdicts on rejected nodes.
+
+        Only nominated pods with the same or a higher priority count. The result maps node slot to filter name to
+        verdict.
+        """
         nominated = self.nominated_pods(pod, nodes)
         groups = [list(nominated)] if self.can_batch_nodes else [[slot] for slot in nominated]
         found: dict[int, dict[str, Verdict]] = {}
@@ -90,7 +111,11 @@ class FilterDryRun:
     def _filter_with_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, nominated: Mapping[int, Sequence[PodInfo]]
     ) -> dict[int, dict[str, Verdict]]:
-        """Add the nominated pods of these slots to a copy and filter it; changes `state`, which is a copy too."""
+        """Filter copies of these nodes with their nominated pods added; return the verdicts on rejected nodes.
+
+        `nominated` maps node slot to pods. The result maps node slot to filter name to verdict. Changes `state`, which
+        must be a clone.
+        """
         copy = RowCopy(nodes, list(nominated))
         slots = {slot: copy.index[nodes.names[slot]] for slot in nominated}
         self.add_pods(state, pod, [(there, other) for slot, there in slots.items() for other in nominated[slot]], copy)
@@ -129,7 +154,7 @@ class FilterDryRun:
                 plugin.remove_pod(state, pod, p, nodes, slot)
 
     def _steps(self, pods: Sequence[tuple[int, PodInfo]]) -> Iterable[Sequence[tuple[int, PodInfo]]]:
-        """Return the pods in the groups in which to apply them: one at a time if plugins update their state."""
+        """Split (node slot, pod) pairs into the groups to apply together: single pairs if plugins must update state."""
         return [pods] if self.can_batch_nodes else [[one] for one in pods]
 
     def run_extenders(
@@ -139,7 +164,7 @@ class FilterDryRun:
 
 
 def _run_filter(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-    """Return the filter's column, or an error verdict in every slot if it raises."""
+    """Return the filter's verdict on each node of `nodes`, or an error verdict on each node if the plugin raises."""
     try:
         return plugin.filter(state, pod, nodes)
     except (Exception, SystemExit) as e:

@@ -49,9 +49,9 @@ NO_ROWS: Final[Slots] = np.zeros(0, np.intp)
 
 @dataclass(frozen=True)
 class PluginDependencies:
-    """A plugin at Filter or Score with its declared dependencies.
+    """A filter or score plugin with what it declares that its results depend on, besides the pod's spec.
 
-    `state_data` is the type of the state data that the result depends on besides the row; None if there is none.
+    `state_data` is the type of the PreFilter or PreScore data that the results depend on; None if they depend on none.
     """
 
     plugin: Any
@@ -61,15 +61,19 @@ class PluginDependencies:
 
     @classmethod
     def from_plugin(cls, plugin: Any, point: str) -> PluginDependencies:
-        """Return the plugin's declaration for a point, "filter" or "score"; DependsOn.ANYTHING without one."""
+        """Return the dependencies that the plugin declares for the extension point `point`, "filter" or "score".
+
+        The results of a plugin that declares nothing may depend on anything (`DependsOn.ANYTHING`).
+        """
         state_data = getattr(plugin, f"{point}_state", None)
         return cls(plugin, plugin.name, getattr(plugin, "depends_on", DependsOn.ANYTHING), state_data)
 
 
 class Changes:
-    """What changed in the node columns since a phase was last computed.
+    """The changes of nodes and their pods since a Filter or Score result was last computed.
 
-    `rows` are the slots whose row changed, None if any may have. `node_objects` is whether a Node object changed.
+    `rows` holds the node slots (row indices in the columns) that changed, or is None if any may have changed.
+    `node_objects` is True if a Node object changed, and not only the pods on nodes.
     """
 
     def __init__(self, nodes: NodeColumns, rows: Slots | None, *, node_objects: bool) -> None:
@@ -79,68 +83,86 @@ class Changes:
         self._subset: tuple[Slots, RowSubset] | None = None
 
     def merge(self, rows: Slots | None, more: Slots | None) -> Slots | None:
-        """Return both sets of rows, possibly with duplicates; None if either is None or they are too many."""
+        """Return the node slots of both arrays, possibly with duplicates; None means that any slot may have changed.
+
+        The result is None if either array is None, or if so many slots changed that recomputing all of them is faster.
+        """
         if rows is None or more is None:
             return None
         both = rows if rows is more or not len(more) else np.concatenate([rows, more]) if len(rows) else more
         return both if len(both) * MIN_SLOTS_PER_CHANGED_ROW <= self.nodes.slots else None
 
     def select(self, rows: Slots) -> RowSubset:
-        """Return these rows as columns; plugins that run on the same array of rows share one object."""
+        """Return the columns of the nodes in the slots `rows`; repeated calls with one array return one object."""
         if self._subset is None or self._subset[0] is not rows:
             self._subset = (rows, RowSubset(self.nodes, rows))
         return self._subset[1]
 
 
 class CachedPhase:
-    """The result of Filter or Score for one spec and one set of skipped plugins."""
+    """The cached result of Filter or of Score for pods of one spec.
+
+    The result is computed without the plugins that `skip` names, and is reused only for pods that skip the same
+    plugins.
+    """
 
     def __init__(self, skip: Set[str]) -> None:
         self.skip = frozenset(skip)
         self._computed_at: tuple[int, int] | None = None  # row and node generation; None: incomplete
 
     def begin(self, entry: CacheEntry, nodes: NodeColumns) -> Changes:
-        """Return what changed since the phase was computed. Until `complete` is called, the phase is not valid."""
+        """Return what changed in the node columns since the result was computed, and mark the result as incomplete.
+
+        The result may be reused again after `complete` is called.
+        """
         changes, self._computed_at = entry.changes_since(self._computed_at, nodes), None
         return changes
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last computation ended without an error."""
+        """Whether the result was computed without an error, so that it may be reused."""
         return self._computed_at is not None
 
     def complete(self, nodes: NodeColumns) -> None:
-        """Mark the phase as computed from the present state of the columns."""
+        """Mark the result as valid for the present state of the node columns."""
         self._computed_at = (nodes.generation, nodes.node_generation)
 
 
 class CacheEntry:
-    """What is cached for one pod spec."""
+    """The cached plugin results of one pod spec: phases for Filter and Score, memos for PreFilter and PreScore.
+
+    `slots` is the number of node slots for which the results were computed.
+    """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._phases: dict[type[CachedPhase], CachedPhase] = {}
         self._memos: dict[str, PluginStateMemo] = {}
-        self._changes: tuple[tuple[int, int], int, Changes] | None = None  # from and to which generation
+        # The changes between a (row, Node-object) generation and a row generation, as the last call returned them.
+        self._changes: tuple[tuple[int, int], int, Changes] | None = None
 
     def get_phase(self, kind: type[P], skip: Set[str], create: Callable[[], P]) -> P:
-        """Return the cached phase if it is complete and skipped the same plugins; otherwise create one."""
+        """Return the cached result of Filter or Score (`kind`) if it is complete and skipped the same plugins.
+
+        Otherwise, the result of `create` replaces it and is returned.
+        """
         found = self._phases.get(kind)
         if not isinstance(found, kind) or found.skip != skip or not found.is_complete:
             found = self._phases[kind] = create()
         return found
 
     def get_memo(self, point: str, create: Callable[[], PluginStateMemo]) -> PluginStateMemo:
-        """Return the memo of PreFilter or PreScore, created at the first call."""
+        """Return the memo of the extension point `point`, "preFilter" or "preScore"; create it at the first call."""
         found = self._memos.get(point)
         if found is None:
             found = self._memos[point] = create()
         return found
 
     def changes_since(self, generations: tuple[int, int] | None, nodes: NodeColumns) -> Changes:
-        """Return what changed since these generations of rows and nodes; None means that everything may have.
+        """Return what changed in the node columns since `generations`, a pair of row and Node-object generation.
 
-        Filter and Score of one cycle mostly pass the same generations and then share one object.
+        If `generations` is None, everything counts as changed. Filter and Score of one cycle mostly pass the same
+        generations and then get the same object.
         """
         if generations is None:
             return Changes(nodes, None, node_objects=True)
@@ -154,14 +176,18 @@ class CacheEntry:
 
 
 class PluginStateMemo:
-    """Results and state data of PreFilter or PreScore that the pod's spec alone determines, computed once for a spec.
+    """PreFilter or PreScore results and state data that the pod's spec alone determines, computed once for a spec.
 
-    `uncached` holds the other plugins, which must run in each cycle, with their position in the profile: those that do
-    not declare `depends_only_on_spec`, and those that returned more than Success or Skip.
+    `uncached` holds the plugins that must run in each cycle, as (position in the profile, plugin): those that do not
+    declare `depends_only_on_spec`, and those that failed or returned more than Success or Skip.
     """
 
     def __init__(self, plugins: Sequence[Any], pod: PodInfo, run: Callable[[Any, CycleState], Verdict | None]) -> None:
-        """`run` runs a plugin on the given state and returns its verdict; None if it returned more than a verdict."""
+        """Run every plugin whose results depend on the spec alone, and keep its verdict and state data.
+
+        `run` runs a plugin, which writes into the given state, and returns its verdict, or None if the plugin returned
+        more than a verdict.
+        """
         self.uncached: list[tuple[int, Any]] = []
         self._skipped: list[tuple[int, str]] = []
         self._states: list[tuple[int, CycleState]] = []
@@ -177,9 +203,9 @@ class PluginStateMemo:
                 self._states.append((position, state))
 
     def apply(self, skip: set[str], state: CycleState, before: int | None = None) -> None:
-        """Add the skipped plugins to `skip` and the state data to `state`.
+        """Add the names of plugins that returned Skip to `skip`, and copy the kept state data into `state`.
 
-        `before` limits this to the plugins before that position, for a phase that ended there.
+        If `before` is given, only plugins before that position in the profile count, because the phase ended there.
         """
         for position, name in self._skipped:
             if before is None or position < before:
@@ -190,14 +216,17 @@ class PluginStateMemo:
 
 
 class EquivalenceCache:
-    """The entries of the pod specs that were scheduled most recently."""
+    """An LRU cache of plugin results, with one `CacheEntry` for each recently scheduled pod spec.
+
+    `max_slots` limits the node slots of all entries together.
+    """
 
     def __init__(self, max_slots: int = MAX_CACHED_SLOTS) -> None:
         self._max_slots = max_slots
         self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
-        """Return the entry of the pod's spec, a new one if there is none for this number of slots."""
+        """Return the cache entry of the pod's spec; create it if there is none for the present number of node slots."""
         key = pod.spec_digest
         found = self._entries.get(key)
         if found is None or found.slots != nodes.slots:
@@ -207,9 +236,10 @@ class EquivalenceCache:
 
 
 class CachedColumn(ABC, Generic[Column]):
-    """One plugin's result for every node, with what is needed to refresh it.
+    """One plugin's cached result for every node, which a refresh recomputes only for the nodes that need it.
 
-    `node_objects_only` is whether the result can only change when a Node object changes.
+    `node_objects_only` is True if the result can change only when a Node object changes, and not with the pods on
+    nodes.
     """
 
     def __init__(self, dependencies: PluginDependencies) -> None:
@@ -219,9 +249,9 @@ class CachedColumn(ABC, Generic[Column]):
         self._shared: dict[bytes, Column] = {}  # results for a few rows, by the content of these rows
 
     def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
-        """Bring the column up to date; return the rows that changed, None if any may have.
+        """Bring the results up to date; return the node slots whose result changed, or None if any may have changed.
 
-        `run` runs the plugin on the given columns: all nodes, or only the rows that need it.
+        `run` runs the plugin on the columns it is given, which hold all nodes or only the nodes that need it.
         """
         rows = self._rows_to_refresh(changes, state)
         if rows is None or (len(rows) and self.should_recompute):
@@ -233,7 +263,10 @@ class CachedColumn(ABC, Generic[Column]):
         )
 
     def _run_on_rows(self, subset: RowSubset, run: Callable[[NodeColumns], Column]) -> Column:
-        """Return the plugin's result for a few rows, from an earlier run on rows with equal content if possible."""
+        """Return the plugin's result for a few nodes.
+
+        If the plugin declares DependsOn.AMOUNTS, an earlier result for nodes with equal resource amounts is reused.
+        """
         if self._dependencies.depends_on is not DependsOn.AMOUNTS or subset.slots > MAX_SHARED_ROWS:
             return run(subset)
         result = self._shared.get(subset.content)
@@ -244,7 +277,7 @@ class CachedColumn(ABC, Generic[Column]):
         return result
 
     def _rows_to_refresh(self, changes: Changes, state: CycleState) -> Slots | None:
-        """Return the rows for which the plugin may return another result; None if any may be among them."""
+        """Return the slots of the nodes for which the plugin may return another result; None means any node."""
         depends_on, previous = self._dependencies.depends_on, self._state_data
         if depends_on is DependsOn.ANYTHING:
             return None
@@ -261,20 +294,26 @@ class CachedColumn(ABC, Generic[Column]):
 
     @property
     def should_recompute(self) -> bool:
-        """Whether the whole column is to be computed even though a few rows would do."""
+        """Whether to recompute the result for all nodes even if only a few nodes changed."""
         return False
 
     @abstractmethod
     def replace(self, column: Column) -> Slots | None:
-        """Replace the whole column; return the rows that differ, None if any may."""
+        """Replace the results of all nodes; return the slots whose result differs, or None if any may differ."""
 
     @abstractmethod
     def replace_rows(self, rows: Slots, part: Column, slots: int) -> Slots:
-        """Replace these rows by `part` in a column of `slots` slots; return the rows that may differ."""
+        """Replace the results in the node slots `rows` by `part`; return the slots whose result may differ.
+
+        `slots` is the number of node slots in the whole column.
+        """
 
 
 def _run_if_spec_only(plugin: Any, pod: PodInfo, run: Callable[[], Verdict | None]) -> Verdict | None:
-    """Return the plugin's verdict if the spec alone determines it; None if it does not, or if the plugin fails."""
+    """Run a PreFilter or PreScore plugin if the pod's spec alone determines its results, and return its verdict.
+
+    Returns None if the results depend on more than the spec, if the plugin raises, or if `run` returns None.
+    """
     declares = getattr(plugin, "depends_only_on_spec", None)
     try:
         return run() if declares is not None and declares(pod) else None
@@ -283,7 +322,7 @@ def _run_if_spec_only(plugin: Any, pod: PodInfo, run: Callable[[], Verdict | Non
 
 
 def union_rows(changed: Iterable[Slots | None]) -> Slots | None:
-    """Return all these rows, possibly with duplicates; None if one of the sets is None (any row)."""
+    """Return the node slots of all arrays, possibly with duplicates; None (any slot) if one of them is None."""
     rows = NO_ROWS
     for more in changed:
         if more is None:
@@ -294,7 +333,7 @@ def union_rows(changed: Iterable[Slots | None]) -> Slots | None:
 
 
 def patch_rows(column: NDArray[Any], rows: Slots, part: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of the column with `part` in these rows; the column itself if these rows are equal."""
+    """Return a copy of `column` with `part` at the indices `rows`, or `column` itself if it has these values."""
     if column.take(rows).tobytes() == part.tobytes():
         return column
     patched = column.copy()

@@ -34,16 +34,16 @@ class EventResource(Enum):
     ANY = "*"
 
     def covers(self, other: EventResource) -> bool:
-        """Return whether a registration for this resource includes the other."""
+        """Return whether a plugin that registers for this resource gets the events of the resource `other`."""
         either = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
         return self in (other, EventResource.ANY) or (self is EventResource.POD and other in either)
 
 
 class ActionType(Flag):
-    """What happened to an object, as a set of flags.
+    """The kinds of change of an object, such as ADD or UPDATE_NODE_TAINT, as combinable flags.
 
-    As the action of an event, `UPDATE` is an update that is none of the specific ones; a registration for `UPDATE`
-    includes all of them.
+    An event has the action `UPDATE` if none of the specific updates fits. A plugin that registers for `UPDATE` gets all
+    updates.
     """
 
     ADD = auto()
@@ -72,12 +72,16 @@ class ActionType(Flag):
 
     @property
     def label(self) -> str:
-        """The name in kube-scheduler's spelling, such as `UpdateNodeTaint`."""
+        """The action in kube-scheduler's spelling, such as `UpdateNodeTaint`."""
         return "".join(word.capitalize() for word in (self.name or "").split("_"))
 
 
 class ClusterEvent(Enum):
-    """A kind of event: resource and action, and a label where kube-scheduler's differs from these."""
+    """A kind of cluster event: the kind of object (`resource`), what happened to it (`action`), and a name.
+
+    The name (`label`) is kube-scheduler's. It is composed of resource and action, such as `NodeAdd`, unless a third
+    value is given.
+    """
 
     NODE_ADD = (EventResource.NODE, ActionType.ADD)
     NODE_DELETE = (EventResource.NODE, ActionType.DELETE)
@@ -130,7 +134,7 @@ class ClusterEvent(Enum):
 
     @property
     def wildcard(self) -> bool:
-        """Whether the event moves pods regardless of which plugin rejected them."""
+        """Whether the event requeues rejected pods regardless of which plugin rejected them."""
         return self.resource is EventResource.ANY
 
 
@@ -146,20 +150,20 @@ exception is an update of the waiting pod itself (`old` and `new` have its UID),
 
 
 def always_queue(pod: PodInfo, old: Any, new: Any) -> bool:
-    """Return QUEUE for every event: the hint of a registration without one."""
+    """Return QUEUE for every event; this is the queueing hint of a plugin that registers without a hint."""
     return QUEUE
 
 
 @dataclass(frozen=True)
 class ClusterEventWithHint:
-    """A plugin's registration for actions on a resource, with a queueing hint."""
+    """A plugin's registration for cluster events: a resource, a set of actions, and a queueing hint."""
 
     resource: EventResource
     actions: ActionType
     hint: QueueingHint = always_queue
 
     def matches(self, event: ClusterEvent) -> bool:
-        """Return whether the registration includes the event. It never includes a wildcard event."""
+        """Return whether the plugin registered for this event; never True for a wildcard event."""
         return not event.wildcard and self.resource.covers(event.resource) and event.action in self.actions
 
 
@@ -169,9 +173,9 @@ ALL_EVENTS = (
 
 
 def find_object_event(kind: str, action: ActionType) -> ClusterEvent | None:
-    """Return the event of an object that is not a node or pod; None if no event exists for its kind.
+    """Return the cluster event for a change of an object that is no node or pod, or None if its kind causes no events.
 
-    `kind` is the kind in manifests, `action` is ADD, UPDATE or DELETE.
+    `kind` is the object's kind in manifests; `action` is ADD, UPDATE or DELETE.
     """
     return _EVENTS_BY_KIND.get((kind, action))
 

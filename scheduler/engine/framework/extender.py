@@ -23,14 +23,16 @@ _BACKWARDS: Final = bytes(range(255, -1, -1))  # translation table that reverses
 
 
 class ExtenderError(Exception):
-    """A call to an extender failed, or its answer is invalid; the message goes into the pod's event."""
+    """The failure of a call to an extender, or an invalid response. Its message appears in the pod's event."""
 
 
 @dataclass(frozen=True)
 class FilteredNodes:
-    """The result of filter: names of the nodes that passed, and messages for rejected nodes, which may be missing.
+    """An extender's response to a filter request: names of accepted nodes, and messages of rejected nodes by name.
 
-    `inputs` are the inputs that the extender reports, with an entry for each node of the request, in order.
+    `unresolvable` holds the rejected nodes on which preemption cannot help. A node that is missing everywhere is
+    rejected without a message. `inputs` are the measurements that the extender used, with one entry per requested node,
+    in order.
     """
 
     passed: frozenset[str]
@@ -41,7 +43,11 @@ class FilteredNodes:
 
 @dataclass(frozen=True)
 class HostPriorities:
-    """Scores from 0 to 10 by node name; a node that is missing gets none. `inputs` as in `FilteredNodes`."""
+    """An extender's response to a prioritize request: scores (`points`) from 0 to 10 by node name.
+
+    A node that is missing gets 0. `inputs` are the measurements that the extender used, with one entry per requested
+    node, in order.
+    """
 
     points: Mapping[str, int]
     inputs: tuple[NodeInputs, ...] = ()
@@ -49,7 +55,10 @@ class HostPriorities:
 
 @dataclass(frozen=True)
 class PreemptionCandidate:
-    """A node on which the pod fits without these victims, the most important victim first."""
+    """A node on which the pod fits once the victims (`pods`) are evicted, the most important victim first.
+
+    `pdb_violations` counts the victims whose eviction violates a PodDisruptionBudget.
+    """
 
     node: str
     pods: tuple[PodInfo, ...]
@@ -59,7 +68,10 @@ class PreemptionCandidate:
 
     @lazy
     def eviction_cost(self) -> tuple[Any, ...]:
-        """Return the sort key of candidates, the best first; a criterion decides only if all earlier ones are equal.
+        """Return the key by which candidates are sorted; the smallest is the best node for preemption.
+
+        The key holds PodDisruptionBudget violations, highest priority of a victim, sum of priorities, number of
+        victims, and start time. An entry decides only if all earlier ones are equal.
 
         Source: pkg/scheduler/framework/preemption/preemption.go v1.36, pickOneNodeForPreemption.
         """
@@ -75,13 +87,13 @@ class PreemptionCandidate:
 
     @lazy
     def candidate(self) -> Candidate:
-        """Return the candidate in the form of the record."""
+        """Return this candidate as the record stores it: node, names of victims, PodDisruptionBudget violations."""
         return Candidate(self.node, tuple(p.full_name for p in self.pods), self.pdb_violations)
 
 
 @dataclass(frozen=True)
 class ExtenderVictims:
-    """The result of preempt for one node: UIDs of the victims."""
+    """The victims that an extender chose on one node: their UIDs, and the number of PodDisruptionBudget violations."""
 
     uids: tuple[str, ...]
     pdb_violations: int
@@ -89,54 +101,60 @@ class ExtenderVictims:
 
 @dataclass(frozen=True)
 class RemainingCandidates:
-    """The candidates that the extenders kept, and the others with the name of the extender that removed them."""
+    """The preemption candidates that all extenders kept, and the others, each with the extender that removed it."""
 
     kept: tuple[PreemptionCandidate, ...]
     refused: tuple[tuple[PreemptionCandidate, str], ...] = ()
 
 
 class Extender(Protocol):
-    """One extender. Its methods return or raise ExtenderError, and nothing else, within its timeout."""
+    """A scheduler extender: a service outside of the process that filters, scores, binds or preempts.
+
+    Within the extender's timeout, each method returns or raises ExtenderError; it raises no other error.
+    """
 
     @property
     def name(self) -> str:
-        """Its URL, which is its name in records and logs."""
+        """The extender's URL, which is its name in records and logs."""
 
     @property
     def weight(self) -> int:
-        """The factor of its scores."""
+        """The factor by which the extender's scores are multiplied."""
 
     @property
     def ignorable(self) -> bool:
-        """Whether an attempt continues when it fails."""
+        """Whether an attempt continues when the extender fails."""
 
     @property
     def filters(self) -> bool:
-        """Whether it supports `filter`."""
+        """Whether the extender supports `filter`."""
 
     @property
     def prioritizes(self) -> bool:
-        """Whether it supports `prioritize`."""
+        """Whether the extender supports `prioritize`."""
 
     @property
     def binds(self) -> bool:
-        """Whether it supports `bind`."""
+        """Whether the extender supports `bind`."""
 
     @property
     def preempts(self) -> bool:
-        """Whether it supports `preempt`."""
+        """Whether the extender supports `preempt`."""
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether it manages a resource that the pod requests, or all pods."""
+        """Return whether the extender must be called for this pod.
+
+        True if the extender manages a resource that the pod requests, or if it handles all pods.
+        """
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
         """Return which of the nodes the extender accepts."""
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
-        """Return the extender's scores for the nodes."""
+        """Return the extender's scores for these nodes."""
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod to the node."""
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Return the victims on each candidate's node that remains, by node name."""
+        """Return, by node name, the victims on the nodes that remain candidates for preemption."""

@@ -47,7 +47,10 @@ _UNNAMED: Final = unresolvable()  # the verdict on a node that the result omits 
 
 
 class Extenders:
-    """All extenders of one scheduler, ignorable ones last."""
+    """All extenders of one scheduler, which it calls in order, ignorable ones last.
+
+    It applies their results to nodes and to the trace.
+    """
 
     def __init__(self, extenders: Sequence[Extender]) -> None:
         self._all = sorted(extenders, key=lambda extender: extender.ignorable)
@@ -55,9 +58,9 @@ class Extenders:
         self.prioritize = any(extender.prioritizes for extender in self._all)
 
     def run_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
-        """Run the extenders that filter until no node is left; return a column for each.
+        """Call the filtering extenders in order until no node is left; return each extender's verdicts as a column.
 
-        `left` is the mask of feasible nodes. Failures are added to the marks of the trace. Raises ExtenderError if an
+        `left` is the mask of feasible nodes. Failures are appended to `trace.marks`. Raises ExtenderError if an
         extender fails that is not ignorable.
         """
         runs: list[FilterRun] = []
@@ -80,7 +83,7 @@ class Extenders:
         return runs
 
     def run_scores(self, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> None:
-        """Call all extenders in parallel and add their scores to `trace.totals`.
+        """Call the scoring extenders in parallel; append their scores to `trace.scores` and add them to `trace.totals`.
 
         An extender that fails adds no scores, whether it is ignorable or not.
         """
@@ -101,11 +104,15 @@ class Extenders:
             trace.scores.append(_scored(extender, answer, pod, nodes, feasible, trace))
 
     def binds(self, pod: PodInfo) -> bool:
-        """Return whether an extender binds such pods."""
+        """Return whether an extender, and not a Bind plugin, binds this pod."""
         return any(extender.binds and extender.interested(pod) for extender in self._all)
 
     def run_bind(self, pod: PodInfo, node: str) -> PluginVerdict:
-        """Bind through the first interested extender; Skip if there is none. A failure has an empty plugin name."""
+        """Bind the pod through the first extender that supports it; return Success with the extender's name.
+
+        Returns Skip if no extender binds the pod or only ignorable ones failed. If another extender fails, returns an
+        error with an empty plugin name.
+        """
         for extender in self._all:
             if not extender.binds or not extender.interested(pod):
                 continue
@@ -122,9 +129,10 @@ class Extenders:
     def run_preempt(
         self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate], marks: list[Reason]
     ) -> RemainingCandidates:
-        """Return the candidates that remain after all interested extenders.
+        """Return the preemption candidates that remain after all interested extenders, and those that were removed.
 
-        Raises ExtenderError if one fails that is not ignorable, or if it names an unknown pod or node.
+        Failures are appended to `marks`. Raises ExtenderError if an extender that is not ignorable fails, or returns an
+        unknown pod or node.
         """
         kept = {c.node: c for c in candidates}
         refused: list[tuple[PreemptionCandidate, str]] = []
@@ -143,7 +151,7 @@ class Extenders:
 
 @contextmanager
 def _tolerant(extender: Extender, verb: str, marks: list[Reason]) -> Iterator[None]:
-    """Suppress the ExtenderError of an ignorable extender; add a mark for any failure."""
+    """Suppress an ExtenderError in the context if the extender is ignorable; append any failure to `marks`."""
     try:
         yield
     except ExtenderError as e:
@@ -159,7 +167,7 @@ def _nodes(nodes: NodeColumns, mask: Mask) -> list[Node]:
 
 
 def _verdicts(answer: FilteredNodes, names: Sequence[str], requested: Mask) -> Verdicts:
-    """Return the result as a column; nodes that were not in the request are ignored."""
+    """Return the extender's response as a verdict column, with NOT_RUN on nodes that were not in the request."""
     number = {SUCCESS: 0, NOT_RUN: 1}
     ids = (~requested).astype(np.uint32)  # every node may have a message of its own
     for slot in np.flatnonzero(requested).tolist():
@@ -214,7 +222,7 @@ def _scored(
 
 
 def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: Mask, trace: Trace) -> None:
-    """Add the inputs that an extender reports to the trace, except sources that filter reported before."""
+    """Add the measurements that an extender reports to the trace, except from sources that it reported before."""
     where = np.flatnonzero(requested)
     before = {run.inputs.source for run in trace.inputs if run.plugin == extender.name}
     try:
@@ -232,7 +240,11 @@ def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: M
 def _victims(
     extender: Extender, node: str, sacrifice: ExtenderVictims, nodes: NodeColumns
 ) -> PreemptionCandidate | None:
-    """Return the candidate with the pods of these UIDs, or None if there are none and the extender is ignorable."""
+    """Return the preemption candidate for a node that the extender kept, with the pods whose UIDs it returned.
+
+    Returns None if an ignorable extender returned no UIDs. Raises ExtenderError if another extender returned no UIDs,
+    or if the node or a pod is unknown.
+    """
     slot = nodes.index.get(node)
     if slot is None or not nodes.live[slot]:
         raise ExtenderError(f'nodeinfo not found for node name "{node}"')

@@ -19,7 +19,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class FailingPlugin:
-    """Fails at Filter, Score and Reserve with one error, under the name of the plugin that it replaces."""
+    """A plugin that fails at Filter, Score and Reserve with a fixed message, in place of a plugin of the same name."""
 
     depends_on = DependsOn.NODE  # the error is the same on every node
 
@@ -28,25 +28,26 @@ class FailingPlugin:
         self._message = message
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return the error for every node."""
+        """Return an error verdict with the fixed message on every node."""
         return Verdicts.everywhere(error(self._message), nodes.slots)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Raise RuntimeError with the message of the failure."""
+        """Raise RuntimeError with the fixed message."""
         raise RuntimeError(self._message)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return the failure as an error verdict."""
+        """Return an error verdict with the fixed message."""
         return error(self._message)
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Do nothing: nothing was reserved."""
+        """Do nothing, because `reserve` reserves nothing."""
 
 
 def replace_failing(point: str, plugin: Any, enabled: Mapping[str, Container[str]]) -> Any:
-    """Return the plugin, or a `FailingPlugin` where it depends on an earlier point at which it is not enabled.
+    """Return the plugin, or a `FailingPlugin` if it needs an earlier extension point at which the profile disables it.
 
-    `enabled`: of each earlier point, the names of the plugins that the profile enables there.
+    `point` names the extension point at which the result runs. `enabled` maps each earlier extension point to the names
+    of the plugins that the profile enables there.
     """
     earlier, message = getattr(plugin, "fails_without", {}).get(point, ("", ""))
     return FailingPlugin(plugin.name, message) if earlier and plugin.name not in enabled[earlier] else plugin

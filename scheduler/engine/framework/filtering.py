@@ -43,7 +43,7 @@ MAX_VERDICTS: Final = 64  # in a column's table; with more, recomputing the colu
 
 
 class FilterRunner:
-    """A filter plugin of a profile with what each cycle needs to run it."""
+    """A profile's filter plugin with its declared dependencies, inspected once so that cycles can run it cheaply."""
 
     def __init__(self, plugin: Filter) -> None:
         self.name = plugin.name
@@ -58,9 +58,10 @@ class FilterRunner:
     def run(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, previous: Sequence[FilterRun], trace: Trace
     ) -> Verdicts:
-        """Run the filter on the given nodes and return its verdict column.
+        """Run the filter on the given nodes and return its verdict on each of them.
 
-        `previous` holds the columns of earlier filters, for a `PartialFilter`, which only gets the remaining nodes.
+        `previous` holds the verdicts of earlier filters. They matter only to a `PartialFilter`, which gets only the
+        nodes that no earlier filter rejected.
         """
         if self._partial is None:
             return _validated(self._plugin.filter(state, pod, nodes), nodes.slots)
@@ -71,14 +72,20 @@ class FilterRunner:
 
 
 class FirstFailures(NamedTuple):
-    """For every slot, the first code other than Success and the index of its filter; 0 and -1 if all filters passed."""
+    """For every node slot, the status code of the first filter that rejects the node, and that filter's index.
+
+    The code is 0 (Success) and the index -1 where all filters accept the node.
+    """
 
     codes: Codes
     first: Positions
 
 
 class FilterPhase(CachedPhase):
-    """The filter columns of one pod spec, the first failures, and the mask `passed` of nodes that no filter rejects."""
+    """The cached Filter results of one pod spec: each filter's verdicts, and each node's first failure.
+
+    `passed` is the mask of nodes that no filter rejects.
+    """
 
     def __init__(self, runners: Sequence[FilterRunner], skip: Set[str]) -> None:
         super().__init__(skip)
@@ -91,9 +98,9 @@ class FilterPhase(CachedPhase):
         self.passed: Mask = np.zeros(0, np.bool_)
 
     def refresh(self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
-        """Bring all columns up to date.
+        """Bring the verdicts, the first failures and the mask `passed` up to date.
 
-        A plugin that raises gets an error verdict in every slot; the phase is then not cached.
+        A plugin that raises gets an error verdict on every node, and the results are then not reused.
         """
         changes, failed = self.begin(entry, nodes), False
         changed = changes.rows if changes.node_objects else NO_ROWS  # nodes may have been added or removed
@@ -114,7 +121,7 @@ class FilterPhase(CachedPhase):
             self.complete(nodes)
 
     def _update_failures(self, rows: Slots, nodes: NodeColumns) -> None:
-        """Find the first failures of these rows again."""
+        """Recompute the first failure, and whether the node passed, for the node slots `rows`."""
         verdicts = (run.verdicts for run in self.runs)
         part = _find_first_failures([v.codes_at(rows) if v.ids is not None else None for v in verdicts], len(rows))
         codes, first = self.failures
@@ -123,7 +130,7 @@ class FilterPhase(CachedPhase):
 
 
 class _VerdictColumn(CachedColumn[Verdicts]):
-    """One filter's cached verdicts."""
+    """One filter's cached verdicts on all nodes."""
 
     def __init__(self, runner: FilterRunner) -> None:
         super().__init__(runner.dependencies)
@@ -133,7 +140,7 @@ class _VerdictColumn(CachedColumn[Verdicts]):
     def run_filter(
         self, changes: Changes, state: CycleState, pod: PodInfo, previous: Sequence[FilterRun], trace: Trace
     ) -> Slots | None:
-        """Run the filter where its verdicts may differ; return the rows that changed, None if any may have."""
+        """Run the filter where its verdicts may differ; return the node slots that changed, or None if any may have."""
         return self.refresh(changes, state, lambda nodes: self._runner.run(state, pod, nodes, previous, trace))
 
     @property
@@ -158,13 +165,13 @@ class _VerdictColumn(CachedColumn[Verdicts]):
 
 
 def find_first_failures(filters: Sequence[FilterRun], slots: int) -> FirstFailures:
-    """Return each slot's first failure in the columns of these filters."""
+    """Return each node's first failure among the verdicts of these filters, for `slots` node slots."""
     verdicts = (run.verdicts for run in filters)
     return _find_first_failures([v.codes(slots) if v.ids is not None else None for v in verdicts], slots)
 
 
 def _find_first_failures(columns: Sequence[Codes | None], rows: int) -> FirstFailures:
-    """Return each row's first failure; `columns` holds each filter's codes, None where every node passed."""
+    """Return each row's first failure; `columns` holds each filter's status codes, or None if it accepts every node."""
     codes, first = np.zeros(rows, np.uint8), np.full(rows, -1, np.int16)
     for i, column in enumerate(columns):
         if column is not None:
@@ -175,9 +182,10 @@ def _find_first_failures(columns: Sequence[Codes | None], rows: int) -> FirstFai
 
 
 def _validated(verdicts: Verdicts, slots: int) -> Verdicts:
-    """Return the column, copied if it is a view of an array that may change.
+    """Return the verdicts, copied if their array is a view of one that may change later.
 
-    Raises ValueError or IndexError if the column has another length than `slots` or an ID outside of its table.
+    Raises ValueError or IndexError if there is not one verdict for each of `slots` slots, or an ID outside of the
+    table.
     """
     if verdicts.ids is not None:
         if len(verdicts.ids) != slots:

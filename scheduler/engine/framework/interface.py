@@ -43,15 +43,18 @@ class Prepare(Plugin, Protocol):
     """A plugin that keeps data about the cluster across cycles. Not an extension point of kube-scheduler."""
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Build the data now, after the first list, so that the first cycle is not slower than later ones."""
+        """Build the plugin's data once all objects are listed, so that the first cycle is as fast as later ones."""
 
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
-    """A plugin that declares which cluster events may help a pod that it rejected. Without it, every event may."""
+    """A plugin that declares which cluster events may help a pod that it rejected.
+
+    If a plugin does not implement it, any event may help the pods that the plugin rejected.
+    """
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Return the events with their queueing hints. Called once, when the profile is built."""
+        """Return the cluster events with their queueing hints. Called once for each profile."""
 
 
 @runtime_checkable
@@ -59,7 +62,7 @@ class PreEnqueue(Plugin, Protocol):
     """A plugin that may keep a pod out of the active queue."""
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Return Success to let the pod in; any other verdict keeps it out."""
+        """Return Success to let the pod into the active queue; any other verdict keeps it out."""
 
 
 @runtime_checkable
@@ -67,26 +70,38 @@ class QueueSort(Plugin, Protocol):
     """A plugin that orders the active queue."""
 
     def sort_key(self, pod: PodInfo, queued_s: float) -> Any:
-        """Return the sort key, smallest first. `queued_s` is when the pod last entered a queue (monotonic)."""
+        """Return the pod's sort key; the active queue returns the pod with the smallest key first.
+
+        `queued_s` is the time, in monotonic seconds, at which the pod last entered a queue.
+        """
 
 
 @runtime_checkable
 class PreFilter(Plugin, Protocol):
-    """A plugin that examines the pod and the cluster once, before the nodes."""
+    """A plugin that examines the pod and the cluster once, before Filter examines each node."""
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Return Success, Skip (its Filter does not run), or a rejection of the pod as a whole."""
+        """Return Success, Skip so that this plugin's Filter does not run, or a rejection of the pod for all nodes.
+
+        With Success, the result may limit the nodes that Filter evaluates.
+        """
 
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """A PreFilter plugin that updates its state data in dry runs (preemption, nominated pods)."""
+    """A PreFilter plugin that updates its state data when a dry run adds a pod to a node or removes one.
+
+    Dry runs are made for preemption and for nominated pods.
+    """
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Update the state for a pod added to `slot` of `nodes`, which may be other columns than in PreFilter."""
+        """Update the plugin's data in `state` after the pod `added` was added to the node slot `slot` of `nodes`.
+
+        `nodes` may be other columns than in PreFilter, such as a copy of a few nodes.
+        """
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Update the state for a pod removed from `slot` of `nodes`."""
+        """Update the plugin's data in `state` after the pod `removed` was removed from node slot `slot` of `nodes`."""
 
 
 @runtime_checkable
@@ -94,53 +109,61 @@ class Filter(Plugin, Protocol):
     """A plugin that decides for each node whether the pod may run there."""
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return a verdict for each slot of `nodes`.
+        """Return a verdict on each node of `nodes`.
 
-        `nodes` may be other columns than in PreFilter, so state data must not refer to slots of those.
+        `nodes` may be other columns than in PreFilter, so data in `state` must not refer to node slots of PreFilter's
+        columns.
         """
 
 
 class DryRun(Protocol):
-    """Filters of one attempt that a PostFilter plugin runs on changed copies of nodes."""
+    """The filters of one attempt, which a PostFilter plugin runs on copies of nodes with pods added or removed."""
 
     @property
     def can_batch_nodes(self) -> bool:
-        """Whether several nodes may be tried at once in one copy."""
+        """Whether one copy may hold several nodes at once, so that all of them are tried together."""
 
     def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
-        """Return when a cached result of this dry run may be used again, or None if none may.
+        """Return a cache key, and the slots of nodes whose results must not be cached; None if no result may be cached.
 
-        A result for a node holds as long as the pod's spec, the node's columns and the first returned value, a key, are
-        equal. The second value names the slots whose results are never cached, because nominated pods count there.
+        A cached result for a node holds while the pod's spec, the node's columns and the key are equal. The slots are
+        those of nodes where nominated pods count.
         """
 
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return each slot's first verdict other than Success, or Success, from all filters that are not skipped."""
+        """Return each node's first verdict that is not Success, or Success if all filters accept the node.
+
+        Filters that PreFilter skipped do not run.
+        """
 
     def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: RowCopy) -> None:
-        """Add pods to slots of `nodes` and to the plugins' state."""
+        """Add pods, given as (slot in `nodes`, pod), to the copied nodes and to the plugins' data in `state`."""
 
     def remove_pods(
         self, state: CycleState, pod: PodInfo, removed: Sequence[tuple[int, PodInfo]], nodes: RowCopy
     ) -> None:
-        """Remove pods from slots of `nodes` and from the plugins' state."""
+        """Remove pods, given as (slot in `nodes`, pod), from the copied nodes and from the plugins' data in `state`."""
 
     def run_extenders(
         self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate]
     ) -> RemainingCandidates:
-        """Return what the extenders leave of the candidates. Raises ExtenderError if one fails that must not."""
+        """Return which preemption candidates the extenders keep and which they remove.
+
+        Raises ExtenderError if an extender fails that is not ignorable.
+        """
 
 
 @runtime_checkable
 class PostFilter(Plugin, Protocol):
-    """A plugin that runs when no node is feasible."""
+    """A plugin that runs when no node is feasible, such as preemption."""
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Return the result, such as a nomination with its victims.
+        """Try to make room for the pod; return a verdict, with a nominated node and victims if the plugin found some.
 
-        `codes` holds each slot's first failing code, `ABSENT_CODE` where the node was not evaluated.
+        `codes` holds, for each node slot, the status code of the first filter that rejects the node, or `ABSENT_CODE`
+        if the node was not evaluated.
         """
 
 
@@ -149,7 +172,7 @@ class PreScore(Plugin, Protocol):
     """A plugin that examines the feasible nodes once, before they are scored."""
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success, or Skip if Score is not to run. The reasons of either become a mark in the record."""
+        """Return Success, or Skip so that this plugin's Score does not run. The record shows the verdict's reasons."""
 
 
 @runtime_checkable
@@ -157,37 +180,47 @@ class Score(Plugin, Protocol):
     """A plugin that scores every feasible node."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return a raw score for each slot; only those of feasible slots count."""
+        """Return a raw score for each node slot; the scores of infeasible nodes are ignored."""
 
 
 @runtime_checkable
 class NormalizeScore(Plugin, Protocol):
-    """A score plugin that scales its raw scores to 0..100. Without it, raw scores must be in that range."""
+    """A score plugin that scales its raw scores to 0..100.
+
+    A score plugin that does not implement it must return raw scores in that range.
+    """
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Return a score from 0 to `MAX_NODE_SCORE` for each slot; only those of feasible slots count."""
+        """Return a score from 0 to `MAX_NODE_SCORE` for each node slot; the scores of infeasible nodes are ignored."""
 
 
 @runtime_checkable
 class InputReporter(Plugin, Protocol):
-    """A plugin that reports the inputs of its Filter and Score. Not an extension point of kube-scheduler."""
+    """A plugin that reports the measurements of nodes that its Filter and Score used, for the record.
+
+    It is not an extension point of kube-scheduler.
+    """
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Return the values that Filter or Score used in this cycle: one `NodeInputs` per source, one entry per slot.
+        """Return the measurements that Filter or Score used in this cycle, one `NodeInputs` per source.
 
-        Called once, after both. It does not affect the decision; an exception becomes a mark in the record.
+        Each `NodeInputs` has one value per node slot. The framework calls this once, after Filter and Score. The result
+        does not affect the decision, and an exception only leads to a mark in the record.
         """
 
 
 @runtime_checkable
 class Reserve(Plugin, Protocol):
-    """A plugin that reserves something for the pod on the chosen node."""
+    """A plugin that reserves something for the pod on the chosen node, such as volumes."""
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Reserve. Any verdict but Success undoes the reservations of all plugins, in reverse order."""
+        """Make the plugin's reservation for the pod on `node`.
+
+        After any verdict but Success, the framework undoes the reservations of all plugins, in reverse order.
+        """
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Undo the reservation. Must not fail, and may be called without a reservation."""
+        """Undo the plugin's reservation for the pod on `node`. Must not fail, even if there is no reservation."""
 
 
 @runtime_checkable
@@ -195,7 +228,10 @@ class Permit(Plugin, Protocol):
     """A plugin that may reject or delay the pod before binding."""
 
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Wait:
-        """Return Success, a rejection, or Wait until the plugin allows or rejects it (`Handle.waiting_pods`)."""
+        """Return Success, a rejection, or Wait to delay binding until the plugin allows or rejects the pod.
+
+        The plugin finds the waiting pod in `Handle.waiting_pods`.
+        """
 
 
 @runtime_checkable
@@ -203,17 +239,23 @@ class PreBind(Plugin, Protocol):
     """A plugin with work that must be done before the pod is bound."""
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Do the work, in one of few binding threads: return Pending for what takes long."""
+        """Do the plugin's work before binding; return the verdict, or Pending if the work continues in the background.
+
+        It runs in one of few binding threads, so work that takes long must return Pending.
+        """
 
 
 @runtime_checkable
 class PreBindPreFlight(Plugin, Protocol):
-    """A PreBind plugin that reports whether it will have work. Without it, the framework assumes that it will."""
+    """A PreBind plugin that reports beforehand whether it has work to do.
+
+    Other PreBind plugins count as having work.
+    """
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return Skip if there is nothing to do, else Success.
+        """Return Skip if the plugin has nothing to do at PreBind, else Success.
 
-        With work to do, the scheduler writes the nominated node into the pod's status before PreBind.
+        If a plugin has work to do, the scheduler first writes the nominated node into the pod's status.
         """
 
 
@@ -222,12 +264,18 @@ class Bind(Plugin, Protocol):
     """A plugin that binds the pod to the node."""
 
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Deferred:
-        """Bind the pod, in a binding thread. Skip leaves it to the next Bind plugin; Deferred binds asynchronously."""
+        """Bind the pod to `node`, in a binding thread, and return the verdict.
+
+        Skip leaves the pod to the next Bind plugin. Deferred means that the binding is done asynchronously.
+        """
 
 
 @runtime_checkable
 class BindAtOnce(Bind, Protocol):
-    """A Bind plugin that never blocks, because it returns Deferred. It may run in the loop's thread."""
+    """A Bind plugin that does not block, because it returns Deferred.
+
+    If `binds_at_once` is True, it may run in the thread of the scheduling loop.
+    """
 
     binds_at_once: bool
 
@@ -237,7 +285,7 @@ class PostBind(Plugin, Protocol):
     """A plugin that is notified after a pod was bound."""
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Handle the bound pod, in a binding thread."""
+        """Do the plugin's work after the pod was bound to `node`, in a binding thread."""
 
 
 # Configuration name -> protocol, in the order of a cycle.

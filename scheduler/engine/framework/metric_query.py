@@ -9,10 +9,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class MetricAnswer:
-    """The values of one query by one label.
+    """The result of a metrics query: `values` maps each value of one label, such as a node name, to a number.
 
-    `received_s`: when they arrived, monotonic seconds; None before the first answer. `evaluated_s`: when the server
-    evaluated the query, seconds since 1970; None if it returned no series. `error`: why the last request failed.
+    `received_s` is when the values arrived, in monotonic seconds; None before the first response. `evaluated_s` is when
+    the server evaluated the query, in seconds since 1970; None if it returned no series. `error` says why the last
+    request failed.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -22,7 +23,7 @@ class MetricAnswer:
 
 
 class MetricQuery(Protocol):
-    """A query that is repeated in the background."""
+    """A query to a metrics server that is repeated in the background."""
 
     def latest(self) -> MetricAnswer:
-        """Return the newest answer at once, however old it is."""
+        """Return the newest result without waiting, however old it is."""

@@ -20,7 +20,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 @dataclass(frozen=True)
 class Nomination:
-    """An attempt's new value of status.nominatedNodeName; "" clears it."""
+    """The new value that an attempt gives to the pod's status.nominatedNodeName; "" clears it."""
 
     node: str
 
@@ -29,7 +29,7 @@ CLEARED = Nomination("")
 
 
 class Nominator:
-    """The nominated pods, by UID and by node."""
+    """The waiting pods that are nominated for a node, by pod UID and by node name."""
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInfo] = {}
@@ -37,25 +37,25 @@ class Nominator:
         self._uids_by_node: dict[str, set[str]] = {}
 
     def node_of(self, uid: str) -> str:
-        """Return the pod's nominated node, "" if it has none."""
+        """Return the name of the node for which the pod with this UID is nominated, or "" if there is none."""
         return self._node_by_uid.get(uid, "")
 
     def nodes(self) -> list[str]:
-        """Return the nodes with nominated pods."""
+        """Return the names of the nodes for which pods are nominated."""
         return list(self._uids_by_node)
 
     def pods_not_below(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Return the other pods nominated for the node with the same or a higher priority, sorted by UID."""
+        """Return the other pods nominated for `node` whose priority is that of `pod` or higher, sorted by UID."""
         return [p for p in self._pods_for(node) if p.priority >= pod.priority and p.uid != pod.uid]
 
     def pods_below(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Return the pods nominated for the node with a lower priority than the pod, sorted by UID."""
+        """Return the pods nominated for `node` whose priority is lower than that of `pod`, sorted by UID."""
         return [p for p in self._pods_for(node) if p.priority < pod.priority]
 
     def update_from_status(self, pod: PodInfo) -> None:
-        """Update the nomination from the status of a waiting pod.
+        """Update the nomination of a waiting pod from its new status.
 
-        A status without a node clears the nomination only if the status named one before: otherwise the API server
+        A status without a node clears the nomination only if the last status named a node. Otherwise, the API server
         may not have received this process's nomination yet.
         """
         known = self._pods.get(pod.uid)
@@ -65,11 +65,14 @@ class Nominator:
         self._set(pod, node)
 
     def set_nomination(self, pod: PodInfo, nomination: Nomination | None) -> None:
-        """Set the nomination after an attempt that chose no node; None keeps the one in the pod's status."""
+        """Set the nomination of a pod after an attempt that chose no node.
+
+        If `nomination` is None, the node in the pod's status counts.
+        """
         self._set(pod, pod.pod.status.nominated_node_name if nomination is None else nomination.node)
 
     def remove(self, uid: str) -> None:
-        """Remove a pod that no longer waits."""
+        """Remove the nomination of the pod with this UID, if there is one."""
         node = self._node_by_uid.pop(uid, None)
         if node is None:
             return
@@ -79,13 +82,13 @@ class Nominator:
             del self._uids_by_node[node]
 
     def remove_named(self, pod: PodInfo) -> None:
-        """Drop the nominations of pods that have this pod's UID or its namespace and name."""
+        """Remove the nominations of pods that have this pod's UID or its namespace and name."""
         for known in [p for p in self._pods.values() if p.uid == pod.uid or p.full_name == pod.full_name]:
             self.remove(known.uid)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Context manager under which no pod is nominated."""
+        """Hide all nominations in the context, so that no pod counts as nominated, and restore them at its end."""
         saved = self._pods, self._node_by_uid, self._uids_by_node
         self._pods, self._node_by_uid, self._uids_by_node = {}, {}, {}
         try:
