@@ -48,11 +48,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ClientDisconnectedError(Exception):
-    """The client closed the connection, or missed a deadline."""
+    """The error in a worker thread if the client closed the connection or missed a deadline."""
 
 
 class Phase(enum.Enum):
-    """The phases of a connection."""
+    """The phases of an HTTP connection, from the TLS handshake to its end."""
 
     HANDSHAKE = enum.auto()  # until the transport is ready, with plain TCP too
     RECEIVING = enum.auto()
@@ -68,25 +68,26 @@ WAITING_FOR_CLIENT: Final = {Phase.HANDSHAKE, Phase.RECEIVING, Phase.SENDING, Ph
 
 
 class ConnectionOwner(Protocol):
-    """The interface that a connection uses of the listener that accepted it."""
+    """The interface of a listener for its connections: they reserve memory and report that they are closed."""
 
     service: HttpService
     limits: ListenerLimits
 
     def hold(self, connection: HttpConnection, size: int) -> bool:
-        """Reserve bytes for a connection; return False if they are not available."""
+        """Reserve `size` bytes of the listener's memory budget; return False if they are not available."""
 
     def release(self, connection: HttpConnection) -> None:
-        """Release all bytes that a connection holds."""
+        """Release all bytes of the listener's memory budget that the connection holds."""
 
     def forget(self, connection: HttpConnection) -> None:
-        """Remove a closed connection from the open ones."""
+        """Remove a closed connection from the listener's open connections."""
 
 
 class HttpConnection(asyncio.Protocol):
     """A server-side connection: reads requests, runs each in a worker pool and writes the responses.
 
-    Not thread-safe: its methods run on the event loop, except those under "In the worker thread".
+    Not thread-safe. Its methods run on the event loop, except for `_handle`, `_post`, `_call`, `_stream` and `_await`,
+    which run in a worker thread.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class HttpConnection(asyncio.Protocol):
     # The transport's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start to wait for the first request; the TLS handshake is complete."""
+        """Begin to wait for the first request; asyncio calls this after the TLS handshake."""
         self._transport = cast("asyncio.Transport", transport)
         tls = transport.get_extra_info("ssl_object")
         # Writing is paused until the last byte is with the kernel. asyncio's TLS pauses at `high`, TCP beyond it.
@@ -121,7 +122,7 @@ class HttpConnection(asyncio.Protocol):
         self._enter(Phase.RECEIVING, self._limits.request_s)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes that arrived, or keep them until the current response is written."""
+        """Parse the bytes that arrived, or keep them until the response in progress is written."""
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return
         if self.phase is Phase.IDLE:
@@ -146,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         return not self._tls and self.phase in (Phase.WORKING, Phase.SENDING, Phase.LINGERING)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Cancel the request in progress and release all bytes."""
+        """Cancel the request in progress, and release the memory that the connection holds."""
         self._enter(Phase.CLOSED, None)
         self._cancelled.set()
         self._parts.clear()
@@ -158,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Continue the response when the client has read all that was written."""
+        """Continue the response; asyncio calls this when it has passed all written bytes to the kernel."""
         self._paused = False
         if self.phase is Phase.SENDING:
             self._write()
@@ -170,11 +171,11 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether closing the connection would lose no work of the server."""
+        """Whether the connection waits for its client, so that closing it would lose no work of the server."""
         return self.phase in WAITING_FOR_CLIENT
 
     def abort(self) -> None:
-        """Close immediately and discard unwritten bytes."""
+        """Close the connection immediately and discard unwritten bytes."""
         if self._transport is not None:
             self._transport.abort()
         else:  # the handshake then fails with an end of file
@@ -182,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def free_bytes(self) -> None:
-        """Release the held bytes: refuse a request that is arriving, abort a response that the client does not read."""
+        """Refuse the request that is arriving, or else abort the connection, to free the memory that it holds."""
         if self.phase is Phase.RECEIVING:
             self._refuse_busy("the server's memory for requests and responses is exhausted; try again")
         else:
@@ -202,7 +203,7 @@ class HttpConnection(asyncio.Protocol):
     _stopping = False
 
     def _begin_request(self) -> None:
-        """Reset the state that belongs to one request."""
+        """Reset the attributes that belong to one request."""
         self._head: RequestHead | None = None
         self._route: Route | None = None
         self._body: list[bytes] = []
@@ -214,7 +215,7 @@ class HttpConnection(asyncio.Protocol):
         self._acknowledged: Future[None] | None = None
 
     def _read(self) -> None:
-        """Process the HTTP events of the bytes that have arrived."""
+        """Parse the bytes that have arrived, and handle each HTTP event: a head, a part of a body, an end, an error."""
         try:
             while self.phase is Phase.RECEIVING:
                 event = self._http.next_event()
@@ -261,7 +262,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse_busy("the server's memory for requests is exhausted; try again")
 
     def _submit(self) -> None:
-        """Submit the complete request to its pool."""
+        """Submit the complete request to its worker pool, or answer 429 if the pool is full."""
         assert self._head is not None
         assert self._route is not None
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
@@ -286,7 +287,10 @@ class HttpConnection(asyncio.Protocol):
     # In the worker thread.
 
     def _handle(self, request: Request) -> Response | None:
-        """Return the response, or None if it was streamed or the client has disconnected."""
+        """Run the application in the worker thread and return its response.
+
+        The result is None if the response was streamed or the client has disconnected.
+        """
         if request.cancelled.is_set() and self.phase is Phase.CLOSED:
             return None
         try:
@@ -311,7 +315,7 @@ class HttpConnection(asyncio.Protocol):
             raise ClientDisconnectedError from e
 
     def _stream(self, response: Response) -> None:
-        """Write each part of a stream after the client has read the part before."""
+        """Send a streamed response from the worker thread, each part after the client has read the part before."""
         assert response.stream is not None
         complete = False
         try:
@@ -330,7 +334,10 @@ class HttpConnection(asyncio.Protocol):
             self._call(self._end_stream if complete else self.abort)
 
     def _await(self, function: Callable[..., None], argument: object) -> None:
-        """Call a function on the event loop and wait until the client has read what the function wrote."""
+        """Call `function(argument)` on the event loop, and block until the client has read what the function wrote.
+
+        Raises ClientDisconnectedError if the connection is closed.
+        """
         acknowledged: Future[None] = Future()
         self._call(self._write_and_acknowledge, function, argument, acknowledged)
         acknowledged.result()
@@ -373,7 +380,7 @@ class HttpConnection(asyncio.Protocol):
             self._write()
 
     def _respond(self, response: Response) -> None:
-        """Write a response that is not a stream."""
+        """Begin to write a response that is not a stream, or a 503 if the memory for it is not available."""
         if self.phase is Phase.CLOSED:
             return
         self._listener.release(self)  # the request's bytes
@@ -404,14 +411,14 @@ class HttpConnection(asyncio.Protocol):
         return self._http.send(start) or b""
 
     def _write(self) -> None:
-        """Write until the client stops reading; after the last part, continue with the next request."""
+        """Write parts of the response until the client stops reading; after the last part, call `_next`."""
         while self._parts and not self._paused:
             self._open_transport.write(self._parts.popleft())
         if not self._parts and not self._paused:
             self._next()
 
     def _next(self) -> None:
-        """Wait for the next request of the connection, or close it."""
+        """Wait for the client's next request after a complete response, or close the connection."""
         self._listener.release(self)
         self.served += 1
         if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._is_pipelined():
@@ -428,9 +435,9 @@ class HttpConnection(asyncio.Protocol):
                 self._loop.call_soon(self._read)
 
     def _is_pipelined(self) -> bool:
-        """Return whether the client sent more before it had this response.
+        """Return whether the client sent a further request before it had the current response.
 
-        Such a client is answered once. Requests of a client that reads no responses would keep the workers busy.
+        Such a client gets one response only. Requests of a client that reads no responses would keep the workers busy.
         """
         return bool(self._http.trailing_data[0])
 
@@ -451,7 +458,10 @@ class HttpConnection(asyncio.Protocol):
     # Ending.
 
     def _linger(self) -> None:
-        """Discard what the client still sends, so that it can read the response."""
+        """Discard what the client still sends, for at most LINGER_S seconds.
+
+        The client can read the response only if the connection is not reset before.
+        """
         self._enter(Phase.LINGERING, LINGER_S)
         self._open_transport.resume_reading()
         if self._open_transport.can_write_eof():
@@ -462,7 +472,7 @@ class HttpConnection(asyncio.Protocol):
         self._open_transport.close()
 
     def _enter(self, phase: Phase, deadline_s: float | None) -> None:
-        """Begin a phase and abort the connection if it lasts longer than `deadline_s`; None sets no deadline."""
+        """Begin a phase and abort the connection after `deadline_s` seconds in it; None sets no deadline."""
         self.phase, self.since = phase, self._loop.time()
         if self._timer is not None:
             self._timer.cancel()

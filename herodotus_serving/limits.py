@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ListenerLimits:
-    """The limits that one listener sets its clients. Deadlines count from the start of a phase and are never extended.
+    """Deadlines in seconds and size limits that one listener sets its clients.
 
-    `handshake_s`: for the TLS handshake. `request_s`: for headers and body; a shipper's own timeout is as long.
-    `response_s`: for the client to read the response, or one part of a stream. `idle_s`: between two requests;
-    kube-scheduler keeps its connection to an extender open between pods.
+    A deadline counts from the start of a phase and is never extended: `handshake_s` for the TLS handshake, `request_s`
+    for headers and body (a shipper's own timeout is as long), `response_s` for the client to read the response or one
+    part of a stream, and `idle_s` between two requests. kube-scheduler keeps its connection to an extender open between
+    pods.
 
-    `connections`, `per_address`: how many connections may be open, in total and from one client address.
-    `bytes_in_flight`: the memory for bodies and responses of all connections together.
+    `connections` and `per_address` limit the open connections in total and from one client address. `bytes_in_flight`
+    limits the memory for bodies and responses of all connections together.
     """
 
     handshake_s: float = 10.0
@@ -33,19 +34,19 @@ class ListenerLimits:
 
 
 class ByteBudget:
-    """A counter of reserved bytes with a maximum. Not thread-safe: for use on the event loop."""
+    """A maximum number of bytes, from which users reserve. Not thread-safe: for use on the event loop."""
 
     def __init__(self, maximum: int) -> None:
         self._free = maximum
         self.maximum = maximum
 
     def acquire(self, size: int) -> bool:
-        """Reserve bytes; return False, and reserve nothing, if they do not fit."""
+        """Reserve `size` bytes and return True; if fewer are free, reserve nothing and return False."""
         if size > self._free:
             return False
         self._free -= size
         return True
 
     def release(self, size: int) -> None:
-        """Release bytes that were reserved before."""
+        """Give `size` reserved bytes back to the budget."""
         self._free += size

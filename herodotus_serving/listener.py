@@ -33,7 +33,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Listener:
-    """The server of one listening socket. Not thread-safe: for use on the event loop."""
+    """The server of one listening socket: accepts connections, and limits their number and their memory.
+
+    Not thread-safe: for use on the event loop.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,11 @@ class Listener:
         limits: ListenerLimits,
         contexts: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """`contexts` returns the TLS context for a new connection and may read files; None serves plain HTTP."""
+        """Create a listener that passes the requests of its connections to `service`.
+
+        `contexts` returns the TLS context for a new connection and may read files. If it is None, the listener uses
+        plain HTTP.
+        """
         self.service, self.limits = service, limits
         self._listening, self._contexts = listening, contexts
         self._budget = ByteBudget(limits.bytes_in_flight)
@@ -53,7 +60,10 @@ class Listener:
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def start(self, context_reader: ThreadPoolExecutor) -> None:
-        """Accept connections in a task of the running loop. `context_reader`: the thread that calls `contexts`."""
+        """Accept connections in a task of the running event loop.
+
+        `context_reader` is the executor in which `contexts` is called.
+        """
         self._listening.setblocking(False)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(context_reader))
 
@@ -84,9 +94,10 @@ class Listener:
     # For connections.
 
     def hold(self, connection: HttpConnection, size: int) -> bool:
-        """Reserve bytes for a connection, if necessary by taking them from the one that waits longest for its client.
+        """Reserve `size` bytes of the memory budget for a connection, and return whether that succeeded.
 
-        Return False if only running requests and connections that wait less long hold bytes.
+        If necessary, other connections lose their bytes: those that wait for their clients, the longest wait first. The
+        reservation fails if no such connection is left, or if this connection itself has waited longest.
         """
         while not self._budget.acquire(size):
             holders = [each for each in self._open if each.held and each.waits_for_client]
@@ -99,12 +110,12 @@ class Listener:
         return True
 
     def release(self, connection: HttpConnection) -> None:
-        """Release all bytes that a connection holds."""
+        """Release all bytes of the memory budget that a connection holds."""
         self._budget.release(connection.held)
         connection.held = 0
 
     def forget(self, connection: HttpConnection) -> None:
-        """Remove a closed connection from the open ones."""
+        """Remove a closed connection from the listener's open connections."""
         if connection in self._open:
             del self._open[connection]
             self._open_by_address[connection.peer[0]] -= 1
@@ -129,7 +140,7 @@ class Listener:
     def _open_connection(
         self, accepted: socket.socket, peer: tuple[str, int], context_reader: ThreadPoolExecutor
     ) -> bool:
-        """Begin the handshake of an accepted connection; return False if the limits leave no place for it."""
+        """Begin the handshake of an accepted connection; return False if the limits on connections forbid it."""
         if not self._admit(peer[0]):
             return False
         loop = asyncio.get_running_loop()
@@ -142,7 +153,10 @@ class Listener:
         return True
 
     def _keep_waiting(self, accepted: socket.socket, peer: tuple[str, int], context_reader: ThreadPoolExecutor) -> None:
-        """Leave a surplus connection unread, and look for a place for it once more before it is closed."""
+        """Leave a surplus connection unread for SURPLUS_WAIT_S seconds, then open it if the limits permit, or close it.
+
+        If too many connections wait already, close it immediately.
+        """
         if len(self._surplus) >= self.limits.connections // 2:
             accepted.close()
             return
@@ -157,7 +171,10 @@ class Listener:
         asyncio.get_running_loop().call_later(SURPLUS_WAIT_S, admit_or_close)
 
     def _admit(self, address: str) -> bool:
-        """Evict a connection if the limits require it; return False if a new one of this address must be refused."""
+        """Return whether a new connection from a client address may be opened.
+
+        If the limits are reached, another connection is closed to make room, if possible.
+        """
         counts = self._open_by_address
         if counts[address] < self.limits.per_address:
             if len(self._open) < self.limits.connections:
@@ -168,7 +185,11 @@ class Listener:
         return self._evict([each for each in self._open if each.peer[0] == address], MIN_STAY_S)
 
     def _evict(self, connections: Collection[HttpConnection], min_stay_s: float) -> bool:
-        """Close one connection that has waited for its client for `min_stay_s`; return False if there is none."""
+        """Close one of `connections` that has waited for its client for at least `min_stay_s` seconds.
+
+        Connections without a complete request are closed first, then the one with the longest wait. Return False if
+        none has waited that long.
+        """
         before = asyncio.get_running_loop().time() - min_stay_s
         waiting = [each for each in connections if each.waits_for_client and each.since < before]
         if not waiting:
@@ -181,7 +202,7 @@ class Listener:
     async def _connect(
         self, connection: HttpConnection, accepted: socket.socket, context_reader: ThreadPoolExecutor
     ) -> None:
-        """Perform the TLS handshake, then attach the socket to the connection."""
+        """Perform the TLS handshake, if TLS is configured, and attach the accepted socket to the connection."""
         loop = asyncio.get_running_loop()
         options: dict[str, Any] = {}
         try:
@@ -199,7 +220,7 @@ class Listener:
 
 
 class Server:
-    """A group of listeners on one event loop."""
+    """The HTTP server of one event loop, with one listener for each listening socket."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self.listeners = listeners
@@ -217,7 +238,7 @@ class Server:
 
 
 class ServerThread:
-    """A server whose event loop runs in a daemon thread of this process."""
+    """An HTTP server whose event loop runs in a daemon thread of this process."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -17,7 +17,10 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class EscapedRecord(logging.LogRecord):
-    """A log record without control characters. Lines of a traceback are indented, so that none looks like an entry."""
+    """A log record whose message has its control characters escaped, so that it takes one line.
+
+    The lines of a traceback are indented, so that none looks like an entry of the log.
+    """
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -30,6 +33,6 @@ class EscapedRecord(logging.LogRecord):
 
 
 def configure(level: int) -> None:
-    """Make the process log escaped lines of this level and above to standard error."""
+    """Make this process write log records of at least this level to standard error, with control characters escaped."""
     logging.setLogRecordFactory(EscapedRecord)
     logging.basicConfig(level=level, stream=sys.stderr, format=FORMAT)

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 
 
 class MemoryGate:
-    """A semaphore that counts bytes. Requests wait in order, so that small ones do not starve a large one."""
+    """A semaphore that counts bytes, to limit the memory of requests that are processed at the same time.
+
+    Requests wait in order of arrival, so that small ones do not starve a large one.
+    """
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
@@ -22,7 +25,10 @@ class MemoryGate:
 
     @contextmanager
     def hold(self, size: int, timeout_s: float) -> Iterator[bool]:
-        """Reserve `size` bytes for a `with` block; yield False if they do not become free within `timeout_s`."""
+        """Reserve `size` bytes during a `with` block.
+
+        Yield True, or False if the bytes do not become free within `timeout_s` seconds.
+        """
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)

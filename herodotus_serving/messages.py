@@ -20,7 +20,7 @@ Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class RequestHead:
-    """The request line and headers, known before the body arrives. `target`: path and query as sent."""
+    """The request line and headers of an HTTP request. `target` is the path and query as sent."""
 
     method: str
     target: str
@@ -36,17 +36,17 @@ class RequestHead:
         return self.target.partition("?")[2]
 
     def header(self, name: str) -> str:
-        """Return the first header of that name (lower case), or an empty string."""
+        """Return the value of the first header called `name` (in lower case), or "" if there is none."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A complete request and the facts about its connection.
+    """A complete HTTP request with properties of its connection.
 
-    `certificate` and `subject`: the client certificate that TLS verified, as DER and as `getpeercert()` decodes it;
-    empty without one. `cancelled` is set when the client disconnects or the server stops; long waits watch it. `pool`:
-    the name of the worker pool that runs the request.
+    `certificate` and `subject` are the client certificate that TLS verified, as DER and as `getpeercert()` decodes it.
+    Both are empty if the client presented none. `cancelled` is set when the client disconnects or the server stops, so
+    that long waits end. `pool` is the name of the worker pool that runs the request.
     """
 
     head: RequestHead
@@ -62,7 +62,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A status, headers and a body. `stream` replaces `body` if the length is not known in advance."""
+    """An HTTP response: status code, headers and body.
+
+    If `stream` is not None, its parts are sent instead of `body`, because the length is not known in advance.
+    """
 
     status: int
     headers: Headers
@@ -72,7 +75,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Route:
-    """The worker pool that runs a request, and the maximum size of its body in bytes."""
+    """The worker pool in which a request runs, and the maximum size of the request's body in bytes."""
 
     pool: WorkerPool
     max_body: int
@@ -92,5 +95,5 @@ class HttpService:
 
 
 def with_retry_after(response: Response) -> Response:
-    """Return a copy of a response with a Retry-After header."""
+    """Return a copy of a response with a Retry-After header of RETRY_AFTER_S seconds."""
     return Response(response.status, [*response.headers, ("Retry-After", str(RETRY_AFTER_S))], response.body)

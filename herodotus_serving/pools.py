@@ -19,7 +19,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class WorkerPool:
-    """Daemon threads that run tasks in order of submission. Threads start when they are first needed."""
+    """A bounded pool of daemon threads, started when first needed, that run tasks in order of submission."""
 
     def __init__(
         self,
@@ -29,9 +29,10 @@ class WorkerPool:
         on_refused: Callable[[], None] = lambda: None,
         per_address: int | None = None,
     ) -> None:
-        """`queue`: how many tasks may wait for a thread. `on_refused` is called for each refused task.
+        """Create a pool that runs at most `threads` tasks at a time and lets at most `queue` further tasks wait.
 
-        `per_address`: how many tasks of one client address may wait or run; None sets no limit beside the pool's.
+        `on_refused` is called for each refused task. `per_address` limits the tasks of one client address, waiting and
+        running; if it is None, one address may use the whole pool.
         """
         self.name, self.threads = name, threads
         self._capacity = threads + queue
@@ -44,9 +45,10 @@ class WorkerPool:
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def submit(self, address: str, work: Callable[[], T], then: Callable[[T], None]) -> bool:
-        """Queue `then(work())` for a thread of the pool; return False if the pool or the share of the address is full.
+        """Queue `then(work())` for a thread; return False if the pool is full or the client address has its limit.
 
-        The place becomes free before `then` runs, so that a client with its response finds room for its next request.
+        The task's place becomes free before `then` runs, so that a client that has its response finds room for its next
+        request.
         """
         with self._lock:
             accepted = self._pending < self._capacity and self._pending_by_address[address] < self._per_address

@@ -21,7 +21,7 @@ Inputs = TypeVar("Inputs")
 
 
 class TLSContextReloader(Generic[Inputs]):
-    """The current TLS context of a server, rebuilt when its inputs change. Thread-safe."""
+    """The current TLS context of a server, rebuilt when its certificate or authorities change. Thread-safe."""
 
     def __init__(
         self,
@@ -30,10 +30,11 @@ class TLSContextReloader(Generic[Inputs]):
         report: Callable[[Exception | None], None],
         clock: Callable[[], float],
     ) -> None:
-        """Build the first context; the caller gets any OSError or ValueError of `read` and `build`.
+        """Build the first context. Raises any OSError or ValueError of `read` and `build`.
 
-        `read` returns the inputs of a context, which are compared for changes. `report` is called after each rebuild,
-        with None or with the error that kept the old context in use. `clock` returns monotonic seconds.
+        `read` returns the inputs of `build`, such as the certificate; a change of the inputs triggers a rebuild.
+        `report` is called after each rebuild with None, or with the error that kept the old context in use. `clock`
+        returns monotonic seconds.
         """
         self._read, self._build, self._report, self._clock = read, build, report, clock
         self._lock = threading.Lock()
@@ -43,7 +44,10 @@ class TLSContextReloader(Generic[Inputs]):
         self._reported_error = ""
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context for a new connection; check for changed inputs once per CHECK_INTERVAL_S."""
+        """Return the TLS context for a new connection.
+
+        Changed inputs are looked for at most once per CHECK_INTERVAL_S seconds.
+        """
         with self._lock:
             now = self._clock()
             if now - self._checked_at >= CHECK_INTERVAL_S:

@@ -17,16 +17,19 @@ V = TypeVar("V")
 
 
 class TTLCache(Generic[V]):
-    """A thread-safe cache that evicts the oldest entry first and does not cache exceptions."""
+    """A thread-safe cache whose entries expire after TTL_S seconds.
+
+    It evicts the oldest entry first if it is full, and it does not cache exceptions.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` returns monotonic seconds."""
+        """Create an empty cache; `clock` returns monotonic seconds."""
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[object, tuple[float, V]] = {}
 
     def get(self, key: object, compute: Callable[[], V]) -> V:
-        """Return the cached value of a key; without an unexpired one, call `compute` and cache its result."""
+        """Return the cached value of a key; if there is none or it has expired, cache the result of `compute`."""
         with self._lock:
             cached = self._entries.get(key)
         if cached is not None and self._clock() < cached[0]:

@@ -34,10 +34,11 @@ def run(
     workers: int = 1,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Serve on listening sockets in worker processes until SIGTERM.
+    """Serve on listening sockets in gunicorn worker processes until SIGTERM.
 
-    `create_server` runs in each worker, because threads and database connections do not survive a fork. `ready`: lines
-    to print when the sockets accept connections. `options`: further settings of gunicorn.
+    `create_server` runs in each worker, because threads and database connections do not survive a fork. `ready` holds
+    the lines to print when the sockets accept connections. `grace_s` is the time in seconds for requests in progress at
+    the end. `options` holds further settings of gunicorn.
     """
     settings = {
         "bind": [f"fd://{each.detach()}" for each in sockets],
@@ -54,7 +55,7 @@ def run(
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
-    """The interface through which gunicorn is embedded in a program."""
+    """A gunicorn application whose settings come from a mapping instead of the command line."""
 
     def __init__(self, settings: Mapping[str, Any], create_server: Callable[[Sequence[socket.socket]], Server]) -> None:
         self._settings, self._create_server = settings, create_server
@@ -69,7 +70,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
 
 
 class _LoopWorker(Worker):  # type: ignore[misc]
-    """A worker that runs a server's event loop and sends gunicorn a heartbeat."""
+    """A gunicorn worker process that runs a server on an event loop and sends heartbeats to its parent process."""
 
     def init_signals(self) -> None:
         for number in self.SIGNALS:

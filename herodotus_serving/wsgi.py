@@ -25,7 +25,10 @@ _UNPREFIXED: Final = {"CONTENT-TYPE": "CONTENT_TYPE", "CONTENT-LENGTH": "CONTENT
 
 
 def create_handler(application: WSGIApplication) -> Callable[[Request], Response]:
-    """Return a request handler that calls a WSGI application. Responses without a Content-Length are streamed."""
+    """Return a function that answers a request by calling a WSGI application.
+
+    Responses without a Content-Length are streamed.
+    """
 
     def handle(request: Request) -> Response:
         started: list[tuple[str, Headers]] = []
@@ -89,7 +92,7 @@ def build_environ(request: Request) -> dict[str, Any]:
 
 
 def _path(path: str) -> str:
-    """Return the path of a target, which may be an absolute URL."""
+    """Return the path in a request target, which may be an absolute URL."""
     if not path.startswith(("http://", "https://")):
         return path
     return "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
@@ -112,7 +115,7 @@ def _close(result: Iterable[bytes]) -> None:
 
 
 class _Stream(Iterator[bytes]):
-    """The parts of a streamed response; `close` closes the application's iterable."""
+    """An iterator over the parts of a streamed WSGI response; `close` closes the application's iterable."""
 
     def __init__(self, first: bytes, parts: Iterator[bytes], result: Iterable[bytes]) -> None:
         self._first, self._parts, self._result = [first], parts, result
