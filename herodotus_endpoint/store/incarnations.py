@@ -21,7 +21,12 @@ from herodotus_endpoint.store.sequences import Hole, Sequences
 
 @dataclass
 class Incarnation:
-    """The state of one run of a scheduler process. `stored_holes` are the holes in the database."""
+    """What the store knows of one incarnation, which is one run of a scheduler process.
+
+    `sequences` says which sequence numbers have arrived, and `slot_map` which node is in each node slot.
+    `stored_profiles` and `stored_holes` are the profiles and the ranges of missing sequence numbers that the database
+    contains.
+    """
 
     id: int
     cluster: str
@@ -35,9 +40,9 @@ class Incarnation:
 
 
 def load(connection: sa.Connection, name: str, cached: Incarnation | None, now_us: int) -> Incarnation:
-    """Return the state of an incarnation; a new one is inserted.
+    """Return the state of the incarnation with this name (a UUID); insert a new one if the database has none.
 
-    `cached` is returned if the database still has the same state.
+    `cached` is returned if the database still has the same state. `now_us` is the wall clock's time in microseconds.
     """
     row = connection.execute(sa.select(INCARNATIONS).where(INCARNATIONS.c.incarnation == name)).one_or_none()
     if row is None:
@@ -55,7 +60,11 @@ def load(connection: sa.Connection, name: str, cached: Incarnation | None, now_u
 
 
 def save(connection: sa.Connection, incarnation: Incarnation, now_us: int, ingested_us: int) -> None:
-    """Store the changed state of an incarnation. `now_us` is displayed; retention uses `ingested_us`."""
+    """Write the state of an incarnation to the database.
+
+    `now_us`, the wall clock's time, is displayed as its last contact. `ingested_us` is the retention clock's time, by
+    which retention measures its age. Both are in microseconds.
+    """
     incarnation.last_us = now_us
     connection.execute(
         INCARNATIONS.update()
@@ -109,7 +118,7 @@ def _insert(connection: sa.Connection, name: str, now_us: int) -> Incarnation:
 
 
 def _is_current(cached: Incarnation, row: sa.Row[Any]) -> bool:
-    """Return whether no other process has stored frames of this incarnation since it was cached."""
+    """Return whether `cached` equals its `row` in the database, so that no other process has stored frames since."""
     return (row.highest, row.rows_generation, row.last_us) == (
         cached.sequences.highest,
         cached.slot_map.generation,

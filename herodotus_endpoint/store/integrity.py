@@ -42,7 +42,11 @@ class DamagedError(Exception):
 
 
 class ChecksummedTable:
-    """The columns of a table that its checksum covers. `blob` names the covered column with bytes, if any."""
+    """Computes and verifies the checksums of a table's rows.
+
+    `columns` names the covered columns. `blob` names one more covered column, which contains bytes; an empty string
+    stands for none.
+    """
 
     def __init__(self, table: sa.Table, blob: str = "") -> None:
         self.name = table.name
@@ -54,7 +58,7 @@ class ChecksummedTable:
         self._values_of_row = attrgetter(*self.columns)
 
     def checksum(self, row: Mapping[str, Any]) -> int:
-        """Return the checksum of a row that is about to be stored."""
+        """Return the CRC-32 of the covered columns of a row that is about to be stored."""
         return _checksum(self._values_of_mapping(row), row[self._blob] if self._blob else b"")
 
     def is_intact(self, row: Any) -> bool:
@@ -75,14 +79,20 @@ _reported: ContextVar[list[str] | None] = ContextVar("damage", default=None)
 
 
 def collect_damage() -> list[str]:
-    """Return a new list to which `report_damage` adds in this context, for one answer."""
+    """Start to collect damage for the current HTTP request and return the list to which `report_damage` will add it.
+
+    The list belongs to the current context (`contextvars`).
+    """
     found: list[str] = []
     _reported.set(found)
     return found
 
 
 def report_damage(damage: str) -> None:
-    """Log damage and add it to the list of the current answer, which leaves the damaged record out."""
+    """Log a damage and add it to the list of the current request, if `collect_damage` has started one.
+
+    The caller leaves the damaged record out of its result.
+    """
     _log.error("%s; left out; `python -m herodotus_endpoint check` lists all damage", damage)
     found = _reported.get()
     if found is not None:
@@ -90,7 +100,7 @@ def report_damage(damage: str) -> None:
 
 
 def intact_decisions(rows: Iterable[Any]) -> list[Any]:
-    """Return the rows of decisions that are intact, and report the others."""
+    """Return those rows of `decisions` that are intact, and report each other row as damaged."""
     found = []
     for row in rows:
         if DECISION.is_intact(row) and row.state in STATES:
@@ -101,7 +111,7 @@ def intact_decisions(rows: Iterable[Any]) -> list[Any]:
 
 
 def require_intact(covered: ChecksummedTable, rows: Sequence[Any]) -> None:
-    """Raise DamagedError if a row is damaged."""
+    """Raise DamagedError if one of the rows does not match its checksum."""
     for row in rows:
         if not covered.is_intact(row):
             raise DamagedError(f"a row of table {covered.name} is damaged")
@@ -109,7 +119,10 @@ def require_intact(covered: ChecksummedTable, rows: Sequence[Any]) -> None:
 
 @contextmanager
 def reading_decision(row: Any) -> Iterator[None]:
-    """Raise DamagedError for any error that the block raises while it decodes the decision of a row."""
+    """Raise DamagedError if a row of `decisions` is damaged, or if the block raises while it decodes the row.
+
+    Errors of the database connection pass unchanged.
+    """
     try:
         if not DECISION.is_intact(row) or row.state not in STATES:
             raise DamagedError("its row does not match its checksum")

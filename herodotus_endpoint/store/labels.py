@@ -19,9 +19,9 @@ from herodotus_endpoint.store.schema import DECISIONS
 
 @dataclass(frozen=True)
 class LabelCondition:
-    """A condition on one label: it has one of `values`, or exists if `values` is None.
+    """A condition of a label selector: label `key` has one of `values`, or exists if `values` is None.
 
-    `negated` inverts the condition; a pod without the label then meets it.
+    If `negated` is true, the condition is inverted, and a pod without the label meets it.
     """
 
     key: str
@@ -29,13 +29,16 @@ class LabelCondition:
     negated: bool = False
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """Return the condition in SQL. REPLACE is case-sensitive on both databases, LIKE is not."""
+        """Return the condition as an SQL expression over the column `labels` of `decisions`.
+
+        It uses REPLACE, which is case-sensitive on both databases; LIKE is not.
+        """
         column = DECISIONS.c.labels
         found = sa.or_(sa.false(), *(sa.func.replace(column, part, "") != column for part in self._parts()))
         return sa.or_(column.is_(None), sa.not_(found)) if self.negated else sa.and_(column.is_not(None), found)
 
     def selects(self, row: Any, _state: str) -> bool:
-        """Return whether a row meets the condition; the state does not matter."""
+        """Return whether a row of `decisions` meets the condition. The state of the decision does not matter."""
         return any(part in (row.labels or "") for part in self._parts()) is not self.negated
 
     def _parts(self) -> list[str]:
@@ -45,11 +48,11 @@ class LabelCondition:
 
 
 def format_labels(labels: Mapping[str, str]) -> str:
-    """Format labels as text; "" without labels."""
+    """Return labels as the text for the column `labels`, or an empty string if there are none."""
     lines = [f"{key}={value}" for key, value in sorted(labels.items()) if "=" not in key and "\n" not in key + value]
     return "\n".join(("", *lines, "")) if lines else ""
 
 
 def parse_labels(text: str | None) -> dict[str, str]:
-    """Parse the text of labels; None has no labels."""
+    """Return the labels in a text that `format_labels` made, or an empty dict if the text is None."""
     return dict(line.split("=", 1) for line in (text or "").split("\n") if line)

@@ -25,7 +25,10 @@ DecisionKey = tuple[int, int]  # incarnation id and sequence of a decision
 
 
 def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) -> None:
-    """Set the states of stored decisions that are still waiting for their result."""
+    """Set the states of stored decisions, except those whose stored state is no longer `Binding`.
+
+    `Binding` means that no result of the decision was stored yet.
+    """
     if states:
         rows = [
             {"incarnation": incarnation, "of": sequence, "to": to} for (incarnation, sequence), to in states.items()
@@ -34,7 +37,7 @@ def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) 
 
 
 def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
-    """Return the state that follows from outcomes stored before their decision, or None without a final outcome."""
+    """Return the state of a decision according to a final outcome that was stored before it, or None without one."""
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_not(None))
     state: str | None = connection.scalar(sa.select(o.state).where(*of_it).limit(1))
@@ -44,9 +47,10 @@ def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: i
 def find_open_decisions(
     connection: sa.Connection, cluster: str, profiles: Sequence[str], except_of: str, most: int
 ) -> Sequence[Row]:
-    """Return at most `most` decisions of a cluster's schedulers without a stored result, oldest first.
+    """Return at most `most` stored decisions whose result is not known yet, oldest first.
 
-    Decisions of the incarnation `except_of` are excluded.
+    Only decisions of these scheduler profiles of the cluster are returned, without those of the incarnation
+    `except_of`. Each is a dict with the columns that identify the decision, its pod and its node.
     """
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
@@ -64,7 +68,7 @@ def find_open_decisions(
 
 
 def find_decision(connection: sa.Connection, incarnation: str, sequence: int) -> tuple[int, str, str] | None:
-    """Return the incarnation's row id, its cluster and the state of a decision, or None if it is not stored."""
+    """Return the incarnation's row id, its cluster and the decision's state, or None if the decision is not stored."""
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
         sa.select(i.id, i.cluster, d.state)
@@ -76,7 +80,7 @@ def find_decision(connection: sa.Connection, incarnation: str, sequence: int) ->
 
 
 def select_found_later(connection: sa.Connection, keys: Collection[DecisionKey]) -> set[DecisionKey]:
-    """Return the keys of decisions whose result was found by a later scheduler."""
+    """Return those of the keys (incarnation id, sequence number) whose result a later scheduler process found."""
     o = OUTCOMES.c
     found = set()
     for incarnation_id in {incarnation_id for incarnation_id, _ in keys}:
@@ -96,10 +100,11 @@ def set_tiers(
     in_batch: Container[DecisionKey],
     now_us: int,
 ) -> None:
-    """Set the tier of outcome rows to KEPT_LONGER if their stored decisions have left the tier FULL.
+    """Set the tier of new outcome rows to KEPT_LONGER if their decisions are stored in another tier than FULL.
 
-    In the tier FULL they would be dropped with the full records of their own ingest time, before their decision.
-    `in_batch` contains the decisions of the same batch.
+    In the tier FULL, retention would drop the outcomes with the full records of the same ingest time, although their
+    decisions stay. `in_batch` contains the keys of decisions that are stored together with the outcomes: these stay
+    FULL.
     """
     by_incarnation: dict[int, list[Row]] = {}
     for outcome in outcomes:

@@ -31,9 +31,9 @@ _COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "fr
 
 @dataclass(frozen=True)
 class ColumnCondition:
-    """A condition that a column of a decision has one of `values`, or none of them if `negated`.
+    """A condition that a column of `decisions` has one of `values`, or none of them if `negated` is true.
 
-    None among the values stands for null.
+    None among the values stands for SQL's NULL.
     """
 
     column: str
@@ -41,7 +41,7 @@ class ColumnCondition:
     negated: bool = False
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """Return the condition in SQL."""
+        """Return the condition as an SQL expression over `decisions`."""
         column = DECISIONS.c[self.column]
         named = [value for value in self.values if value is not None]
         clause: sa.ColumnElement[bool] = column.in_(named)
@@ -52,7 +52,10 @@ class ColumnCondition:
         return clause
 
     def selects(self, row: Any, state: str) -> bool:
-        """Return whether a row meets the condition while its decision is in `state`."""
+        """Return whether a row of `decisions` would meet the condition if its decision were in `state`.
+
+        A watch compares the result for the former and the present state.
+        """
         value = state if self.column == "state" else getattr(row, self.column)
         return (value in self.values) is not self.negated
 
@@ -61,11 +64,14 @@ class UnsuccessfulCondition:
     """The condition that a decision found no node or the pod could not be bound."""
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """Return the condition in SQL with literals, as in the partial index, which parameters would not use."""
+        """Return the condition as an SQL expression over `decisions`.
+
+        It contains literals, because with parameters the database would not use the partial index.
+        """
         return DECISIONS.c.state.in_(sa.bindparam("unsuccessful", UNSUCCESSFUL, expanding=True, literal_execute=True))
 
     def selects(self, _row: Any, state: str) -> bool:
-        """Return whether a row meets the condition while its decision is in `state`."""
+        """Return whether a row of `decisions` would meet the condition if its decision were in `state`."""
         return state in UNSUCCESSFUL
 
 
@@ -74,21 +80,27 @@ AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """A node in a list, with the sums of `COUNTED` over a window, for all nodes with its name."""
+    """The counters of all nodes with one name, summed over a time window.
+
+    `counts` has the sums in the order of `COUNTED`: considered, evaluated, feasible, chosen.
+    """
 
     name: str
     counts: tuple[int, ...]
 
 
 class Listing:
-    """Reads lists of rows. Safe for concurrent use."""
+    """Reads pages of decisions, as rows of `decisions` without frames, and pages of nodes. Safe for concurrent use."""
 
     def __init__(self, engine: sa.Engine, clock: RetentionClock) -> None:
         self._engine = engine
         self._clock = clock
 
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
-        """Return rows that meet all conditions, newest first, without frames, with ids below `before`."""
+        """Return at most `limit` rows of `decisions` that meet all conditions, newest first, without their frames.
+
+        If `before` is given, only rows with ids below it are returned.
+        """
         clauses = (c.clause() for c in conditions)
         named = any(isinstance(c, ColumnCondition) and c.column == "pod" and not c.negated for c in conditions)
         # without + 0 SQLite would scan a namespace in order instead of finding rows by name and sorting them
@@ -100,13 +112,16 @@ class Listing:
             return intact_decisions(connection.execute(statement))
 
     def list_after(self, after: int, limit: int) -> list[sa.Row[Any]]:
-        """Return rows with ids above `after`, oldest first."""
+        """Return at most `limit` rows of `decisions` with ids above `after`, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id > after).order_by(DECISIONS.c.id).limit(limit)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
     def list_unsettled(self, after: int, upto: int, within_s: float) -> list[sa.Row[Any]]:
-        """Return rows with ids in (`after`, `upto`] that have no result, or got it in the last `within_s` seconds."""
+        """Return rows of `decisions` without a result, or with one that arrived in the last `within_s` seconds.
+
+        Only rows with ids above `after`, up to `upto`, are returned, oldest first.
+        """
         since_us = self._clock.now_us() - int(within_s * 1e6)
         outcome = sa.exists().where(
             OUTCOMES.c.incarnation_id == DECISIONS.c.incarnation_id,
@@ -120,22 +135,23 @@ class Listing:
             return intact_decisions(connection.execute(statement.order_by(DECISIONS.c.id)))
 
     def list_by_id(self, ids: Collection[int]) -> list[sa.Row[Any]]:
-        """Return the stored rows with these ids, oldest first."""
+        """Return the rows of `decisions` that have one of these ids, oldest first."""
         statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 
     def id_range(self) -> tuple[int, int]:
-        """Return the lowest and the highest stored id; (1, 0) without decisions."""
+        """Return the lowest and the highest row id in `decisions`, or (1, 0) if the table is empty."""
         least, most = sa.func.min(DECISIONS.c.id), sa.func.max(DECISIONS.c.id)
         with self._snapshot() as connection:
             first = connection.scalar(sa.select(least))
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
     def nodes(self, after: str, limit: int, from_bucket: int, cluster: str = "") -> list[NodeCounts]:
-        """Return nodes with a history, ordered by name from above `after`, with their counts since a bucket.
+        """Return at most `limit` nodes that decisions considered, by name, with their counts since `from_bucket`.
 
-        Only nodes of `cluster` are returned if it is given.
+        The page begins with the first name above `after`. `from_bucket` is in hours since the epoch. If `cluster` is
+        given, only nodes of this cluster are returned.
         """
         of_it = (NODES.c.cluster == cluster,) if cluster else ()
         names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after, *of_it).distinct()

@@ -29,12 +29,16 @@ Row = dict[str, Any]
 
 
 class NodeRowsMissingError(Exception):
-    """Node rows whose predecessors were never stored: the sender must send a complete node table."""
+    """Node-table rows that continue rows which were never stored: the sender must send the complete node table."""
 
 
 @dataclass
 class SlotMap:
-    """The node in each slot at one generation of an incarnation. `node_ids` has 0 for a free slot."""
+    """Which node is in each node slot at one generation (version) of an incarnation's node table.
+
+    `node_ids` has the node's id in the table `nodes` by slot, 0 for a free slot. `row_since` has the generation since
+    which the slot's latest row is valid, -1 for a slot without a row.
+    """
 
     generation: int
     since: int  # first generation for which `node_ids` is valid
@@ -43,9 +47,9 @@ class SlotMap:
     _assigned: Ints | None = None  # last result of `nodes_of`, until a slot's node changes
 
     def nodes_of(self, slots: int) -> Ints:
-        """Return the node ids of the first `slots` slots. The array is shared and must not be changed.
+        """Return the node ids of the first `slots` node slots, 0 for a free slot. Do not change the returned array.
 
-        Returns the same object until the node of a slot changes: callers group decisions by its identity.
+        The same object is returned until a slot gets another node: callers group decisions by its identity.
         """
         if self._assigned is None or len(self._assigned) != slots:
             self._assigned = np.zeros(slots, np.int64)
@@ -53,13 +57,13 @@ class SlotMap:
         return self._assigned
 
     def put(self, slot: int, node_id: int, since: int) -> None:
-        """Assign a node id to a slot since a generation."""
+        """Assign the node with this id to a node slot, since generation `since` of the node table."""
         self.node_ids[slot] = node_id
         self.since = max(self.since, since)
         self._assigned = None
 
     def grow(self, slots: int) -> None:
-        """Extend the map to at least `slots` slots."""
+        """Extend the map with free slots to at least `slots` node slots."""
         more = slots - len(self.node_ids)
         if more <= 0:
             return
@@ -68,20 +72,23 @@ class SlotMap:
 
 
 class NodeRegistry:
-    """Cache of node ids, which are assigned when a node is first stored. Discard it after a rollback."""
+    """Cache of the ids that nodes have in the table `nodes`; it inserts nodes that have none yet.
+
+    Discard it after a rollback.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[str, dict[tuple[str, str], int]] = {}
         self._names: dict[int, str] = {}
 
     def name(self, connection: sa.Connection, node_id: int) -> str | None:
-        """Return the name of a node id, or None for 0, which denotes no node."""
+        """Return the name of the node with this id, or None if the id is 0, which stands for a free slot."""
         if node_id and node_id not in self._names:
             self._names[node_id] = connection.scalar(sa.select(NODES.c.name).where(NODES.c.id == node_id)) or ""
         return self._names.get(node_id)
 
     def ids(self, connection: sa.Connection, cluster: str, nodes: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Return the cluster's ids by (name, UID), which include `nodes`; new nodes are stored."""
+        """Return the known node ids of a cluster by (name, UID); nodes of `nodes` without an id are inserted."""
         known = self._ids.setdefault(cluster, {})
         if any(node not in known for node in nodes):  # another process may have stored them
             self._load(connection, cluster, known, nodes)
@@ -101,7 +108,10 @@ class NodeRegistry:
         known: dict[tuple[str, str], int],
         nodes: Sequence[tuple[str, str]],
     ) -> None:
-        """Add the ids of `nodes` to `known`; many nodes are read with all others of the cluster."""
+        """Read the ids of those `nodes` that `known` lacks from the database into `known`.
+
+        If many are missing, all nodes of the cluster are read, which is as fast.
+        """
         statement = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster)
         missing = {name for name, uid in nodes if (name, uid) not in known}
         if len(missing) <= MAX_NAMES_IN_QUERY:
@@ -114,9 +124,10 @@ class NodeRegistry:
 def apply_rows(
     connection: sa.Connection, registry: NodeRegistry, incarnation_id: int, slot_map: SlotMap, rows: NodeRows
 ) -> tuple[bool, list[Row]]:
-    """Update `slot_map` with a NodeRows frame; return whether the frame was new, and its rows for `insert_rows`.
+    """Apply a frame of node-table rows to `slot_map`; return whether the frame was new, and the rows to insert.
 
-    Raises NodeRowsMissingError if earlier rows are not stored.
+    Pass these rows to `insert_rows`. Raises NodeRowsMissingError if earlier rows, which the frame continues, are not
+    stored.
     """
     if rows.base > slot_map.generation:
         raise NodeRowsMissingError(
@@ -135,14 +146,14 @@ def apply_rows(
 
 
 def insert_rows(connection: sa.Connection, rows: list[Row]) -> None:
-    """Insert rows of node tables and ignore rows that are already stored."""
+    """Insert rows into the table `node_rows` and ignore rows that are already stored."""
     if rows:
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         connection.execute(insert(NODE_ROWS).on_conflict_do_nothing(), rows)
 
 
 def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:
-    """Read which node was in which slot of an incarnation at a generation."""
+    """Read which node was in each node slot at a generation (version) of an incarnation's node table."""
     slots = connection.scalar(
         sa.select(sa.func.max(NODE_ROWS.c.slot)).where(NODE_ROWS.c.incarnation_id == incarnation_id)
     )
@@ -160,9 +171,10 @@ def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: in
 def load_rows(
     connection: sa.Connection, incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()
 ) -> Sequence[Any]:
-    """Return the latest row of each slot at a generation, of all slots or of those in `only`.
+    """Return the rows of an incarnation's node table that were valid at a generation, at most one per node slot.
 
-    A slot may have no row. Raises DamagedError if a row is damaged.
+    The first `slots` slots are read, or only those in `only` if it is not empty. Slots without a row are left out.
+    Raises DamagedError if a row is damaged.
     """
     found = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
     integrity.require_intact(integrity.NODE_ROW, found)
@@ -170,13 +182,13 @@ def load_rows(
 
 
 class NodeNames:
-    """Cache of the name and UID of node ids, which never change. Safe for concurrent use."""
+    """Cache of names and UIDs of nodes by node id; they never change. Safe for concurrent use."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, str]] = {}
 
     def load(self, connection: sa.Connection, node_ids: Collection[int]) -> Mapping[int, tuple[str, str]]:
-        """Return a mapping that contains (name, UID) of each of the ids, and possibly of others."""
+        """Return a mapping from node id to (name, UID) that has all stored nodes of `node_ids`, and possibly others."""
         missing = [node_id for node_id in node_ids if node_id not in self._known]
         if missing:
             if len(self._known) + len(missing) > MAX_CACHED_NAMES:
@@ -194,14 +206,17 @@ class NodeNames:
 
 
 def find_changed_slots(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
-    """Return the slots whose rows differ between two generations, from at most `most` + 1 changed rows."""
+    """Return the node slots whose rows changed between two generations of an incarnation's node table.
+
+    At most `most` + 1 changed rows are read, so the result may be incomplete if more rows changed.
+    """
     rows = NODE_ROWS.c
     between = (rows.incarnation_id == incarnation_id, rows.since > min(one, other), rows.since <= max(one, other))
     return set(connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)))
 
 
 def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:
-    """Return the slot of a node at a generation, or None if the node was in no slot."""
+    """Return the node slot of a node at a generation of an incarnation's node table, or None if it was in no slot."""
     rows = NODE_ROWS.alias()
     mine = (
         sa.select(rows.c.slot)
@@ -219,7 +234,10 @@ def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, n
 
 
 def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[int] = ()) -> sa.Select[Any]:
-    """Select each slot's row with the greatest `since` up to `generation`, with two index seeks per slot."""
+    """Return a query for the node-table row of each slot that was valid at `generation`, with two index seeks per slot.
+
+    This is the row with the greatest `since` up to `generation`. If `only` is not empty, only these slots are selected.
+    """
     rows = NODE_ROWS
     numbers, latest = _latest(incarnation_id, generation, slots, only)
     return (
@@ -233,7 +251,10 @@ def _rows_at(incarnation_id: int, generation: int, slots: int, only: Sequence[in
 def _latest(
     incarnation_id: int, generation: int, slots: int, only: Sequence[int]
 ) -> tuple[sa.CTE, sa.ScalarSelect[Any]]:
-    """Return a CTE of slot numbers (all, or those in `only`) and a subquery of each slot's latest `since`."""
+    """Return a CTE of node slots, and a subquery for the greatest `since` up to `generation` of a slot's rows.
+
+    The CTE has all slots below `slots`, or only those in `only` if it is not empty.
+    """
     numbers = sa.select(sa.literal(0).label("slot")).cte("every", recursive=True)
     numbers = numbers.union_all(sa.select(numbers.c.slot + 1).where(numbers.c.slot < slots - 1))
     if only:
@@ -242,7 +263,10 @@ def _latest(
 
 
 def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSelect[Any]:
-    """Return a subquery of the greatest `since` up to a generation; `slot` is a column of the outer statement."""
+    """Return a subquery for the greatest `since` up to `generation` of the rows of a node slot.
+
+    `slot` is a column of the outer statement.
+    """
     rows = NODE_ROWS.alias().c
     latest = sa.select(sa.func.max(rows.since)).where(
         rows.incarnation_id == incarnation_id, rows.slot == slot, rows.since <= generation
@@ -251,9 +275,10 @@ def latest_since(incarnation_id: int, slot: Any, generation: int) -> sa.ScalarSe
 
 
 def _build_new_rows(incarnation_id: int, rows: NodeRows, node_ids: list[int], row_since: Ints) -> list[Row]:
-    """Return the rows to store of a frame.
+    """Return the rows that a frame of node-table rows adds to the table `node_rows`.
 
-    Rows that are already a slot's latest are skipped, so that a table that is sent again costs little.
+    `node_ids` has the node id for each row of the frame, and `row_since` the generation of each slot's latest row. Rows
+    that are already a slot's latest are skipped, so that a table that is sent again costs little.
     """
     fresh: list[Row] = [
         {
