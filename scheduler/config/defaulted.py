@@ -1,4 +1,7 @@
-"""A configuration with every default filled in, in kube-scheduler's output format (`validate` prints it)."""
+"""A scheduler configuration with all defaults filled in, in kube-scheduler's format.
+
+The command `validate` prints it.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,10 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
 
 
 def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
-    """Return the profile with each `module:Class` replaced by the plugin's own name, which records use."""
+    """Return the profile with each plugin reference `module:Class` replaced by the plugin's `name` attribute.
+
+    Records use these names.
+    """
 
     def named(ref: Any) -> Any:
         return msgspec.structs.replace(ref, name=registry[ref.name].name) if ":" in ref.name else ref

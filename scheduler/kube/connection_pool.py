@@ -1,10 +1,10 @@
 """A pool of connections for requests that nobody blocks on, served by one thread.
 
-Owns: the connections, their TLS handshakes, time-outs. Does not own: the content of requests and responses (`http`),
+Owns: the connections, their TLS handshakes, timeouts. Does not own: the content of requests and responses (`http`),
 retries: a request that was sent is never sent again here, because the server may have executed it.
 
 Invariant: each request ends once, with its response or an OSError, which is NotSentError if it was never sent. Its
-time-out begins when it is sent.
+timeout begins when it is sent.
 
 One thread, because threads that each wait for a response cost more in switching the interpreter's lock than the
 requests themselves. No HTTP library, because the available ones cost ten times the rest of a binding.
@@ -42,9 +42,10 @@ class NotSentError(OSError):
 
 @dataclass(slots=True)
 class PooledRequest:
-    """A request with its head and body in `data`.
+    """A request that waits for a connection or for its response. `data` holds the request's head and body.
 
-    The pool's thread calls `done`, which must not block. Times are monotonic seconds.
+    The pool's thread calls `done`, which must not block, with the response or an error. Deadlines are monotonic
+    seconds.
     """
 
     data: bytes
@@ -56,10 +57,10 @@ class PooledRequest:
 
 
 class ConnectionPool:
-    """Connections to one server. Thread-safe."""
+    """Connections to one server, through which requests are sent without waiting for responses. Thread-safe."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
-        """No connection is made before the first request."""
+        """Prepare the pool without connecting; the first request opens a connection."""
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._tls = tls
@@ -77,7 +78,11 @@ class ConnectionPool:
         self._thread: threading.Thread | None = None
 
     def send(self, data: bytes, timeout_s: float, done: Done, precondition: Callable[[], bool]) -> None:
-        """Queue a request for the next free connection. `precondition` is evaluated just before it is sent."""
+        """Queue the request `data` (head and body) for the next free connection and return at once.
+
+        The pool's thread calls `done` with the response or an OSError. `precondition` is evaluated just before sending;
+        if it returns False, the request ends with NotSentError. `timeout_s` counts from sending.
+        """
         self._waiting.append(PooledRequest(data, done, precondition, timeout_s, time.monotonic() + QUEUE_TIMEOUT_S))
         if self._closed:
             self._refuse_waiting()
@@ -88,7 +93,7 @@ class ConnectionPool:
             self._wake()
 
     def close(self) -> None:
-        """Close every connection. Requests in flight fail."""
+        """Close every connection. Requests that wait or are in flight fail."""
         self._closed = True
         with self._starting:
             thread = self._thread
@@ -140,7 +145,10 @@ class ConnectionPool:
         return len(self._all) > len(self._idle)
 
     def _serve(self, connection: _Connection) -> None:
-        """Read from or write to a connection that is ready."""
+        """Continue the handshake, writing or reading on a connection that is ready.
+
+        A complete response ends its request.
+        """
         try:
             answer = connection.proceed()
         except OSError as e:
@@ -160,7 +168,7 @@ class ConnectionPool:
             _complete(request, answer)
 
     def _dispatch(self, now: float) -> None:
-        """Assign waiting requests to idle connections, and open connections if there are too few."""
+        """Send waiting requests on idle connections, and open connections if there are too few."""
         while self._waiting and self._idle:
             request = self._waiting.popleft()
             if not request.precondition():
@@ -190,7 +198,7 @@ class ConnectionPool:
             self._selector.register(connection.socket, connection.events, connection)
 
     def _expire(self, now: float) -> None:
-        """End requests and connection attempts whose time is over."""
+        """Fail the requests and connection attempts whose deadline is over. `now` is in monotonic seconds."""
         self._expired_at = now
         for connection in [*self._all]:
             deadline_s = connection.connect_deadline_s if connection.request is None else connection.request.deadline_s
@@ -204,9 +212,9 @@ class ConnectionPool:
             self._selector.modify(connection.socket, connection.events, connection)
 
     def _drop(self, connection: _Connection, error: OSError) -> None:
-        """Close a connection and fail its request.
+        """Close a connection and fail its request with `error`.
 
-        A connection that was never made fails the request that waits longest.
+        If the connection was never established, fail the request that has waited longest instead.
         """
         self._all.discard(connection)
         if connection in self._idle:
@@ -221,7 +229,10 @@ class ConnectionPool:
 
 
 class _Connection:
-    """One non-blocking connection: connecting, TLS handshake, idle or busy. An OSError ends it."""
+    """One non-blocking connection, which is connecting, in the TLS handshake, idle or busy with a request.
+
+    A method that raises OSError leaves it unusable.
+    """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, connect_deadline_s: float) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -243,12 +254,15 @@ class _Connection:
         return not self.is_connecting and self.request is None
 
     def send(self, data: bytes) -> None:
-        """Start to send a request."""
+        """Start to send the bytes of a request. `proceed` sends the rest and receives the response."""
         self._unsent = memoryview(data)
         self._write()
 
     def proceed(self) -> ApiResponse | None:
-        """Continue the handshake, sending or receiving. Return the response once it is complete."""
+        """Continue the handshake, sending or receiving without blocking.
+
+        Return the response once it is complete, else None.
+        """
         if self.is_connecting:
             self._make()
             return None

@@ -1,4 +1,4 @@
-"""The API server's version and API groups, and the identity of the cluster."""
+"""Reads the API server's version and missing API groups, and the identity of the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
 
 
 def fetch_server_version(api: ApiServer) -> str:
-    """Return the server's gitVersion. Log a warning if it is outside the supported range."""
+    """Return the API server's version (gitVersion). Log a warning if it is outside the supported range."""
     answer = json.loads(api.get("/version"))
     major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
     if not OLDEST <= (major, minor) <= NEWEST:
@@ -33,7 +33,7 @@ def fetch_cluster_id(api: ApiServer) -> str:
 
 
 def find_absent_groups(api: ApiServer) -> dict[str, str]:
-    """Return the group versions that this server lacks, each with the feature that is switched off for it."""
+    """Return the API group versions that the server does not serve, each with the feature that is then switched off."""
     absent = {}
     for group, purpose in NEEDED_FOR.items():
         try:

@@ -1,4 +1,4 @@
-"""Sends events about pods in the background, and counts repetitions in series.
+"""Sends Kubernetes events about pods in the background, and counts repetitions in an event's `series`.
 
 Owns: the order of events of one pod, series, retries. Does not own: the content of an event (`writes`), HTTP.
 
@@ -38,7 +38,7 @@ _Key = tuple[str, str, str, str, str]
 
 @dataclass
 class _Series:
-    """An event that was written, with the number and time of its repetitions."""
+    """An event that was written to the API server, with the number of its repetitions and when they occurred."""
 
     name: str
     namespace: str
@@ -49,7 +49,7 @@ class _Series:
 
 @dataclass
 class _Write:
-    """A request, and the callbacks for its result."""
+    """A request that creates an event or updates its series, with the callbacks for the response."""
 
     item: _Item
     method: str
@@ -62,7 +62,7 @@ class _Write:
 
 
 class EventSender:
-    """Writes events, a few at a time. Thread-safe."""
+    """Writes Kubernetes events to the API server in the background, a few requests at a time. Thread-safe."""
 
     def __init__(self, api: ApiServer, instance: str) -> None:
         self.dropped = 0
@@ -72,17 +72,20 @@ class EventSender:
     def send(
         self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
     ) -> None:
-        """Queue an event, or drop and count it if too many are waiting."""
+        """Queue an event about a pod. If too many are waiting, drop it and count it in `dropped`.
+
+        `event` is (type, reason, action, note), `controller` the reporting scheduler's name.
+        """
         if not self._lanes[hash(pod.uid) % LANES].add((pod, controller, event, related)):
             self.dropped += 1
 
     @property
     def series(self) -> int:
-        """The number of events whose repetitions are counted instead of written."""
+        """The number of events that are remembered in order to count their repetitions."""
         return sum(lane.series for lane in self._lanes)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Send the queued events, for at most `timeout_s` seconds."""
+        """Wait until the queued events are sent, at most `timeout_s` seconds."""
         self._closing.set()
         deadline = time.monotonic() + timeout_s
         for lane in self._lanes:
@@ -90,7 +93,10 @@ class EventSender:
 
 
 class _EventLane:
-    """Sends one event after the other. While `_busy`, the next step follows from a response or a timer."""
+    """Sends the events of some pods one after the other.
+
+    While `_busy`, the next request follows from a response or a timer.
+    """
 
     def __init__(self, api: ApiServer, instance: str, closing: threading.Event) -> None:
         self._api = api
@@ -107,7 +113,7 @@ class _EventLane:
         return len(self._series)
 
     def add(self, item: _Item) -> bool:
-        """Queue an event. Return False if too many are waiting."""
+        """Queue an event and send it if no request is under way. Return False if too many events are waiting."""
         with self._free:
             if len(self._backlog) >= BACKLOG // LANES:
                 return False
@@ -119,7 +125,7 @@ class _EventLane:
         return True
 
     def wait(self, deadline: float) -> None:
-        """Wait until everything is sent, or until the deadline (monotonic seconds).
+        """Wait until all queued events are sent, or until the deadline (monotonic seconds).
 
         A pause before a retry ends at once.
         """
@@ -132,7 +138,7 @@ class _EventLane:
             self._free.wait_for(lambda: not self._busy, max(0.0, deadline - time.monotonic()))
 
     def _send_next(self) -> None:
-        """Send the next queued event that needs a request."""
+        """Send the request for the next queued event; skip events whose repetition is only counted."""
         while True:
             with self._free:
                 if not self._backlog:
@@ -146,7 +152,7 @@ class _EventLane:
                 return
 
     def _next_write(self, item: _Item) -> _Write | None:
-        """Return the request for an event, or None if it is only counted."""
+        """Return the request that creates an event or updates its series, or None if the repetition is only counted."""
         pod, _, event, related = item
         now = time.monotonic()
         key = (pod.uid, related.uid if related else "", *event[:3])
@@ -198,9 +204,9 @@ class _EventLane:
         self._send_next()
 
     def _retry_later(self, write: _Write) -> None:
-        """Retry a request after a pause, because the server did not answer.
+        """Repeat a request after a pause, because the server did not respond.
 
-        A lost response may leave an event twice.
+        If only the response was lost, the event exists twice afterwards.
         """
         write.tries_left -= 1
         write.pause_s = min(write.pause_s * 2, PAUSE_S[1]) or PAUSE_S[0]
@@ -215,7 +221,10 @@ class _EventLane:
             self._send(pausing[1])
 
     def _drop_ended_series(self, now: float) -> None:
-        """Drop ended series, oldest first: the dictionary is in order of creation and therefore nearly of age."""
+        """Forget series without a recent repetition, and the oldest series beyond the limit.
+
+        Only the first few are checked: the dictionary is in order of creation and therefore nearly of age.
+        """
         for key in list(islice(self._series, _MAX_CHECKED)):
             if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
                 del self._series[key]

@@ -1,7 +1,7 @@
 """Requests to the API server: JSON in, bytes out, errors as `ApiError`.
 
-Owns: the HTTP client, time-outs, decoding errors, and retries after Retry-After. Does not own: any other retry, since
-only the caller knows what may be repeated; the connections of `send` (`connection_pool`).
+Owns: the HTTP client, timeouts, decoding errors, and retries after Retry-After. Does not own: any other retry, since
+only the caller knows what may be repeated; the connections of `ApiServer.send` (`connection_pool`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Done = Callable[["ApiError | None"], None]
 
 
 class ApiError(Exception):
-    """The API server refused a request or did not answer. `code` is 0 if there was no answer."""
+    """The API server refused a request or did not respond. `code` is the HTTP status, or 0 if there was no response."""
 
     def __init__(self, code: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -55,7 +55,10 @@ class ApiServer:
     def __init__(
         self, credentials: Credentials, connections: int = 64, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport` replaces the network in tests."""
+        """Prepare connections to the server of the credentials, at most `connections` at a time.
+
+        `transport` replaces the network in tests.
+        """
         self.url = credentials.url
         self._closed = threading.Event()
         self._headers = credentials.headers
@@ -75,24 +78,33 @@ class ApiServer:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="aside")  # starts no thread before it is needed
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """Return the body of a GET."""
+        """Send a GET and return the response body. Raise ApiError if the request fails."""
         return self._send("GET", path, params=params)
 
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
-        """Create an object and return the response body. The server receives the time-out too."""
+        """Create an object and return the response body. Raise ApiError if the request fails.
+
+        The server also receives a timeout that is shorter than the default.
+        """
         params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
         return self._send("POST", path, body, params=params, timeout_s=timeout_s)
 
     def put(self, path: str, body: Json) -> bytes:
-        """Replace an object and return the response body."""
+        """Replace an object and return the response body. Raise ApiError if the request fails."""
         return self._send("PUT", path, body)
 
     def patch(self, path: str, body: Json, kind: str = STRATEGIC_PATCH) -> bytes:
-        """Patch an object and return the response body. `kind`: the media type of the patch."""
+        """Patch an object and return the response body. `kind` is the media type of the patch.
+
+        Raise ApiError if the request fails.
+        """
         return self._send("PATCH", path, body, content_type=kind)
 
     def delete(self, path: str, body: Json) -> bytes:
-        """Delete an object and return the response body. `body`: DeleteOptions."""
+        """Delete an object and return the response body. `body` holds the DeleteOptions.
+
+        Raise ApiError if the request fails.
+        """
         return self._send("DELETE", path, body)
 
     def send(
@@ -105,10 +117,11 @@ class ApiServer:
         timeout_s: float = TIMEOUT_S,
         precondition: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Send a request without waiting. Another thread calls `done` with None or an ApiError; it must not block.
+        """Send a request without waiting for the response.
 
-        The server gives the request up after `timeout_s` too. A response of 429 or 503 is not retried. `precondition`
-        is evaluated when the request is sent; a request that was never sent ends with the reason NotSent.
+        Another thread calls `done`, which must not block, with None for success or an ApiError. The server also gives
+        the request up after `timeout_s`. A response of 429 or 503 is not retried. `precondition` is evaluated just
+        before the request is sent; if it returns False, the request ends with the reason NotSent.
         """
         if self._pool is None:
             try:
@@ -122,7 +135,10 @@ class ApiServer:
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
-        """Open a GET whose body is read as it arrives, in pieces of any size."""
+        """Context manager that opens a GET and yields its body piece by piece as it arrives, for a watch.
+
+        Raise ApiError if the request fails or no byte arrives for `read_timeout_s` seconds.
+        """
         self._check_open()
         try:
             with self._client.stream(
@@ -136,7 +152,7 @@ class ApiServer:
             raise ApiError(0, "NoAnswer", _error_text(e)) from e
 
     def close(self) -> None:
-        """Close every connection. Requests in flight fail, and so do later ones."""
+        """Close every connection. Requests in flight and later requests fail."""
         self._closed.set()
         self._client.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -144,12 +160,12 @@ class ApiServer:
             self._pool.close()
 
     def _check_open(self) -> None:
-        """Raise ApiError after `close`, for threads that outlive the client."""
+        """Raise ApiError after `close`, for threads that still use this client."""
         if self._client.is_closed:
             raise _closed_error()
 
     def _encode_request(self, method: str, path: str, body: Json, content_type: str) -> bytes:
-        """Return the bytes of a request."""
+        """Return the bytes of an HTTP/1.1 request, head and JSON body."""
         content = msgspec.json.encode(body)
         given = self._get_header_lines()
         head = (
@@ -159,7 +175,7 @@ class ApiServer:
         return head.encode("latin-1") + content
 
     def _get_header_lines(self) -> str:
-        """Return the authentication headers, cached for a second.
+        """Return the authentication headers as lines of an HTTP request, cached for a second.
 
         A token that is being renewed stays valid for minutes.
         """
@@ -224,7 +240,10 @@ class ApiServer:
 
 
 def _split_timeout(timeout_s: float) -> httpx.Timeout:
-    """Return the time-outs of a request's phases. Those of a short time-out add up to it."""
+    """Return the timeouts of connecting, writing, reading and waiting for a connection, for a request of `timeout_s`.
+
+    If `timeout_s` is shorter than the default, they add up to it.
+    """
     if timeout_s >= TIMEOUT_S:
         return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     return httpx.Timeout(read=timeout_s * 0.6, connect=timeout_s * 0.2, write=timeout_s * 0.1, pool=timeout_s * 0.1)

@@ -1,11 +1,12 @@
 """Leader election by a Lease: at most one replica schedules.
 
-Source: k8s.io/client-go/tools/leaderelection. A holder whose record has not changed for the lease's duration, by our
-own monotonic clock (never by comparing clocks), is dead; its Lease may be taken.
+Source: k8s.io/client-go/tools/leaderelection. If a holder's record in the Lease has not changed for the lease's
+duration, measured by this process's monotonic clock, the holder is considered dead and its Lease may be acquired.
 
-Unlike there, a Lease that another took from us is lost as soon as we see it, not when our own deadline is over.
+Unlike in client-go, a leader gives up as soon as it sees that another process holds the Lease, and does not wait for
+its own deadline.
 
-Besides who leads, the Lease carries what a leader wants its successor to know: annotations, written at each renewal.
+The Lease also carries annotations from a leader to its successor, written at each renewal.
 
 Invariant: what others wrote into the Lease's metadata (labels, annotations, owners) stays as it is.
 """
@@ -48,7 +49,10 @@ class LeaderElector:
     def __init__(
         self, api: ApiServer, identity: str, settings: LeaseSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns monotonic seconds, from which the end of any holder's Lease follows."""
+        """Prepare leader election without contacting the API server.
+
+        `identity` names this process in the Lease. `clock` returns monotonic seconds.
+        """
         self.lost = threading.Event()
         self.previous_annotations: Mapping[str, str] = {}  # the Lease's annotations when it became ours
         self._build_annotations: Callable[[], Mapping[str, str]] = dict
@@ -63,7 +67,7 @@ class LeaderElector:
         self._thread: threading.Thread | None = None
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Wait until this process holds the Lease. Return False if `stop` was set first."""
+        """Wait until this process holds the Lease, and start to renew it. Return False if `stop` was set first."""
         while not stop.is_set():
             if self._try_acquire_or_renew():
                 klog.info(0, "Successfully acquired lease", lock=self._path_name)
@@ -75,12 +79,12 @@ class LeaderElector:
         return False
 
     def set_annotations(self, annotations: Callable[[], Mapping[str, str]]) -> None:
-        """Write these annotations into the Lease, evaluated anew at each renewal."""
+        """Set the function whose result is written into the Lease's annotations at each renewal."""
         self._build_annotations = annotations
 
     @property
     def leading(self) -> bool:
-        """Whether this process certainly holds the Lease: it was renewed within the deadline.
+        """Whether this process certainly holds the Lease, because it was renewed within the renewal deadline.
 
         The clock is checked too, because a process that was stopped for a while runs on before `_watch_deadline` does.
         """
@@ -88,13 +92,13 @@ class LeaderElector:
         return self._thread is not None and in_time and not self.lost.is_set()
 
     def seconds_since_renewal(self) -> float | None:
-        """Return the seconds since the last renewal, or None if this process does not hold the Lease."""
+        """Return the seconds since the last renewal of the Lease, or None if this process does not hold it."""
         return self._clock() - self._renewed if self.leading else None
 
     def release(self) -> None:
-        """Release the Lease, so that the next leader need not wait until it expires.
+        """Stop renewing and give the Lease up, so that the next leader need not wait until it expires.
 
-        It is tried again until the renewal deadline; then the Lease is left to expire.
+        A failed request is repeated until the renewal deadline; then the Lease is left to expire.
         """
         self._stop.set()
         if self._thread is None:
@@ -105,7 +109,7 @@ class LeaderElector:
             time.sleep(self._settings.retry_period_s * RELEASE_PAUSE)
 
     def _try_release(self) -> bool:
-        """Release the Lease if this process holds it. Return False if a request failed."""
+        """Clear the Lease's holder if it is this process. Return False if a request failed."""
         try:
             lease = self._get()
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
@@ -132,7 +136,10 @@ class LeaderElector:
             self._try_acquire_or_renew()
 
     def _watch_deadline(self) -> None:
-        """Watch the renewal deadline in a separate thread, so that a request that hangs does not prolong leadership."""
+        """Give up leadership if the Lease is not renewed before the deadline.
+
+        This runs in a separate thread, so that a renewal request that hangs does not prolong leadership.
+        """
         while not self._stop.wait(self._settings.retry_period_s / 2):
             if self._clock() - self._renewed > self._settings.renew_deadline_s:
                 self._lose("not renewed before the deadline")
@@ -143,7 +150,7 @@ class LeaderElector:
         self.lost.set()
 
     def _try_acquire_or_renew(self) -> bool:
-        """Acquire or renew the Lease if that is allowed. Return whether this process holds it."""
+        """Acquire or renew the Lease, unless another process holds it. Return whether this process holds it now."""
         started = self._clock()  # ours is as old as the question: the server may have written it at once
         try:
             lease = self._get()
@@ -192,7 +199,7 @@ class LeaderElector:
         }
 
     def _with_holder(self, lease: Json, *, ours: bool) -> Json:
-        """Return the Lease with this process as its holder."""
+        """Return the Lease with this process as its holder. `ours` says that this process holds it already."""
         spec = lease.get("spec") or {}
         # a new Lease has had no transition; a change of hands is one
         transitions = int(spec.get("leaseTransitions") or 0) + (bool(spec) and not ours)

@@ -1,4 +1,4 @@
-"""An incremental parser of HTTP/1.1 responses.
+"""An incremental parser of the API server's HTTP/1.1 responses.
 
 Owns: where a response ends (its length, its chunks or the end of the connection). Does not own: connections
 (`connection_pool`), the meaning of a response (`http`). Source: RFC 9112, sections 4 to 7, as far as servers use it
@@ -18,7 +18,10 @@ _END: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """One response. Header names are in lower case. `last`: the connection cannot be used again."""
+    """One HTTP response. Header names are in lower case.
+
+    `last` says that the connection cannot be used for another request.
+    """
 
     status: int
     reason: str
@@ -28,11 +31,11 @@ class ApiResponse:
 
 
 class NoResponseError(OSError):
-    """The received bytes are not a response, or end too early."""
+    """The bytes received on a connection are not an HTTP response, or the connection ended before the response did."""
 
 
 class ResponseParser:
-    """Takes the bytes of one connection and returns complete responses."""
+    """Parses the bytes received on one connection into complete HTTP responses."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -40,11 +43,14 @@ class ResponseParser:
 
     @property
     def empty(self) -> bool:
-        """Whether no byte of the next response has arrived."""
+        """Whether no byte of the next response has been received."""
         return not self._buffer
 
     def feed(self, piece: bytes) -> ApiResponse | None:
-        """Return the response if these bytes complete it, or None. Raise NoResponseError if they are not HTTP."""
+        """Take more bytes and return the response if they complete it, or None if more bytes are needed.
+
+        Raise NoResponseError if the bytes are not HTTP or the response is too long.
+        """
         self._buffer += piece
         while self._head is None:
             end = self._buffer.find(_END)
@@ -63,7 +69,10 @@ class ResponseParser:
         return None if body is None else self._finish(body)
 
     def finish(self) -> ApiResponse:
-        """Return the response that the end of the connection completes, or raise NoResponseError."""
+        """Return the response whose body ends with the connection. Call it when the server has closed the connection.
+
+        Raise NoResponseError if the response is incomplete.
+        """
         if self._head is None or "content-length" in self._head[2] or _is_chunked(self._head[2]):
             raise NoResponseError("the server closed the connection without an answer")
         return self._finish(bytes(self._buffer[self._head[3] :]), last=True)
@@ -100,7 +109,10 @@ def _is_chunked(headers: dict[str, str]) -> bool:
 
 
 def _join_chunks(buffer: bytearray, at: int) -> bytes | None:
-    """Return the chunks from `at` on, joined, or None if the last one is missing. Trailers are ignored."""
+    """Return the body of a chunked response whose chunks begin at offset `at`, or None if the last chunk is missing.
+
+    Trailers are ignored.
+    """
     parts: list[bytes] = []
     while True:
         line = buffer.find(_CRLF, at)

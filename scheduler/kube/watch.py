@@ -1,6 +1,7 @@
-"""List and watch: one thread per kind passes every object and every change to a sink.
+"""List and watch: one thread per kind passes every object and every change to a sink function.
 
-Owns: relisting, resuming, bookmarks, 410 Gone, backoff. Does not own: the state, which the loop's thread updates.
+Owns: relisting, resuming, bookmarks, 410 Gone, backoff. Does not own: the cluster state, which the scheduling loop's
+thread updates.
 
 Invariant: a reflector waits between two requests, except after a watch that lasted and ended regularly.
 
@@ -38,7 +39,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class ListResult(Generic[T]):
-    """All objects of a kind. `absent`: the server does not serve the kind."""
+    """All objects of a kind, from one list. `absent` says that the API server does not serve the kind."""
 
     kind: str
     objects: list[T]
@@ -47,7 +48,10 @@ class ListResult(Generic[T]):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One object that was added, modified or deleted; for a deletion, its last state."""
+    """The change of one object. `type` is ADDED, MODIFIED or DELETED.
+
+    `object` is its new state, or its last state if it was deleted.
+    """
 
     kind: str
     type: str
@@ -83,25 +87,25 @@ class _Status(Struct, frozen=True):
 
 
 class ResourceExpiredError(Exception):
-    """The resource version to resume from is too old, so the kind must be listed again."""
+    """The resource version from which to resume a watch is too old, so the kind must be listed again."""
 
 
 class KindNotServedError(Exception):
-    """The server does not serve the kind."""
+    """The API server does not serve the kind."""
 
 
 def wait(stop: threading.Event, pause_s: float) -> bool:
-    """Wait for `stop`, at most `pause_s` seconds. Return whether it was set."""
+    """Wait until `stop` is set, at most `pause_s` seconds. Return whether it was set."""
     return stop.wait(pause_s)
 
 
 def no_manifest(_: Object, __: msgspec.Raw) -> bytes:
-    """Return an empty manifest: the object's JSON is not kept."""
+    """Return b"", as the `manifest` function of a Reflector that does not keep the JSON of objects."""
     return b""
 
 
 class Reflector(Generic[T]):
-    """Keeps a sink up to date with the objects of one kind."""
+    """Lists and watches one kind of object in a thread, and passes lists and events to a sink function."""
 
     def __init__(
         self,
@@ -115,9 +119,11 @@ class Reflector(Generic[T]):
         optional: bool = False,
         manifest: Callable[[T, msgspec.Raw], bytes] = no_manifest,
     ) -> None:
-        """`params`: selectors for every list and watch. `optional`: the server may lack the kind.
+        """Prepare the thread without starting it.
 
-        `manifest` returns the JSON that is kept of an object beside its decoded fields.
+        `params` are query parameters, such as selectors, of every list and watch. With `optional`, a server that does
+        not serve the kind counts as having no such objects. `manifest` returns the JSON that is kept with a decoded
+        object, or b"".
         """
         self._api = api
         self._path = path
@@ -140,7 +146,7 @@ class Reflector(Generic[T]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop at the next event or time-out, without waiting for it."""
+        """Make the thread stop at its next event or timeout, without waiting for it."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -166,12 +172,18 @@ class Reflector(Generic[T]):
                 self._wait((isinstance(e, ApiError) and e.retry_after_s) or 0.0)
 
     def _wait(self, at_least_s: float) -> None:
-        """Wait after a failure, twice as long as before. Jitter keeps replicas from retrying together."""
+        """Wait after a failure, at least `at_least_s` seconds and about twice as long as the last time.
+
+        Jitter keeps replicas from retrying together.
+        """
         wait(self._stop, max(self._pause_s * random.uniform(1, 2), at_least_s))
         self._pause_s = min(self._pause_s * 2, BACKOFF_S[1])
 
     def _list(self) -> None:
-        """List all objects and pass them to the sink."""
+        """List all objects page by page and pass them to the sink.
+
+        Raise ResourceExpiredError, KindNotServedError or ApiError if the list fails.
+        """
         found: list[T] = []
         more = ""
         collecting = gc.isenabled()
@@ -198,14 +210,14 @@ class Reflector(Generic[T]):
         self._version = page.metadata.resource_version
 
     def _report_absent(self) -> None:
-        """Pass an empty list to the sink, once, for a kind that the server lacks."""
+        """Pass an empty list to the sink, the first time that the API server turns out not to serve the kind."""
         if not self._reported_absent:
             self._reported_absent = True
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
             self._sink(ListResult(self._kind, [], absent=True))
 
     def _watch(self) -> bool:
-        """Pass events to the sink until the watch ends. Return False if the next watch must wait."""
+        """Pass events to the sink until the watch ends. Return False if the caller must wait before the next watch."""
         params = {
             **self._params,
             "watch": "true",
@@ -229,7 +241,7 @@ class Reflector(Generic[T]):
             return False
 
     def _read(self, pieces: Iterator[bytes]) -> None:
-        """Parse and handle the events in a stream of pieces of any size."""
+        """Parse the events in a watch's stream of bytes, and pass them to the sink."""
         rest = b""
         for piece in pieces:
             if self._stop.is_set():
@@ -241,7 +253,7 @@ class Reflector(Generic[T]):
                     self._pause_s = BACKOFF_S[0]
 
     def _reset_backoff_if_long(self, began: float) -> bool:
-        """Return whether the watch lasted, and reset the backoff if so."""
+        """Return whether the watch that began at `began` lasted at least SHORT_S, and reset the backoff if it did."""
         if time.monotonic() - began < SHORT_S:
             return False
         self._pause_s = BACKOFF_S[0]

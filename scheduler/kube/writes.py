@@ -1,4 +1,4 @@
-"""The scheduler's writes: bindings, pod status, evictions, volumes of claims, events.
+"""The scheduler's writes to the API server: bindings, pod status, evictions, volumes of claims, events.
 
 Owns: the exact objects, as kube-scheduler writes them. Does not own: when to write, and how to handle failures.
 """
@@ -27,9 +27,10 @@ class _AnnotatedPod(Pod, frozen=True):
 
 
 class PodBinding(NamedTuple):
-    """The binding of a pod as the API server shows it.
+    """The node of a pod, "" if it is not bound, and how it came there, as the API server shows it.
 
-    `decision_id` is from the annotation, or "". `unbindable` says why an unbound pod can never be bound, or is "".
+    `decision_id` is the id of the decision that bound the pod, from its annotation, or "". `unbindable` says why an
+    unbound pod can never be bound, or is "".
     """
 
     node: str
@@ -46,17 +47,18 @@ def send_binding(
     done: Done,
     precondition: Callable[[], bool],
 ) -> None:
-    """Send the binding without waiting. `done` gets None or an ApiError, in another thread.
+    """Send the Binding of a pod to a node without waiting. Another thread calls `done` with None or an ApiError.
 
     The UID prevents that a pod recreated under the same name is bound by mistake. The API server copies the annotation
-    to the pod in the write that sets its node, so that the pod later proves which decision bound it.
+    with `decision_id` to the pod in the write that sets its node, so that the pod later proves which decision bound it.
+    `precondition` is evaluated just before sending; if it returns False, nothing is sent.
     """
     path = f"{_path(pod)}/binding"
     api.send("POST", path, _binding(pod, node, decision_id), done, timeout_s=timeout_s, precondition=precondition)
 
 
 def read_binding(api: ApiServer, namespace: str, name: str, uid: str) -> PodBinding:
-    """Return where a pod is bound now, and by which decision. Raises ApiError if it cannot be read."""
+    """Read a pod and return its node and the decision that bound it. Raise ApiError if it cannot be read."""
     now = msgspec.json.decode(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), type=_AnnotatedPod)
     if now.metadata.uid != uid:
         replaced = "and another one has its name: whether it was bound before is unknown"
@@ -76,9 +78,9 @@ def _binding(pod: PodInfo, node: str, decision_id: str) -> Json:
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:
-    """Set PodScheduled=False with this reason and message, and the nominated node. Return whether anything changed.
+    """Patch the pod's status: PodScheduled=False with this reason and message, and the nominated node.
 
-    `nominated`: None leaves it unchanged, "" clears it.
+    Return whether anything changed. `nominated` None leaves the nominated node unchanged, "" clears it.
     """
     status = _condition(pod, "PodScheduled", "False", reason, message)
     if nominated is not None and nominated != pod.pod.status.nominated_node_name:
@@ -89,12 +91,15 @@ def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nom
 
 
 def nominate(api: ApiServer, pod: PodInfo, node: str) -> None:
-    """Set the pod's status.nominatedNodeName; "" clears it."""
+    """Set the pod's status.nominatedNodeName to `node`, or clear it if `node` is ""."""
     _patch_status(api, pod, {"nominatedNodeName": node or None})
 
 
 def evict(api: ApiServer, victim: PodInfo, message: str) -> None:
-    """Set the condition DisruptionTarget and delete the pod. Succeed if the pod is already deleted."""
+    """Set the victim's condition DisruptionTarget with `message`, and delete the pod.
+
+    Succeed if it is already deleted.
+    """
     status = _condition(victim, "DisruptionTarget", "True", "PreemptionByScheduler", message)
     options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}}
     try:
@@ -107,9 +112,10 @@ def evict(api: ApiServer, victim: PodInfo, message: str) -> None:
 
 
 def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-    """Write the claim into a volume and return the new version. Raise ApiError 409 if the volume has changed.
+    """Write the claim into the volume's claimRef and return the volume's new resource version.
 
-    `by_controller`: add the annotation that lets the volume controller release the volume.
+    Raise ApiError 409 if the volume has changed. `by_controller` adds the annotation that lets the volume controller
+    release the volume.
     """
     metadata: Json = {"resourceVersion": volume.metadata.resource_version}
     if by_controller:
@@ -127,9 +133,9 @@ def bind_volume(api: ApiServer, volume: PersistentVolume, claim: PersistentVolum
 
 
 def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
-    """Request a volume that this node reaches, and return the claim's new version.
+    """Annotate a claim with its pod's node, so that a volume is provisioned there.
 
-    Raise ApiError 409 if the claim has changed.
+    Return the claim's new resource version. Raise ApiError 409 if the claim has changed.
     """
     annotations = {"volume.kubernetes.io/selected-node": node}
     metadata: Json = {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}
@@ -138,19 +144,19 @@ def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
 
 
 def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
-    """Return (type, reason, action, note) of the event of a bound pod."""
+    """Return (type, reason, action, note) of the event that a pod was bound to a node."""
     return "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.full_name} to {node}"
 
 
 def build_failed_event(message: str) -> tuple[str, str, str, str]:
-    """Return (type, reason, action, note) of the event of a pod that was not scheduled."""
+    """Return (type, reason, action, note) of the FailedScheduling event of a pod, with `message` as the note."""
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
 def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
-    """Return (type, reason, action, note) of a victim's event.
+    """Return (type, reason, action, note) of the event that a victim was removed in favor of `preemptor`.
 
-    `in_memory`: it was not bound, so nothing was deleted.
+    `in_memory` says that the victim was not bound yet, so no pod was deleted.
     """
     where = " (in kube-scheduler memory)." if in_memory else ""
     return "Normal", "Preempted", "Preempting", f"Preempted by pod {preemptor.uid} on node {node}{where}"
@@ -159,7 +165,10 @@ def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> 
 def build_event(
     pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: PodInfo | None = None
 ) -> Json:
-    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod."""
+    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod.
+
+    `event` is (type, reason, action, note); `controller` and `instance` name the reporting scheduler.
+    """
     type_, reason, action, note = event
     body: Json = {
         "apiVersion": "events.k8s.io/v1",
@@ -178,7 +187,7 @@ def build_event(
 
 
 def micro_time() -> str:
-    """Return the present time as the API's MicroTime, which requires six digits of microseconds."""
+    """Return the present UTC time as text in the API's MicroTime format, with six digits of microseconds."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -198,7 +207,7 @@ def _path(pod: PodInfo) -> str:
 
 
 def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str) -> Json:
-    """Return a status patch with this condition, or {} if the pod already has it."""
+    """Return a status patch that sets this condition, or {} if the pod already has it."""
     now = next((c for c in pod.pod.status.conditions or () if c.type == type_), None)
     if now is not None and (now.status, now.reason, now.message) == (status, reason, message):
         return {}

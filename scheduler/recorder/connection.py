@@ -17,26 +17,26 @@ LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before the
 
 
 class ServiceConnection:
-    """A client of one decisions service. For one thread."""
+    """An HTTP client of one decisions service, which reloads changed certificates. For use by one thread."""
 
     def __init__(
         self, endpoint: ServiceEndpoint, timeout_s: float, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport` replaces the network in tests."""
+        """Store the settings without connecting. `transport` replaces the network in tests."""
         self._endpoint, self._timeout_s, self._transport = endpoint, timeout_s, transport
         self._client: httpx.Client | None = None
         self._certificates: object = None
         self._checked_s = 0.0
 
     def send(self, method: str, url: str, *, headers: dict[str, str], **options: Any) -> httpx.Response:
-        """Send a request and return the response.
+        """Send an authenticated request to the decisions service and return the response, whatever its status.
 
         Raise OSError if a token or certificate cannot be read, httpx.HTTPError if there is no response.
         """
         return self._get_client().request(method, url, headers=headers | self._endpoint.build_headers(), **options)
 
     def get(self, url: str, params: Sequence[tuple[str, str]]) -> bytes:
-        """Return the body of a GET. Raises OSError where the service is not reached, or refuses."""
+        """Return the body of a GET. Raise OSError if the service cannot be reached or responds with an error status."""
         try:
             response = self.send("GET", url, headers={}, params=list(params))
         except httpx.HTTPError as e:

@@ -1,6 +1,6 @@
-"""The decisions service to deliver to, and the credentials that the shipper presents there.
+"""The address of the decisions service, and the credentials that the shipper presents there.
 
-Owns: the `--endpoint` flags, their files, and reading these again. Does not own: HTTP (`shipper`).
+Owns: the `--endpoint` flags and reading the files that they name. Does not own: HTTP (`shipper`).
 
 Invariant: a token does not leave this machine unencrypted.
 """
@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 
 class EndpointError(Exception):
-    """The flags contradict each other. The message is one line."""
+    """The `--endpoint` flags contradict each other. The message is one line."""
 
 
 @dataclass(frozen=True)
 class ServiceEndpoint:
-    """The URL of the decisions service and the credential files of the flags of the same name; None if not given."""
+    """The URL of the decisions service and the credential files to use there. A file that is not given is None."""
 
     url: str
     token_file: Path | None = None
@@ -31,7 +31,7 @@ class ServiceEndpoint:
     key_file: Path | None = None
 
     def check(self) -> None:
-        """Raise EndpointError if the flags contradict each other or would send the token unencrypted."""
+        """Raise EndpointError if the fields contradict each other or would send the token unencrypted."""
         if bool(self.cert_file) != bool(self.key_file):
             raise EndpointError("--endpoint-cert-file and --endpoint-key-file go together")
         if self.url.startswith("https://"):
@@ -49,20 +49,26 @@ class ServiceEndpoint:
         return ["--endpoint", self.url, *(w for name, file in given for w in (_flag(name), str(file)))]
 
     def build_headers(self) -> dict[str, str]:
-        """Return the authentication headers of a request. Raise OSError if the token cannot be read."""
+        """Return the authentication headers of a request, with the token read anew.
+
+        Raise OSError if it cannot be read.
+        """
         if self.token_file is None:
             return {}
         return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}  # the kubelet renews it in time
 
     def read_certificates(self) -> tuple[Any, ...]:
-        """Return the contents of the certificate files, to detect a change by comparison."""
+        """Return the contents of the CA, certificate and key files, so that the caller can detect a change.
+
+        A file that is not given counts as None.
+        """
         files = (self.ca_file, self.cert_file, self.key_file)
         return tuple(file.read_bytes() if file else None for file in files)
 
     def build_tls_context(self) -> ssl.SSLContext:
-        """Return a TLS context that verifies the service by `ca_file`, or else by the system's authorities.
+        """Return a TLS context that trusts the authorities in `ca_file`, or the system's if it is not given.
 
-        Raise OSError if a file cannot be used.
+        It presents the client certificate, if there is one. Raise OSError if a file cannot be used.
         """
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
         if self.cert_file:
@@ -71,7 +77,7 @@ class ServiceEndpoint:
 
 
 def add_options(group: argparse._ActionsContainer) -> None:
-    """Add the flags that accompany `--endpoint`."""
+    """Add the flags `--endpoint-token-file`, `-ca-file`, `-cert-file` and `-key-file` to a command-line parser."""
     for name, what in (
         ("token_file", "a service account's token to show there, read anew for each batch"),
         ("ca_file", "the authority of its certificate (default: the system's)"),
@@ -82,7 +88,10 @@ def add_options(group: argparse._ActionsContainer) -> None:
 
 
 def endpoint_from_arguments(arguments: argparse.Namespace) -> ServiceEndpoint | None:
-    """Return the service that the arguments name, or None. Raise EndpointError if the flags contradict each other."""
+    """Return the decisions service of the parsed `--endpoint` flags, or None if `--endpoint` is not given.
+
+    Raise EndpointError if the flags contradict each other.
+    """
     if not arguments.endpoint:
         return None
     names = [f.name for f in fields(ServiceEndpoint) if f.name != "url"]

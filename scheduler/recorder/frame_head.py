@@ -14,7 +14,10 @@ from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, VERSION_AT, del
 
 
 class FrameHead(msgspec.Struct):
-    """The identifying fields of one frame. `sequence` is 0 for node rows, which have none."""
+    """The fields of one frame that identify it and name the earlier frames it needs.
+
+    `sequence` is 0 for node rows, which have no sequence number.
+    """
 
     incarnation: str = ""
     sequence: int = 0
@@ -77,7 +80,7 @@ _DECODERS: Final = {kind: msgspec.msgpack.Decoder(fields) for kind, fields in _K
 
 
 def read_head(frame: memoryview, newest: int = codec.VERSION) -> FrameHead | None:
-    """Return the head of a frame whose checksum was verified, or raise CodecError if it is not of its declared kind.
+    """Return the identifying fields of a frame whose checksum was verified. Raise CodecError if it is malformed.
 
     Return None for a frame of a later version, up to `newest`, that cannot be read here; it is delivered unchanged. The
     checksum does not cover the header: a changed kind is detected because the fields do not match.

@@ -20,7 +20,10 @@ _NONE: Final = array("B")
 
 
 class NoRecorder(Recorder):
-    """A recorder that writes nothing and needs no spool. Its decisions carry only their identity."""
+    """A recorder that writes nothing and needs no spool.
+
+    Its decisions hold only what later phases of an attempt read.
+    """
 
     def __init__(self, version: str) -> None:
         self.incarnation = ""
@@ -41,7 +44,7 @@ class NoRecorder(Recorder):
         return 0
 
     def record_decision(self, attempt: AttemptData) -> Decision:
-        """Return a decision with the fields that later phases read: its id, key and pod."""
+        """Return a decision that is not written, with only the fields that later phases read: its id, key and pod."""
         return Decision(
             id=uuid7(),
             key=AttemptKey("", Source.SCHEDULER, "", attempt.pod.uid, attempt.number),
@@ -79,13 +82,13 @@ class NoRecorder(Recorder):
         *,
         final: bool,
     ) -> None:
-        """Discard the outcome without recording it."""
+        """Do nothing: the outcome is not recorded."""
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:
-        """Discard the annotation: a later leader that records reports what is missing."""
+        """Do nothing: the previous leader's Lease annotation is ignored."""
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """Return no annotation, since there is no sequence."""
+        """Return no Lease annotation, since this process writes no records."""
         return {}
 
     def check_spool(self) -> None:

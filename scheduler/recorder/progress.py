@@ -17,7 +17,10 @@ FILE: Final = "shipper.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """The shipper's counters since its process began. They are not synced to disk, as a crash makes them worthless."""
+    """The shipper's counters since its process began, and its present error.
+
+    They are not synced to disk, because a crash makes them worthless.
+    """
 
     delivered: int = 0  # frames that the service acknowledged
     refused: int = 0  # frames that it refuses for good
@@ -26,14 +29,14 @@ class Progress:
     error: str = ""  # what keeps it from delivering now
 
     def write(self, directory: Path) -> None:
-        """Replace the progress file. Raise OSError if it cannot be written."""
+        """Replace the progress file in the spool directory. Raise OSError if it cannot be written."""
         new = directory / f"{FILE}.new"
         new.write_text(json.dumps(asdict(self)))
         new.replace(directory / FILE)
 
     @classmethod
     def read(cls, directory: Path) -> Progress:
-        """Return the progress that was last written, or zeros if there is no file."""
+        """Return the progress that was last written to the spool directory, or zeros if the file cannot be read."""
         try:
             return cls(**json.loads((directory / FILE).read_text()))
         except (OSError, ValueError, TypeError):
@@ -41,5 +44,5 @@ class Progress:
 
 
 def count_waiting_bytes(directory: Path) -> int:
-    """Return the number of bytes in the spool that are not acknowledged yet."""
+    """Return the number of bytes in the spool directory that the decisions service has not acknowledged."""
     return sum(spool.count_waiting_bytes() for spool in list_incarnations(directory))

@@ -1,8 +1,8 @@
 """The recorder: numbers records and appends them to the spool in order.
 
 Owns: the incarnation, the sequence numbers, gap records, and the high-water mark, from which a successor knows how many
-records this process wrote. Does not own: the cycle, the spool's files, publishing the mark (`scheduler.commands.run`
-writes it into the Lease).
+records this process wrote. Does not own: the scheduling cycle, the spool's files, publishing the high-water mark
+(`scheduler.commands.run` writes it into the Lease).
 
 Invariant: sequence numbers are contiguous. A record that could not be written lies within the range of a Gap, which is
 written before the next record. No method raises into scheduling: lost history is stated as lost.
@@ -49,7 +49,7 @@ URGENT_EVERY_S: Final = 10.0  # between gap records in the reserve of a spool th
 
 
 class Recorder:
-    """Numbers records and writes them to the spool. Thread-safe: binding threads record outcomes."""
+    """Numbers the records of one scheduler process and writes them to its spool. Thread-safe."""
 
     def __init__(
         self,
@@ -61,9 +61,10 @@ class Recorder:
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
-        """Open the spool. Raise OSError if that is impossible.
+        """Start a new incarnation and open its spool. Raise OSError if that is impossible.
 
-        `marks` are added to every decision of this process: they state which features are switched off.
+        `marks` are added to every decision of this process: they state which features are switched off. `omitted` says
+        which labels records leave out.
         """
         self.incarnation = str(uuid.uuid4())
         self.dropped = 0
@@ -88,9 +89,9 @@ class Recorder:
         self._checked_s = self._urgent_s = float("-inf")
 
     def record_decision(self, attempt: AttemptData) -> Decision:
-        """Record an attempt and return its decision.
+        """Build the decision of an attempt, write it to the spool and return it.
 
-        When it returns, the decision is in the spool or counted as lost.
+        A decision that cannot be written is counted as lost and returned all the same.
         """
         source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
@@ -118,7 +119,10 @@ class Recorder:
         *,
         final: bool,
     ) -> None:
-        """Record how a later phase of a decision ended. `message` is a `Reason` if it names other pods."""
+        """Write the outcome of a later phase of an attempt, such as the binding, to the spool.
+
+        `message` is a `Reason` if it names other pods. `final` says that no further outcome follows.
+        """
         with self._lock:
             self._write_record(
                 Outcome(
@@ -138,10 +142,10 @@ class Recorder:
             )
 
     def record_late_outcome(self, outcome: Outcome) -> bool:
-        """Record the outcome of another incarnation's decision. Return whether it is in the spool.
+        """Write the outcome of a decision that an earlier scheduler process made. Return whether it is in the spool.
 
-        The outcome has no sequence number of this incarnation. If it is lost, the decision is still open, and a later
-        search finds the outcome again.
+        The outcome has no sequence number of this incarnation. If it cannot be written, the decision stays open, and a
+        later search finds the outcome again.
         """
         with self._lock:
             try:
@@ -152,9 +156,10 @@ class Recorder:
             return True
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:
-        """Record how far the previous leader came, from its Lease annotation. Call it once, before any decision.
+        """Record the last sequence number that the previous leader wrote into the Lease's annotations.
 
-        The decisions service shows records of that leader that never arrive as missing, even if its spool is gone.
+        The decisions service then shows records of that leader that never arrive as missing, even if its spool is gone.
+        Call this once, before any decision.
         """
         written = annotations.get(HIGH_WATER_ANNOTATION)
         if written is None:
@@ -175,26 +180,29 @@ class Recorder:
             self._write_record(HighWater(self.incarnation, self._take_sequence(), of, reached, self._now_us()))
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """Return the Lease annotation for the next leader: the last sequence number that this process has used."""
+        """Return the Lease annotation for the next leader: this incarnation and the last sequence number used."""
         return {HIGH_WATER_ANNOTATION: f"{self.incarnation} {self._sequence}"}
 
     @property
     def spool_bytes(self) -> int:
-        """The size of the spool when it was last measured."""
+        """The size of the spool in bytes when it was last measured."""
         return self._spool.total_bytes
 
     @property
     def spool_repairs(self) -> int:
-        """The number of segments that were deleted or damaged while open, and were written again."""
+        """The number of times that the open segment was deleted or damaged from outside and written again."""
         return self._spool.repairs
 
     @property
     def spool_fault(self) -> str:
-        """The problem with the spool's files, or "" if there is none."""
+        """A message about a current or recent problem with the spool's files, or "" if there is none."""
         return self._spool.fault
 
     def check_spool(self) -> None:
-        """Check the spool's files and write a due gap record, without waiting for the next record."""
+        """Repair the spool's files if needed and write a gap record that is due.
+
+        Call it regularly while nothing is recorded.
+        """
         now = time.monotonic()
         if self._gap is None and now - self._checked_s < CHECK_EVERY_S:
             return
@@ -207,29 +215,32 @@ class Recorder:
                 self._close_gap(urgent=True)
 
     def close(self) -> None:
-        """Write a pending gap record and close the spool."""
+        """Write the gap record of records that were lost last, and close the spool."""
         with self._lock:
             self._spool.check()
             self._close_gap(urgent=True)
             self._spool.close()
 
     def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
-        """Return the profile's SchedulerInfo, the same object for each record."""
+        """Return the profile's SchedulerInfo, always the same object for one profile."""
         known = self._schedulers.get(profile)
         if known is None:
             known = self._schedulers[profile] = SchedulerInfo(profile, self._identity, self._version)
         return known
 
     def _take_sequence(self) -> int:
-        """Return the next record's sequence number. An open gap is closed first and takes a number itself."""
+        """Return the next record's sequence number.
+
+        If records were lost before, their gap record is written first if there is room, and takes a number itself.
+        """
         self._close_gap()
         self._sequence += 1
         return self._sequence
 
     def _close_gap(self, *, urgent: bool = False) -> None:
-        """Write the gap record of an open gap, once there is room for it and for the record that did not fit.
+        """Write a gap record for the records lost since the last one, if it and the record that did not fit have room.
 
-        `urgent`: write it at once, into the spool's reserve.
+        Do nothing if no record was lost. With `urgent`, write it at once into the spool's reserved disk space.
         """
         if self._gap is None:
             return
@@ -244,9 +255,9 @@ class Recorder:
             self.gaps += 1
 
     def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
-        """Write a record. Node rows that changed are written before a decision.
+        """Write a record to the spool, or count it as lost. A decision is preceded by the node rows that changed.
 
-        While a gap is open, nothing is written: later records are lost too, so that the range of the gap is exact.
+        After a record was lost, nothing is written before its gap record, so that the gap's range is exact.
         """
         if self._gap is not None:
             self.dropped += 1
@@ -264,7 +275,7 @@ class Recorder:
             self.dropped += 1
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
-        """Write a decision and the node rows that changed.
+        """Write a decision, preceded by the node table's rows that changed since the last decision.
 
         A new segment, and a decision after lost rows, begin with the complete table.
         """
@@ -286,7 +297,10 @@ class Recorder:
         return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
 
     def _append(self, frames: bytes, *, whole: bool = False) -> None:
-        """Append frames to the spool. `whole`: the frames begin with the complete node table and start a segment."""
+        """Append frames to the spool.
+
+        With `whole`, the frames begin with the complete node table and start a segment.
+        """
         try:
             if whole:
                 self._spool.rotate(frames)

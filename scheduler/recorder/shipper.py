@@ -1,10 +1,10 @@
-"""The shipper: a separate process that delivers the spool to the decisions service.
+"""The shipper: a separate process that delivers the records in the spool to the decisions service.
 
 Owns: batches, compression, retries. Does not own: the connection, the spool's format, anything of scheduling. It may be
 killed, hang or be absent, and no pod waits for it.
 
-A lock allows one shipper for each spool directory. It ends when its parent does, because the parent holds the other end
-of its standard input. Before it ends, it delivers for a few more seconds.
+A lock allows one shipper for each spool directory. The shipper ends when its parent does, because the parent holds the
+other end of its standard input. Before it ends, it delivers for a few more seconds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _MUST_SPLIT: Final = (400, 409, 413, 415)  # something in the batch is refused, 
 
 
 class NotDeliveredError(Exception):
-    """The service did not accept a batch, but may accept it later. `after_s`: seconds to wait, as Retry-After says."""
+    """The decisions service did not accept a batch now, but may accept it later.
+
+    `after_s` is the number of seconds to wait, from the response's Retry-After, or 0.
+    """
 
     def __init__(self, message: str, after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -52,12 +55,12 @@ class NotDeliveredError(Exception):
 
 
 class Shipper:
-    """Delivers all incarnations in a spool directory, repeatedly."""
+    """Delivers the records of all incarnations in a spool directory to the decisions service, repeatedly."""
 
     def __init__(
         self, directory: Path, endpoint: ServiceEndpoint, transport: httpx.BaseTransport | None = None
     ) -> None:
-        """`transport` replaces the network in tests."""
+        """Prepare the delivery from `directory` without connecting. `transport` replaces the network in tests."""
         self.progress = Progress()
         self._directory = directory
         self._connection = ServiceConnection(endpoint, TIMEOUT_S, transport)
@@ -70,9 +73,9 @@ class Shipper:
         self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
 
     def deliver_pending(self) -> bool:
-        """Deliver the frames that wait in the spool. Return whether there were any.
+        """Deliver the frames that wait in the spool, and delete the directories of ended schedulers.
 
-        Raise NotDeliveredError if the service does not accept a batch.
+        Return whether any waited. Raise NotDeliveredError if the service does not accept a batch.
         """
         any_sent = False
         self._spools = {found.name: self._spools.get(found.name, found) for found in list_incarnations(self._directory)}
@@ -91,7 +94,10 @@ class Shipper:
         return any_sent
 
     def run(self, stop: threading.Event, drain_s: float = DRAIN_S) -> bool:
-        """Deliver until `stop` is set, then for at most `drain_s` seconds more. Return whether the spool is empty."""
+        """Deliver until `stop` is set, then for at most `drain_s` seconds more.
+
+        Return whether everything was delivered.
+        """
         pause, last_report, deadline = BACKOFF_S[0], -_REPORT_EVERY_S, float("inf")
         while time.monotonic() < deadline:
             if stop.is_set() and deadline == float("inf"):
@@ -138,7 +144,11 @@ class Shipper:
         return True
 
     def _deliver(self, spool: IncarnationSpool, batch: Batch, start: int, end: int) -> None:
-        """Send the frames `start` to `end` of a batch, halving it around a frame that the service refuses for good."""
+        """Send the frames `start` to `end` of a batch and acknowledge those that the service stores.
+
+        If the service refuses a frame for good, halve the batch until that frame is alone, and set it aside. Raise
+        NotDeliveredError if the service may accept the frames later.
+        """
         try:
             code, message = self._send_compatible(spool, batch.frames[start:end])
         except codec.CodecError as e:  # as the service would say
@@ -159,9 +169,9 @@ class Shipper:
     def _send_compatible(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
         """Send frames in a version that the service reads, and with the node table if the service lacks it.
 
-        Return the HTTP status and the message of the service's response. A delta needs the decision that it is
-        based on, so the bases of the frames' deltas are sent too; the service skips those it has. Raise
-        UnknownVersionError if a frame cannot be written in the service's version, CodecError if one is damaged.
+        Return the HTTP status and the message of the service's response. The bases of the frames' deltas are sent too;
+        the service skips those that it has. Raise UnknownVersionError if a frame cannot be written in the service's
+        version, CodecError if one is damaged.
         """
         known, bases = self._accepted_version, spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)
@@ -193,7 +203,10 @@ class Shipper:
         return response.status_code, _parse_message(response)
 
     def _set_aside(self, frame: bytes, why: str) -> None:
-        """Append a frame that the service refuses for good to a file for inspection, and continue with the rest."""
+        """Append a frame that the service refuses for good to the file refused.frames, and log the reason `why`.
+
+        Nothing is appended once that file is full.
+        """
         kept = False
         with contextlib.suppress(OSError), (self._directory / "refused.frames").open("ab") as f:
             kept = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
@@ -204,7 +217,10 @@ class Shipper:
         self._report_progress(refused=self.progress.refused + 1)
 
     def _report_progress(self, **changes: Any) -> None:
-        """Write the progress file: at most once per interval, but at once when an error begins or ends."""
+        """Change the given fields of `progress` and write the progress file.
+
+        The file is written at most once per interval, but at once when an error begins or ends.
+        """
         known, self.progress = self.progress.error, replace(self.progress, **changes)
         now = time.monotonic()
         if now - self._reported_s < PROGRESS_INTERVAL_S and known == self.progress.error:
@@ -215,7 +231,10 @@ class Shipper:
 
 
 def main(directory: Path, endpoint: ServiceEndpoint) -> int:
-    """Deliver until standard input ends. Return 1 if anything is left, also if another shipper keeps the lock."""
+    """Deliver the spool in `directory` until standard input ends, and return the exit code.
+
+    It is 1 if records are left, if the directory does not exist, or if another shipper holds the lock until the end.
+    """
     if not directory.is_dir():
         klog.error("no such directory", "There is no spool to deliver", spool=str(directory))
         return 1
@@ -236,7 +255,7 @@ def main(directory: Path, endpoint: ServiceEndpoint) -> int:
 
 
 def _try_lock(file: int) -> bool:
-    """Take the lock if it is free. Return whether this process holds it."""
+    """Lock the open file if no other process has locked it. Return whether this process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

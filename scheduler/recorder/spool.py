@@ -53,24 +53,33 @@ DAMAGED: Final = ".damaged"
 
 
 def encode_position(segment: int, offset: int) -> bytes:
-    """Return the content of ACK. Its length is constant, so it can be overwritten in place."""
+    """Return the content of the file `ack`: the segment number and byte offset up to which frames were acknowledged.
+
+    Its length is constant, so the file can be overwritten in place.
+    """
     return f"{segment:020d} {offset:020d}\n".encode()
 
 
 def encode_delivered(sequence: int) -> bytes:
-    """Return the content of DELIVERED. Its length is constant, so it can be overwritten in place."""
+    """Return the content of the file `delivered`: the last sequence number that was delivered.
+
+    Its length is constant, so the file can be overwritten in place.
+    """
     return f"{sequence:020d}\n".encode()
 
 
 class SpoolFullError(OSError):
-    """The limit is reached or the disk is full. The frame was not written."""
+    """The spool's size limit is reached, or the disk is full or cannot be written. The frames were not written."""
 
 
 class Spool:
-    """The writer of one incarnation's spool. Not thread-safe: the recorder serializes calls."""
+    """Writes the records of one incarnation to segment files. Not thread-safe: the recorder serializes calls."""
 
     def __init__(self, directory: Path, incarnation: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        """Create the incarnation's directory. Raise OSError if that is impossible."""
+        """Create the incarnation's directory below `directory`. Raise OSError if that is impossible.
+
+        `limit_bytes` limits the size of all incarnations in `directory` together.
+        """
         self.directory = directory
         self.limit_bytes = limit_bytes
         self.repairs = 0  # segments that were written again
@@ -98,17 +107,17 @@ class Spool:
 
     @property
     def total_bytes(self) -> int:
-        """The size of all incarnations when it was last measured."""
+        """The bytes in the segments of all incarnations when they were last measured, plus those written since then."""
         return self._total
 
     @property
     def needs_rotation(self) -> bool:
-        """Whether the next decision should start a new segment, with the complete node table."""
+        """Whether the next decision should start a new segment, which begins with the complete node table."""
         return not self._has_table or self._size >= self._target
 
     @property
     def fault(self) -> str:
-        """The current or recent problem with the spool's files, or "" if there is none."""
+        """A message about a current or recent problem with the spool's files, or "" if there is none."""
         if self._fault:
             return f"the spool cannot be written: {self._fault}"
         ago_s = time.monotonic() - self._repaired_s
@@ -117,7 +126,7 @@ class Spool:
         return f"a segment was deleted or damaged and written again {ago_s:.0f} s ago ({self.repairs} in all)"
 
     def rotate(self, first: bytes) -> None:
-        """Start a new segment with these frames, which begin with the complete node table.
+        """Start a new segment with the frames `first`, which begin with the complete node table.
 
         Raise SpoolFullError if there is no room; the next decision then has to write the table again.
         """
@@ -133,7 +142,7 @@ class Spool:
     def append(self, frames: bytes, *, urgent: bool = False) -> None:
         """Append frames to the open segment. Raise SpoolFullError, and write nothing, if there is no room.
 
-        `urgent`: the reserve may be used, for gap records.
+        With `urgent`, which is for gap records, the frames may use the reserved disk space.
         """
         self._appends += 1
         if self._free < len(frames) + self._start_bytes or self._file < 0 or self._appends % CHECK_EVERY_APPENDS == 0:
@@ -142,7 +151,10 @@ class Spool:
             self._write(frames, urgent=urgent)
 
     def _append_after_check(self, frames: bytes, *, urgent: bool) -> None:
-        """Append frames after checking the files and the remaining space."""
+        """Check the spool's files and the remaining space, then append frames.
+
+        Raise SpoolFullError if there is no room.
+        """
         self._prepare(len(frames), urgent=urgent)
         if self._file < 0:
             self._begin_segment()
@@ -151,12 +163,15 @@ class Spool:
             self._end_full_segment()
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes fit, after measuring the directory and the disk."""
+        """Measure the directory and the disk, and return whether `size` more bytes fit."""
         self._measure_space()
         return self._free >= size
 
     def check(self) -> None:
-        """Write the open segment again if its file was deleted or damaged. Restore the reserve if there is room."""
+        """Write the open segment again if its file was deleted or damaged.
+
+        Restore the reserved disk space if it fits.
+        """
         if self._closed:
             return
         with contextlib.suppress(SpoolFullError):  # kept in `_fault`; the next record tries again
@@ -164,7 +179,10 @@ class Spool:
             self._fill_reserve()
 
     def close(self) -> None:
-        """Check and close the files. The shipper may delete the directory once everything is delivered."""
+        """Check the files and close them.
+
+        From then on the shipper may delete the directory once everything is delivered.
+        """
         self.check()
         self._closed = True
         self._content = []
@@ -176,7 +194,7 @@ class Spool:
     # --- the open segment ---------------------------------------------------------------------------------------
 
     def _prepare(self, more: int, *, urgent: bool = False) -> None:
-        """Ensure that the open segment is on disk as written and that `more` bytes fit. Raise SpoolFullError if not."""
+        """Repair the open segment if its file was damaged, and raise SpoolFullError unless `more` bytes fit."""
         if self._closed:
             raise SpoolFullError(errno.EBADF, "the spool is closed")
         self._repair()
@@ -187,7 +205,10 @@ class Spool:
             raise SpoolFullError(errno.ENOSPC, f"the spool holds {held} bytes of at most {most}")
 
     def _begin_segment(self) -> None:
-        """Create the next segment. Only then is the previous one complete, so that it is deleted once delivered."""
+        """Create the next segment file and make it the open one. The previous segment is then complete.
+
+        Only complete segments are deleted once they are delivered.
+        """
         path = self._path_of_incarnation / f"{self._number + 1:08d}.seg"
         file = _create(path)
         if self._file >= 0:
@@ -204,7 +225,7 @@ class Spool:
         self._size = 0
 
     def _end_full_segment(self) -> None:
-        """Begin a segment because there is no room: the full one is then deleted as soon as it is delivered.
+        """Begin a new segment because there is no room: the full one is then deleted as soon as it is delivered.
 
         A segment without a node table stays open, as otherwise each outcome in a full spool would begin a segment.
         """
@@ -228,7 +249,7 @@ class Spool:
     # --- repair -------------------------------------------------------------------------------------------------
 
     def _repair(self) -> None:
-        """Write the open segment again if its file is not what was written. Raise SpoolFullError if that fails."""
+        """Write the open segment again if its file was changed from outside. Raise SpoolFullError if that fails."""
         damage = self._find_damage()
         if not damage:
             return
@@ -247,7 +268,10 @@ class Spool:
         )
 
     def _find_damage(self) -> str:
-        """Return how the open segment's file visibly differs from what was written, or ""."""
+        """Return a message on how the open segment's file differs from what was written, or "" if no difference shows.
+
+        Only the file's identity, its size and the shipper's report are checked.
+        """
         if not self._path:
             return "" if self._path_of_incarnation.exists() else f"{self._path_of_incarnation} was deleted"
         try:
@@ -263,7 +287,10 @@ class Spool:
         return ""
 
     def _rewrite_segment(self) -> None:
-        """Write the open segment's content as the next segment. Readers see it complete, after the old file is gone."""
+        """Write the open segment's content, which is kept in memory, to the next segment file and delete the old file.
+
+        Readers see the new file only when it is complete.
+        """
         if not self._path_of_incarnation.exists():
             self._create_directory(first_segment=self._number + 1, delivered_sequence=b"")
         if not self._path:
@@ -294,7 +321,10 @@ class Spool:
         self._size, self._content = len(content), [content]
 
     def _create_directory(self, first_segment: int, delivered_sequence: bytes) -> None:
-        """Create the incarnation's directory under a temporary name, and rename it once it is locked."""
+        """Create the incarnation's directory under a temporary name, lock it, and then give it its final name.
+
+        `first_segment` and `delivered_sequence` are the initial content of the position files.
+        """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         unnamed = self.directory / f".{self._path_of_incarnation.name}"
         unnamed.mkdir(mode=0o700, exist_ok=True)
@@ -317,7 +347,7 @@ class Spool:
     # --- room ---------------------------------------------------------------------------------------------------
 
     def _measure_space(self) -> None:
-        """Measure the size of the directory and the free space of the disk."""
+        """Measure the spool's size and the disk's free space, and update the number of writable bytes."""
         self._total = sum(_get_size(f) for f in self.directory.glob("*/*.seg"))
         self._reserve = min(RESERVE_BYTES, self.limit_bytes // 16)
         try:
@@ -328,14 +358,17 @@ class Spool:
         self._free = min(self.limit_bytes - self._total - self._reserve, self._disk_free)
 
     def _segment_bytes(self, first: int) -> int:
-        """Return the target size of a segment that starts with `first` bytes of node table and decision."""
+        """Return the target size in bytes of a segment that starts with `first` bytes of node table and decision."""
         least, most = SEGMENT_BYTES
         usual = min(max(TABLES_IN_SEGMENT * first, least), most)
         capacity = min(self.limit_bytes, self._total + self._disk_free)
         return min(usual, max(capacity // SEGMENTS_IN_SPOOL, 2 * first))
 
     def _fill_reserve(self) -> None:
-        """Allocate the blocks of the reserve file if they are missing."""
+        """Fill the reserve file if it is not full and the disk has room.
+
+        Its disk blocks are kept free for gap records.
+        """
         path = self._path_of_incarnation / "reserve"
         if _get_size(path) == RESERVE_BYTES:
             return
@@ -349,7 +382,7 @@ class Spool:
             os.close(file)
 
     def _release_reserve(self) -> bool:
-        """Free the blocks of the reserve file. Return whether there were any."""
+        """Truncate the reserve file to free its disk blocks. Return whether it had any."""
         path = self._path_of_incarnation / "reserve"
         held = _get_size(path) > 0
         with contextlib.suppress(OSError):
@@ -358,7 +391,7 @@ class Spool:
 
 
 def _create(path: Path) -> int:
-    """Open a new file for appending. Raise SpoolFullError if it cannot be created."""
+    """Create a file for appending and return its descriptor. Raise SpoolFullError if it cannot be created."""
     try:
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as e:
@@ -366,7 +399,7 @@ def _create(path: Path) -> int:
 
 
 def _write_fully(file: int, data: bytes, size: int) -> None:
-    """Append `data` to a file of `size` bytes, or leave the file unchanged and raise SpoolFullError."""
+    """Append `data` to a file of `size` bytes. If it does not fit, restore the file and raise SpoolFullError."""
     try:
         written = os.write(file, data)
     except OSError as e:
@@ -377,7 +410,7 @@ def _write_fully(file: int, data: bytes, size: int) -> None:
 
 
 def _get_size(file: Path) -> int:
-    """Return a file's size, or 0 if the shipper has just deleted it."""
+    """Return a file's size in bytes, or 0 if the file does not exist."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

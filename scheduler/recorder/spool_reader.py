@@ -1,4 +1,4 @@
-"""The reader of the spool: yields undelivered frames in order, for every incarnation.
+"""The reader of the spool: yields the frames that are not delivered yet, in order, for every incarnation.
 
 Owns: the acknowledged position, deleting delivered segments, finding damage and reporting what was lost. Does not own:
 HTTP.
@@ -43,7 +43,7 @@ _LOST: Final = "lost in the spool: damaged or deleted before it was delivered"
 
 
 class Position(NamedTuple):
-    """An offset in a segment and the last sequence number before it; None if that is unknown."""
+    """A byte offset in a spool segment, and the last sequence number before it, or None if that number is unknown."""
 
     offset: int
     reached: int | None
@@ -51,7 +51,10 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Frames of one segment and the position after each. Gap records for lost frames are among them."""
+    """Consecutive frames of one spool segment to deliver, with the position after each.
+
+    Gap records that the reader inserts in place of lost frames are among the frames.
+    """
 
     frames: tuple[bytes, ...]
     positions: tuple[Position, ...]
@@ -61,7 +64,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class _FullDecision:
-    """Where a segment of the spool holds a decision that is not a delta, and the node table that it refers to."""
+    """The byte range of a complete decision (not a delta) in a spool segment, and the generation of its node table."""
 
     start: int
     end: int
@@ -69,7 +72,7 @@ class _FullDecision:
 
 
 class IncarnationSpool:
-    """The segments of one incarnation, read from the acknowledged position on."""
+    """Reads the spool directory of one incarnation in batches, starting after the last acknowledged frame."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -85,7 +88,7 @@ class IncarnationSpool:
         return self.directory.name
 
     def has_writer(self) -> bool:
-        """Return whether a scheduler still writes to this incarnation."""
+        """Return whether the scheduler process that writes to this directory is still running."""
         try:
             lock = os.open(self.directory / "writer.lock", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -100,13 +103,14 @@ class IncarnationSpool:
 
     @property
     def is_in_last_segment(self) -> bool:
-        """Whether the position is in the segment that is still being written."""
+        """Whether the acknowledged position is in the newest segment, which the scheduler may still write."""
         return self._next_segment() is None
 
     def next_batch(self) -> Batch | None:
-        """Return the next batch of frames, or None if everything was acknowledged.
+        """Return the next batch of frames to deliver, or None if there are none at present.
 
-        Also return None while the scheduler is expected to write a damaged segment again.
+        Also return None while the scheduler is expected to write a damaged segment again. Segments whose frames were
+        all acknowledged are deleted.
         """
         while True:
             following = self._next_segment()  # before reading: what is read then is all of the segment
@@ -125,18 +129,24 @@ class IncarnationSpool:
                 return None
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
-        """Move the position behind the first `frames` frames of the batch, which were delivered or set aside."""
+        """Move the acknowledged position behind the first `frames` frames of the batch."""
         if frames:
             self._advance(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
     def find_delta_bases(self, frames: Sequence[bytes]) -> list[bytes]:
-        """Return the decisions that deltas among these frames refer to and that are not among the frames."""
+        """Return the frames of the decisions on which deltas in `frames` are based.
+
+        Decisions that are in `frames` themselves, or that are damaged, are left out.
+        """
         here = {deltas.read_base_name(frame) for frame in frames}
         names = dict.fromkeys(name for frame in frames if (name := deltas.find_base_name(frame)) and name not in here)
         return [base for name in names if (base := self._segment_index.read_decision(name)) is not None]
 
     def rebuild_node_table(self) -> bytes | None:
-        """Return a frame with the complete node table at the position, or None if it cannot be rebuilt."""
+        """Return a frame with the complete node table as of the acknowledged position, or None if it cannot be rebuilt.
+
+        The table is built from the node rows in the segment.
+        """
         table, cluster = NodeTable(), ""
         with self._path(self._segment).open("rb") as f:
             passed = f.read(self._offset)
@@ -151,7 +161,7 @@ class IncarnationSpool:
         return codec.encode(table.rows(cluster, self.name)) if cluster else None
 
     def count_waiting_bytes(self) -> int:
-        """Return the number of bytes after the acknowledged position."""
+        """Return the number of bytes in this incarnation's segments after the acknowledged position."""
         total = -self._offset
         for segment in self.directory.glob("*.seg"):
             with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
@@ -159,13 +169,17 @@ class IncarnationSpool:
         return max(total, 0)
 
     def delete(self) -> None:
-        """Delete the directory, after everything was delivered and the scheduler has ended."""
+        """Delete the incarnation's directory. Call it after everything was delivered and the scheduler has ended."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def _read(self, ended: bool) -> Batch | None:
-        """Return the frames after the position, or None if there are none yet. `ended`: the segment is complete."""
+        """Return a batch of frames after the acknowledged position, or None if there is none yet.
+
+        `ended` says that the scheduler has begun another segment, so this one is complete. Damaged bytes are skipped
+        unless the scheduler is asked to write the segment again.
+        """
         scan = self._scan(BATCH_BYTES)
         if isinstance(scan.stopped, codec.TruncatedError) and not scan.frames:  # perhaps a frame larger than a batch
             scan = self._scan(BATCH_BYTES + codec.MAX_FRAME_BYTES)
@@ -197,7 +211,10 @@ class IncarnationSpool:
         return scan
 
     def _request_rewrite(self, damage: codec.CodecError) -> bool:
-        """Ask the scheduler to write this segment again. Return False if that did not help in time."""
+        """Ask the scheduler to write the current segment again, because of damage at the acknowledged position.
+
+        Return whether to wait for that; False after too many requests or after the timeout.
+        """
         now = time.monotonic()
         if self._stopped_at != self._offset:
             self._stopped_at, self._stopped_s, self._requested_s = self._offset, now, None
@@ -215,14 +232,14 @@ class IncarnationSpool:
         return now - self._requested_s < REWRITE_TIMEOUT_S
 
     def _enter_segment(self) -> None:
-        """Reset the state that belongs to the previous segment."""
+        """Reset the index and the notes about damage, which belong to the previous segment."""
         self._index: _SegmentIndex | None = None
         self._stopped_at, self._stopped_s = -1, 0.0
         self._requested_s = None
 
     @property
     def _segment_index(self) -> _SegmentIndex:
-        """The index of the segment up to the position, built when it is first needed."""
+        """The index of decisions and node rows before the acknowledged position, built when it is first needed."""
         if self._index is None:
             self._index = _SegmentIndex(self._path(self._segment))
             with contextlib.suppress(FileNotFoundError), self._path(self._segment).open("rb") as f:
@@ -233,7 +250,7 @@ class IncarnationSpool:
         return self._index
 
     def _next_segment(self) -> int | None:
-        """Return the number of the next segment, or None if this one is still being written."""
+        """Return the number of the segment after the current one, or None if the current one is the last."""
         if self._path(self._segment + 1).exists():
             return self._segment + 1
         return min((n for f in self.directory.glob("[0-9]*.seg") if (n := int(f.stem)) > self._segment), default=None)
@@ -256,9 +273,10 @@ class IncarnationSpool:
             return None
 
     def _advance(self, segment: int, to: Position) -> None:
-        """Overwrite the position files in place, so that delivered segments can be deleted even on a full disk.
+        """Move the acknowledged position to `to` in `segment`, and write it to the position files.
 
-        The files are not synced: after a power loss frames may be delivered again, which the service recognizes.
+        The files are overwritten in place, so that delivered segments can be deleted even on a full disk. They are not
+        synced: after a power loss frames may be delivered again, which the decisions service recognizes.
         """
         if to.reached is not None and to.reached != self.reached:
             self._overwrite(DELIVERED, encode_delivered(to.reached))
@@ -275,7 +293,7 @@ class IncarnationSpool:
 
 @dataclass
 class _SegmentIndex:
-    """The decisions and node rows of one segment up to the position, to which later frames may refer."""
+    """The complete decisions and the node rows in the read part of a segment, to which later frames may refer."""
 
     path: Path
     full_decisions: dict[bytes, _FullDecision] = field(default_factory=dict)  # by what deltas call them
@@ -283,7 +301,7 @@ class _SegmentIndex:
     damaged: bool = False
 
     def read_decision(self, name: bytes) -> bytes | None:
-        """Return the decision with this delta name as a frame, or None if it is absent or damaged."""
+        """Return the frame of the decision that deltas refer to as `name`, or None if it is absent or damaged."""
         at = self.full_decisions.get(name)
         if at is None:
             return None
@@ -297,10 +315,16 @@ class _SegmentIndex:
 
 
 class _Scan:
-    """A scan over the frames of a segment: up to the first damage, or with `salvage` over everything readable."""
+    """One pass over a segment's frames, which verifies and collects them.
+
+    It stops at the first damaged frame, or with `salvage` skips damaged bytes and inserts gap records.
+    """
 
     def __init__(self, name: str, contents: _SegmentIndex, start: Position, salvage: bool, newest: int) -> None:
-        """`name`: the incarnation. `newest`: frames up to this version are passed on without being decoded."""
+        """Prepare a pass that begins at `start`; `name` is the incarnation, and `contents` the index to extend.
+
+        Frames of an unknown later version, up to `newest`, are passed on without being decoded.
+        """
         self.frames: list[bytes] = []
         self.stopped: codec.CodecError | None = None  # what is wrong with the bytes behind the last frame
         self.skipped_bytes = 0  # bytes
@@ -311,7 +335,10 @@ class _Scan:
         self._intact: set[bytes] = set()  # names of decisions that deltas may differ from
 
     def read(self, data: bytes, most: int) -> None:
-        """Read at most `most` frames from `data`, which begins at the start position."""
+        """Collect at most `most` frames from `data`, the bytes of the segment from the start position on.
+
+        If damage ends the pass, `stopped` holds the error.
+        """
         view, offset = memoryview(data), 0
         while offset < len(data) and len(self.frames) < most:
             begin = offset if not self._salvage else codec.find_frame(data, offset)
@@ -342,7 +369,7 @@ class _Scan:
             offset = end
 
     def batch(self) -> Batch | None:
-        """Return the frames that were read, or None if there were none."""
+        """Return the collected frames as a batch, or None if the pass has not moved past the start position."""
         if self._end == self._start:
             return None
         return Batch(tuple(self.frames), tuple(self._positions), self._end, self._lost)
@@ -353,7 +380,10 @@ class _Scan:
         self._end = Position(self._end.offset + size, self._end.reached)
 
     def _add_if_new(self, frame: memoryview, head: FrameHead | None, begin: int, end: int) -> None:
-        """Add a frame unless it was delivered before. Raise CodecError if it refers to a damaged frame."""
+        """Collect the frame between the offsets `begin` and `end`, unless it was delivered before.
+
+        Insert a gap record before it if sequence numbers are missing. Raise CodecError if it refers to a damaged frame.
+        """
         if head is None:
             self._add(bytes(frame), Position(end, None))
             return
@@ -378,7 +408,7 @@ class _Scan:
         self._end = position
 
     def _check_readable(self, head: FrameHead) -> None:
-        """Raise CodecError if the frame refers to one that is missing."""
+        """Raise CodecError if the frame refers to a decision or node rows that are damaged or missing."""
         known, needs = self._segment_index, head.needs
         if head.base is not None:
             if head.base not in self._intact and known.read_decision(head.base) is None:
@@ -391,7 +421,7 @@ class _Scan:
             raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
 
     def _index_frame(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
-        """Add to the index what later frames may refer to."""
+        """Add a complete decision or node rows to the segment's index, since later frames may refer to them."""
         if head.rows is not None:
             self._segment_index.generation = max(self._segment_index.generation, head.rows[1])
         elif (name := deltas.read_base_name(frame)) is not None and head.needs is not None:
@@ -400,7 +430,7 @@ class _Scan:
 
 
 def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
-    """Yield every incarnation in the spool, oldest first."""
+    """Yield a reader for each incarnation's directory in the spool directory, oldest first."""
     found = [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
     for each in sorted(found, key=lambda d: (d.stat().st_ctime_ns, d.name)):
         yield IncarnationSpool(each)

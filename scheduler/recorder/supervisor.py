@@ -1,4 +1,4 @@
-"""The supervisor restarts the shipper's process whenever it ends."""
+"""The supervisor runs the shipper's process and restarts it whenever it ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STOP_S: Final = 8.0  # longer than it drains
 
 
 class Supervisor:
-    """The shipper's child process, started again when it ends."""
+    """Runs the shipper as a child process and restarts it, after a pause, whenever it ends."""
 
     def __init__(self, spool: Path, endpoint: ServiceEndpoint, *logging: str) -> None:
-        """Start the shipper. `logging` holds the log options for its command line."""
+        """Start the shipper for the spool directory. `logging` holds the log options for its command line."""
         self.restarts = 0
         self._command = [
             *(sys.executable, "-m", "scheduler.commands.ship"),
@@ -45,7 +45,7 @@ class Supervisor:
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
-        """Let the shipper deliver what is left, for a few seconds, and stop it."""
+        """Stop the shipper, after it has had a few seconds to deliver the remaining records."""
         with self._lock:
             self._stop.set()
             process = self._process
@@ -75,7 +75,7 @@ class Supervisor:
             pause = min(pause * 2, RESTART_S[1])
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        """Start another shipper and return it, or return None after `close`."""
+        """Start the shipper's process and return it. Return None without starting it after `close`."""
         with self._lock:
             if self._stop.is_set():
                 return None

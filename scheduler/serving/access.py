@@ -1,7 +1,7 @@
-"""Authentication and authorization of requests, both delegated to the API server.
+"""Authentication and authorization of requests to the HTTPS port, both delegated to the API server.
 
-Owns: client certificate or bearer token -> user (TokenReview); user, verb, path -> allowed (SubjectAccessReview). Does
-not own: the verification of certificates.
+Owns: finding the user of a client certificate or bearer token (TokenReview), and whether the user may use a path
+(SubjectAccessReview). Does not own: the verification of certificates.
 
 Invariant: fail closed. A token that cannot be checked is 401, a right that cannot be checked is 500, and a client
 without credentials is `system:anonymous`. Source: k8s.io/apiserver delegating authentication and authorization, with
@@ -28,7 +28,7 @@ PRIVILEGED: Final = "system:masters"  # has every right by law: not asked about,
 
 @dataclass(frozen=True)
 class AuthenticatedUser:
-    """A user as the API server names them."""
+    """The user who sends a request, with the fields of a TokenReview: name, groups, UID and extra."""
 
     name: str
     groups: tuple[str, ...]
@@ -40,7 +40,7 @@ ANONYMOUS: Final = AuthenticatedUser("system:anonymous", ("system:unauthenticate
 
 
 class RequestAuthorizer:
-    """Authenticates and authorizes requests, and caches the API server's answers for a few seconds. Thread-safe."""
+    """Authenticates and authorizes requests, and caches the API server's reviews for a few seconds. Thread-safe."""
 
     def __init__(
         self,
@@ -48,14 +48,21 @@ class RequestAuthorizer:
         always_allowed: Sequence[str] = ALWAYS_ALLOWED_PATHS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`always_allowed`: paths that need no right; one that ends with `*` is a prefix."""
+        """Prepare reviews by `api`. `always_allowed` lists paths that need no authorization.
+
+        A path that ends with `*` is a prefix.
+        """
         self._api = api
         self._always_allowed = tuple(always_allowed)
         self._users: TTLCache[AuthenticatedUser | None] = TTLCache(clock)
         self._rights: TTLCache[tuple[bool, str]] = TTLCache(clock)
 
     def check(self, request: StatusRequest) -> AuthenticatedUser:
-        """Return the authenticated user. Raise HttpStatusError 401, 403 or 500 if the request must not be answered."""
+        """Return the user of a request, or raise HttpStatusError if the request must be refused.
+
+        The status is 401 without a valid identity, 403 if the user may not use the path, and 500 if that cannot be
+        checked.
+        """
         user = self._authenticate(request)
         if not self._is_always_allowed(request.path) and PRIVILEGED not in user.groups:
             self._authorize(user, request.method.lower(), request.path)
@@ -77,7 +84,7 @@ class RequestAuthorizer:
         return user
 
     def _review_token(self, token: str) -> AuthenticatedUser | None:
-        """Return the user of a token, or None if the API server does not know it."""
+        """Return the user of a bearer token, or None if the API server does not accept the token."""
         status = self._review("authentication.k8s.io", "TokenReview", {"token": token})
         if not status.get("authenticated"):
             return None
@@ -110,7 +117,10 @@ class RequestAuthorizer:
         return bool(status.get("allowed")) and not status.get("denied"), str(status.get("reason") or "")
 
     def _review(self, group: str, kind: str, spec: Json) -> Json:
-        """Return the status of a review. Raise ApiError if the response is not a review."""
+        """Post a TokenReview or SubjectAccessReview to the API server and return its status.
+
+        Raise ApiError if the request fails or the response is not such a review.
+        """
         body: Json = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
         answer = self._api.post(f"/apis/{group}/v1/{kind.lower()}s", body)
         try:
@@ -129,7 +139,10 @@ class RequestAuthorizer:
 
 
 def parse_certificate_user(peer: dict[str, Any]) -> AuthenticatedUser:
-    """Return the user that a verified client certificate names: CN is the name, and each O a group."""
+    """Return the user that a verified client certificate names: CN is the name, and each O a group.
+
+    `peer` is the result of `SSLSocket.getpeercert`. Raise HttpStatusError 401 if there is no CN.
+    """
     subject = [pair for part in peer.get("subject", ()) for pair in part]
     name = next((value for key, value in subject if key == "commonName"), "")
     if not name:
@@ -142,7 +155,7 @@ def _with_authenticated(groups: Any) -> tuple[str, ...]:
 
 
 def _digest(token: str) -> bytes:
-    """Return the digest of a token, so that the cache does not hold the token itself."""
+    """Return a hash of a token as its cache key, so that the cache does not hold the token itself."""
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""The serving certificate, and the authorities of accepted client certificates.
+"""The serving certificate of the HTTPS port, and the authorities (CAs) of accepted client certificates.
 
 Owns: finding or creating the certificate, reading the authorities. Does not own: the listener (`server`), when the TLS
 context is rebuilt (`herodotus_serving.contexts`), the meaning of a client certificate (`access`).
@@ -37,12 +37,12 @@ Pair = tuple[Path, Path]
 
 
 class CertificateError(Exception):
-    """The certificate cannot be used. The message is one line."""
+    """The serving certificate cannot be used. The message is one line."""
 
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """The certificate options of the command line; None if not given."""
+    """The certificate options of the command line. An option that is not given is None."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -51,15 +51,14 @@ class CertificateFiles:
 
 
 class Certificates:
-    """The TLS context for new connections, rebuilt when a file or the authorities change."""
+    """Provides the TLS context of the HTTPS port, rebuilt when a certificate file or the client authorities change."""
 
     def __init__(
         self, files: CertificateFiles, host: str, authorities: Callable[[], str], clock: Callable[[], float]
     ) -> None:
-        """Find or create the certificate. Raise CertificateError if it cannot be used.
+        """Find or create the serving certificate. Raise CertificateError if it cannot be used.
 
-        `host`: the address or name in a certificate created here. `authorities` returns the accepted authorities as
-        PEM.
+        A certificate created here names `host`. `authorities` returns the accepted client authorities as PEM text.
         """
         self._pair = _find_pair(files, host)
         self._memory = None if self._pair else b"".join(_make_certificate(host))
@@ -70,11 +69,11 @@ class Certificates:
             raise CertificateError(f"cannot use the serving certificate: {e}") from e
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context for a connection accepted now."""
+        """Return the TLS context for new connections. Rebuild it if the certificate or the authorities have changed."""
         return self._renewed.context()
 
     def _read_inputs(self) -> tuple[tuple[object, ...], str]:
-        """Return the identities of the files and the authorities, to detect a change by comparison."""
+        """Return values that change when a certificate file or the client authorities change."""
         return tuple(_identity(path) for path in self._pair or ()), self._authorities()
 
     def _build_context(self, seen: tuple[tuple[object, ...], str]) -> ssl.SSLContext:
@@ -95,10 +94,13 @@ def _log_reload(failure: Exception | None) -> None:
 
 
 class ClientAuthorities:
-    """The accepted client authorities as PEM, kept up to date by a thread. Empty until they are known."""
+    """The authorities (CAs) of accepted client certificates, which a thread keeps up to date."""
 
     def __init__(self, api: ApiServer, file: Path | None = None) -> None:
-        """`file` is read instead of the ConfigMap."""
+        """Prepare the thread without starting it.
+
+        If `file` is given, it is read instead of the API server's ConfigMap.
+        """
         self._api = api
         self._file = file
         self._pem = ""
@@ -107,7 +109,7 @@ class ClientAuthorities:
         self._thread = threading.Thread(target=self._run, name="client-ca", daemon=True)
 
     def __call__(self) -> str:
-        """Return the accepted authorities as PEM."""
+        """Return the accepted authorities as PEM text, which is empty until they are known."""
         return self._pem
 
     def start(self) -> None:
@@ -143,7 +145,10 @@ class ClientAuthorities:
 
 
 def _find_pair(files: CertificateFiles, host: str) -> Pair | None:
-    """Return the paths of the certificate and its key, or None for a certificate in memory."""
+    """Return the paths of the serving certificate and its key, or None if the certificate is to be kept in memory.
+
+    A missing pair in `--cert-dir` is created. Raise CertificateError if that fails or only one path is given.
+    """
     if files.cert_file and files.key_file:
         return files.cert_file, files.key_file
     if files.cert_file or files.key_file:
@@ -160,7 +165,10 @@ def _find_pair(files: CertificateFiles, host: str) -> Pair | None:
 
 
 def _make_certificate(host: str) -> tuple[bytes, bytes]:
-    """Return a new key and a self-signed certificate. Clients cannot verify it; the kubelet does not try to."""
+    """Return a new private key and a self-signed certificate for it, as PEM.
+
+    Clients cannot verify the certificate; the kubelet, which sends probes, does not try to.
+    """
     own = [socket.gethostname()] if socket.gethostname().isascii() else []
     return create_self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
 
@@ -174,7 +182,10 @@ def _write_pair(cert: Path, key: Path, private: bytes, public: bytes) -> None:
 
 
 def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
-    """Load a certificate through a file without a name. `ssl` reads only files, and the key must stay off the disk."""
+    """Load the PEM certificate and key into the TLS context through an anonymous file in memory.
+
+    `ssl` reads only files, and the key must not be written to disk.
+    """
     file = os.memfd_create("serving-certificate", os.MFD_CLOEXEC)
     try:
         os.write(file, pem)
@@ -184,7 +195,7 @@ def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def _identity(path: Path) -> object:
-    """Return a value that changes when the file does, also when a mounted Secret's link points elsewhere."""
+    """Return a value that changes when the file does, also when the symbolic link of a mounted Secret is replaced."""
     try:
         stat = path.stat()
     except OSError as e:

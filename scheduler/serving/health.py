@@ -20,7 +20,10 @@ from scheduler.serving.http import StatusResponse, build_text_response
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """A named check. `fault` returns what is wrong, or None. `advisory`: a failure does not fail the endpoint."""
+    """A named health check. `fault` returns a message about the present problem, or None if the check passes.
+
+    The failure of an `advisory` check does not fail the endpoint.
+    """
 
     name: str
     fault: Callable[[], str | None]

@@ -15,7 +15,11 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True)
 class StatusRequest:
-    """A request. `peer`: the subject of the verified client certificate as `ssl` returns it, or None."""
+    """A request to the HTTPS port.
+
+    `peer` is the subject of the verified client certificate, in the form that `ssl` returns, or None without
+    certificate.
+    """
 
     method: str
     path: str
@@ -35,7 +39,7 @@ class StatusResponse:
 
 
 class HttpStatusError(Exception):
-    """A request that is refused, with the status code, reason and message for the client."""
+    """An error that ends a request, with the HTTP status code, reason and message for the client."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -43,7 +47,7 @@ class HttpStatusError(Exception):
         self.reason = reason
 
     def response(self) -> StatusResponse:
-        """Return the error as a response with a Status object."""
+        """Return the HTTP response for this error, with a Kubernetes Status object as its body."""
         status = {
             "kind": "Status",
             "apiVersion": "v1",

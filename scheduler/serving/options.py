@@ -27,7 +27,7 @@ class ServingOptions:
 
 
 def add_serving_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of the HTTPS port."""
+    """Add the options of the HTTPS port, such as `--secure-port`, to a command-line parser."""
     parser.add_argument("--bind-address", default="0.0.0.0", metavar="ADDRESS", help="to listen on (default 0.0.0.0)")
     parser.add_argument(
         "--secure-port",

@@ -16,7 +16,10 @@ from scheduler.serving.server import StatusServer
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve in threads until the returned function is called. Raise ListenError or CertificateError."""
+    """Serve the HTTPS port in threads, and return the function that stops it. Serve nothing if the port number is 0.
+
+    Raise ListenError or CertificateError if the port or its certificate cannot be used.
+    """
     with ExitStack() as closing:
         if options.port:
             authorities = ClientAuthorities(api, options.certificates.client_ca_file)

@@ -1,7 +1,7 @@
 """The paths of the HTTPS port and their handlers.
 
 Owns: the paths and their methods. Does not own: authorization (`access`, which checks every path first, known or not),
-the content.
+the content of the responses.
 
 Paths are kube-scheduler's: /healthz, /livez, /readyz and a path for each check, /metrics, /configz, /debug/flags/v.
 Deliberately absent (docs/parity.md): /metrics/resources, /metrics/slis, /debug/pprof.
@@ -28,7 +28,10 @@ Answer = Callable[[StatusRequest], StatusResponse]
 
 @dataclass(frozen=True)
 class Content:
-    """The content that the paths serve. `profiling`: the configuration's enableProfiling, which also enables /debug."""
+    """Where the HTTPS port's paths get their content: configuration, metrics, health checks and the log verbosity.
+
+    `profiling` is the configuration's enableProfiling, which also enables /debug.
+    """
 
     configuration: Mapping[str, Any]
     metrics: Callable[[], bytes]
@@ -40,7 +43,7 @@ class Content:
 
 
 class StatusRoutes:
-    """The request handler that the server calls in its threads."""
+    """The request handler of the HTTPS port: authorizes each request and calls the handler of its path."""
 
     def __init__(self, access: RequestAuthorizer, content: Content) -> None:
         self._access = access
@@ -56,7 +59,7 @@ class StatusRoutes:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
     def __call__(self, request: StatusRequest) -> StatusResponse:
-        """Return the response. Raise HttpStatusError if the request is refused."""
+        """Return the response to a request. Raise HttpStatusError if the client may not make this request."""
         self._access.check(request)
         answer = self._answers.get(request.path)
         return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
@@ -70,7 +73,7 @@ def _health(name: str, checks: Sequence[HealthCheck]) -> dict[str, Answer]:
 
 
 def _verbosity(request: StatusRequest, set_verbosity: Callable[[int], None]) -> StatusResponse:
-    """Set the log verbosity to the number in a PUT, as with `curl -X PUT --data 4`."""
+    """Handle /debug/flags/v: set the log verbosity to the number in a PUT, as with `curl -X PUT --data 4`."""
     if request.method != "PUT":
         return build_text_response(406, "unsupported http method\n")
     value = request.body.decode("latin-1")

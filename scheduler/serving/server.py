@@ -1,7 +1,7 @@
-"""The HTTPS listener of the scheduler: the shared server in a thread of this process.
+"""The HTTPS listener of the scheduler: runs the HTTP server of `herodotus_serving` in a thread of this process.
 
-Owns: its limits and worker pools, and how a request and a response become the shared server's. Does not own: paths
-(`routes`), who may ask (`access`), certificates, connections (`herodotus_serving`).
+Owns: its limits and worker pools, and the conversion of requests and responses to and from that server's types. Does
+not own: paths (`routes`), authorization (`access`), certificates, connections (`herodotus_serving`).
 
 Invariant: probes that need no review by the API server run in a pool of their own, so that no client and no slow API
 server delays them.
@@ -35,7 +35,7 @@ Handler = Callable[[StatusRequest], StatusResponse]
 
 
 class StatusServer:
-    """Serves one address from `start` to `close`."""
+    """The HTTPS server for health, metrics and configuration on one address, running from `start` to `close`."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class StatusServer:
         handler: Handler,
         limits: ListenerLimits = LIMITS,
     ) -> None:
-        """Listen on (host, port). Raise ListenError if that is impossible.
+        """Listen on the address (host, port). Raise ListenError if that is impossible.
 
-        `contexts` returns the TLS context of the next connection.
+        `contexts` returns the TLS context of the next connection, and `handler` the response to a request.
         """
         self._handler = handler
         self._probes = WorkerPool("probes", 1, 256, per_address=16)
@@ -63,7 +63,7 @@ class StatusServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop accepting, and close every connection."""
+        """Stop accepting connections, and close those that are open."""
         self._thread.close()
 
     def _route(self, head: RequestHead) -> Route:

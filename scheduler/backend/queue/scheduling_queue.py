@@ -214,7 +214,7 @@ class SchedulingQueue:
     # --- time and events ------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> None:
-        """Move pods whose backoff is over, and pods that have been unschedulable for too long."""
+        """Move pods whose backoff is over to the active queue, and requeue pods that wait longer than FLUSH_AFTER_S."""
         for heap in (self._backoff, self._error_backoff):
             while (first := heap.first()) is not None and first[1].ready_at <= now:
                 self._move(first[1], ACTIVE, now, BACKOFF_OVER)
@@ -279,7 +279,7 @@ class SchedulingQueue:
     # --- whether an event may help ----------------------------------------------------------------------------------
 
     def _evaluate_missed_events(self, queued: QueuedPod) -> _Requeue | None:
-        """Return how the events during the attempt requeue the pod; None if they do not."""
+        """Return how to requeue a pod for the events that occurred during its attempt, or None if none helps."""
         events = self._in_flight.events_since_start(queued.uid) if queued.uid in self._in_flight else []
         if not queued.rejectors or events is None:
             return _Requeue.AFTER_BACKOFF
