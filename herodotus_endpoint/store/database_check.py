@@ -101,7 +101,7 @@ def _check_table(
                 for row in rows:
                     report.without_checksum += getattr(row, "checksum", 0) is None
                     lines += _examine_row(connection, table, keys, row, examine)
-        except Exception as e:  # the file is damaged, and the rows that follow cannot be report
+        except Exception as e:  # the file is damaged, and the rows that follow cannot be read
             yield from lines
             yield f"table {table.name} cannot be read: {e}"
             return

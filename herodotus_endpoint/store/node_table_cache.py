@@ -27,7 +27,7 @@ MAX_CHANGED_SLOTS: Final = 300  # changed rows between two tables; with more, re
 
 
 class _TableKey(NamedTuple):
-    """The cache key of a node table."""
+    """The key of a cached node table: incarnation, generation (version of the table), and number of node slots."""
 
     incarnation_id: int
     generation: int
@@ -35,7 +35,7 @@ class _TableKey(NamedTuple):
 
 
 class NodeTableCache:
-    """The node tables that were used most recently. Safe for concurrent use."""
+    """An LRU cache of node tables, the names and resource amounts of all nodes. Safe for concurrent use."""
 
     def __init__(self, max_slots: int = MAX_SLOTS) -> None:
         self._max_slots = max_slots
@@ -44,7 +44,10 @@ class NodeTableCache:
         self._names = NodeNames()
 
     def get(self, connection: sa.Connection, incarnation_id: int, generation: int, slots: int) -> PackedTable:
-        """Return the node table of an incarnation at a generation; a slot without a node has an empty name."""
+        """Return a copy of an incarnation's node table at a generation, with `slots` node slots.
+
+        A slot without a node has an empty name.
+        """
         at = _TableKey(incarnation_id, generation, slots)
         with self._lock:
             found = self._tables.get(at)
@@ -56,14 +59,17 @@ class NodeTableCache:
         return found.copied(generation, slots)
 
     def read(self, connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:
-        """Read a node table from the database, without the cache. `at` is incarnation id, generation and slots."""
+        """Read a node table from the database, without the cache.
+
+        `at` is the incarnation id, the generation of the table and the number of node slots.
+        """
         _, generation, slots = at
         table = PackedTable.empty(generation, slots)
         self._fill(connection, at, table)
         return table
 
     def _nearest(self, at: _TableKey) -> PackedTable | None:
-        """Return the cached table of the same incarnation with the closest generation, or None."""
+        """Return the cached table of the same incarnation with the closest generation, or None if none is cached."""
         candidates = [
             (abs(k.generation - at.generation), k) for k in self._tables if k.incarnation_id == at.incarnation_id
         ]
@@ -76,7 +82,10 @@ class NodeTableCache:
             self._tables.put(at, table)
 
     def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
-        """Derive a table from another one of its incarnation, or return None if MAX_CHANGED_SLOTS is exceeded."""
+        """Return the node table for key `at`: a copy of `base`, another table of the incarnation, with changed rows.
+
+        Returns None if more than MAX_CHANGED_SLOTS slots changed.
+        """
         changed = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
         changed |= set(range(len(base.names), at.slots))
         if len(changed) > MAX_CHANGED_SLOTS:
@@ -91,7 +100,10 @@ class NodeTableCache:
     def _fill(
         self, connection: sa.Connection, at: tuple[int, int, int], table: PackedTable, only: Sequence[int] = ()
     ) -> None:
-        """Read the rows of all slots, or of the slots in `only`, into a table. A slot without a row stays as it is."""
+        """Read the rows of all node slots, or of those in `only` if it is not empty, into `table`.
+
+        A slot without a stored row is not changed.
+        """
         incarnation_id, generation, slots = at
         rows = load_rows(connection, incarnation_id, generation, slots, only)
         names = self._names.load(connection, {row.node_id for row in rows if row.node_id})

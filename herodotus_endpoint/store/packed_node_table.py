@@ -24,7 +24,10 @@ _ZERO: Final = (0, 0)
 
 
 class _AmountsColumn(Sequence[Mapping[str, int]]):
-    """The allocatable (`half` 0) or requested (`half` 1) amounts of every slot, decoded on access."""
+    """A sequence with the resource amounts of the node in each slot, decoded on access.
+
+    An item maps each resource to its allocatable amount if `half` is 0, or to its requested amount if `half` is 1.
+    """
 
     def __init__(self, rows: Sequence[bytes], half: int) -> None:
         self._rows = rows
@@ -42,7 +45,7 @@ class _AmountsColumn(Sequence[Mapping[str, int]]):
 
 @dataclass
 class PackedTable(NodeTable):
-    """A node table whose amounts stay MessagePack-encoded until they are read."""
+    """A node table whose resource amounts (allocatable and requested) stay MessagePack-encoded until they are read."""
 
     packed: list[bytes] = field(default_factory=list)
     _decoded: dict[int, Amounts] = field(default_factory=dict, init=False, compare=False)
@@ -52,11 +55,11 @@ class PackedTable(NodeTable):
 
     @classmethod
     def empty(cls, generation: int, slots: int) -> PackedTable:
-        """Return a table whose slots are all free."""
+        """Return a table with `slots` node slots that have no node."""
         return cls(generation, [""] * slots, [""] * slots, [-1] * slots, packed=[NO_AMOUNTS] * slots)
 
     def copied(self, generation: int, slots: int) -> PackedTable:
-        """Return a copy for another generation, cut or extended with free slots to `slots`."""
+        """Return a copy for another generation, cut or extended with free node slots to `slots` slots."""
         names, uids, since, packed = self.names[:slots], self.uids[:slots], self.since[:slots], self.packed[:slots]
         more = slots - len(names)
         names += [""] * more
@@ -65,14 +68,17 @@ class PackedTable(NodeTable):
         )
 
     def put_all(self, rows: Iterable[tuple[int, int, str, str, bytes]]) -> None:
-        """Assign rows of (slot, generation since which it holds, node name, node UID, encoded amounts)."""
+        """Set the nodes of slots from rows of (slot, since, node name, node UID, encoded amounts).
+
+        `since` is the generation of the table since which the row is valid.
+        """
         names, uids, sinces, packed = self.names, self.uids, self.since, self.packed
         for slot, since, name, uid, amounts in rows:
             names[slot], uids[slot], sinces[slot], packed[slot] = name, uid, since, amounts
         self._decoded.clear()
 
     def free_amounts(self, slots: Collection[int], resource: str) -> list[int]:
-        """Return allocatable minus requested of a resource for each slot. Decoded amounts are cached."""
+        """Return the free amount (allocatable minus requested) of a resource on the node in each of `slots`."""
         decoded, packed = self._decoded, self.packed
         for slot in slots:
             if slot not in decoded:
@@ -82,12 +88,15 @@ class PackedTable(NodeTable):
 
 
 def pack_amounts(amounts: Amounts) -> bytes:
-    """Encode a node's amounts as they are stored."""
+    """Encode a node's resource amounts, a dict of resource to (allocatable, requested), as they are stored."""
     return msgspec.msgpack.encode(amounts)
 
 
 def unpack_amounts(amounts: bytes) -> Amounts:
-    """Decode a node's stored amounts. Raises msgspec.MsgspecError if the bytes are invalid."""
+    """Decode a node's resource amounts that `pack_amounts` encoded.
+
+    Raises msgspec.MsgspecError if the bytes are invalid.
+    """
     return _decoder.decode(amounts)
 
 

@@ -55,7 +55,10 @@ _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
 
 
 class Postgresql:
-    """A database with a postgresql:// URL. Replicas share it; a writer holds the advisory lock until its commit."""
+    """The store's database on a PostgreSQL server, which several replicas of the service can share.
+
+    A writing transaction holds an advisory lock until its commit, so that one replica writes at a time.
+    """
 
     partitioned = True
 
@@ -64,11 +67,14 @@ class Postgresql:
         self.name = url.render_as_string(hide_password=True)
 
     def prepare(self) -> None:
-        """Migrate the database, which must exist and may be empty. Raises StoreError."""
+        """Migrate the schema of the database, which must exist and may be empty.
+
+        Raises StoreError if the database cannot be used.
+        """
         migrate_schema(self, new=True)
 
     def writing_engine(self) -> sa.Engine:
-        """Return an engine whose transactions take the writer's lock first.
+        """Return an engine whose transactions first take the advisory lock of the writer.
 
         With READ COMMITTED the statements after it see everything that was committed before.
         """
@@ -81,13 +87,16 @@ class Postgresql:
         return engine
 
     def reading_engine(self) -> sa.Engine:
-        """Return an engine with one snapshot per transaction (REPEATABLE READ) and a timeout of statements."""
+        """Return an engine for reading, with one snapshot per transaction (REPEATABLE READ) and a statement timeout."""
         options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
         options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
         return self._engine(READERS, f"{options} -c jit=off")  # JIT compilation takes longer than these queries
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
-        """Create the partitions for records ingested at this time. `tier`: summaries contain their outcomes."""
+        """Create the partitions of `decisions` and `outcomes` for this ingest time and tier if they do not exist.
+
+        The tier SUMMARY has no partitions of `outcomes`, because summaries contain their outcomes.
+        """
         start, end = _bounds(tier, ingested_us // _WIDTH_US[tier])
         for table in PARTITIONED if tier != SUMMARY else (DECISIONS,):
             name = _partition(table, tier, ingested_us // _WIDTH_US[tier])
@@ -96,7 +105,7 @@ class Postgresql:
                 connection.exec_driver_sql(f"CREATE TABLE {name} PARTITION OF {table.name} FOR VALUES {bounds}")
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Insert the rows with a binary COPY."""
+        """Insert rows into a table with a binary COPY."""
         columns = [column for column in table.c if column.name in rows[0]]
         names = ", ".join(f'"{column.name}"' for column in columns)
         cursor: Any = connection.connection.cursor()
@@ -106,13 +115,19 @@ class Postgresql:
                 copy.write_row([_storable(row[column.name]) for column in columns])
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """Commit a small write. The server monitors its own disk, so nothing more can be checked."""
+        """Check with a small committed write that the database can be written.
+
+        The server monitors its own disk, so nothing more can be checked.
+        """
         with connection.begin():
             connection.execute(ROLLUPS.delete().where(ROLLUPS.c.bucket < 0))
 
     @contextmanager
     def try_prune_lock(self, connection: sa.Connection) -> Iterator[bool]:
-        """Use an advisory lock of the session, which needs no open transaction and ends with the connection."""
+        """Yield whether this process got the advisory lock for running retention, and release it when the block ends.
+
+        It is a lock of the session, which needs no open transaction and ends with the connection.
+        """
         session = connection.execution_options(isolation_level="AUTOCOMMIT")
         locked = bool(session.exec_driver_sql(f"SELECT pg_try_advisory_lock({PRUNER_LOCK})").scalar())
         try:
@@ -122,11 +137,14 @@ class Postgresql:
                 session.exec_driver_sql(f"SELECT pg_advisory_unlock({PRUNER_LOCK})")
 
     def prunable_before_us(self, now_us: int) -> int:
-        """Return the start of the current partition, which is not dropped."""
+        """Return the start of the current partition in microseconds; retention drops only partitions before it."""
         return now_us - now_us % PARTITION_US
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
-        """Drop the oldest partition that ended before `before_us` and held decisions."""
+        """Drop the oldest partition of these tiers that ended before `before_us`; return how many decisions it had.
+
+        Empty partitions before it are dropped too, and partitions with more than `most` decisions are skipped.
+        """
         found = self._partitions(connection)
         ended = [
             (_bounds(tier, n)[1], tier, n) for tier in tiers for n in found[tier] if _bounds(tier, n)[1] <= before_us
@@ -137,7 +155,11 @@ class Postgresql:
         return 0
 
     def drop_empty_partitions(self, connection: sa.Connection) -> None:
-        """Drop empty partitions except the newest. An outcome is never in an older partition than its decision."""
+        """Drop the oldest partitions of full records, up to the first that contains a decision or is the newest.
+
+        The partitions of outcomes for the same times are dropped too: no outcome is in an older partition than its
+        decision.
+        """
         for number in self._partitions(connection)[FULL][:-1]:
             left = f"SELECT EXISTS (SELECT FROM {_partition(DECISIONS, FULL, number)})"
             if connection.exec_driver_sql(left).scalar():
@@ -145,7 +167,7 @@ class Postgresql:
             self._drop(connection, FULL, number, 0)
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
-        """Return nothing: the server checks pages itself when it reads them (initdb --data-checksums)."""
+        """Return an empty list: the server checks pages itself when it reads them (initdb --data-checksums)."""
         return []
 
     def live_bytes(self, connection: sa.Connection) -> int:
@@ -154,7 +176,10 @@ class Postgresql:
         return unpartitioned + sum(self._tier_bytes(connection).values())
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """Return the size of each tier, estimated like `live_bytes`."""
+        """Return the number of decisions and the bytes used for each of the tiers "full" and "summary".
+
+        The bytes include indexes and deleted rows that are not vacuumed yet.
+        """
         numbers = connection.execute(sa.select(DECISIONS.c.tier, sa.func.count()).group_by(DECISIONS.c.tier))
         counted: dict[int, int] = {row.tier: row[1] for row in numbers}
         size = self._tier_bytes(connection)
@@ -180,7 +205,10 @@ class Postgresql:
         return count
 
     def _partitions(self, connection: sa.Connection) -> dict[int, list[int]]:
-        """Return the numbers of the existing partitions of decisions by tier, oldest first."""
+        """Return the numbers of the existing partitions of `decisions` by tier, oldest first.
+
+        A partition's number is its start time divided by its width.
+        """
         found: dict[int, list[int]] = {tier: [] for tier in _NAMES}
         for name in connection.exec_driver_sql(_PARTITIONS_OF.format(DECISIONS.name)).scalars():
             tier_name, _, number = name.removeprefix(DECISIONS.name).rpartition("_p")
@@ -200,9 +228,11 @@ class Postgresql:
         return int(size or 0)
 
     def _engine(self, connections: int, options: str) -> sa.Engine:
-        """Create an engine whose sessions wait for a lock as long as BUSY_TIMEOUT_S, and are not left in a transaction.
+        """Create an engine with a lock timeout, BUSY_TIMEOUT_S, and a timeout for idle transactions, IDLE_TIMEOUT_S.
 
-        A replica that is stopped in a transaction would hold the writer's lock, and old rows against vacuum.
+        Without the second timeout, a replica that is stopped in a transaction would keep the writer's lock, and keep
+        vacuum from removing old rows. `connections` is the size of the pool, `options` are further options of the
+        sessions.
         """
         options += f" -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
         options += f" -c idle_in_transaction_session_timeout={int(IDLE_TIMEOUT_S * 1000)}"

@@ -27,7 +27,7 @@ ROLLUPS_PER_STEP: Final = 50
 
 @dataclass(frozen=True)
 class PurgeSelection:
-    """The decisions to delete: those of a namespace or a pod UID, in one cluster if `cluster` is given."""
+    """Which decisions to delete: those of a namespace or of a pod UID, and only those of `cluster` if it is given."""
 
     namespace: str = ""
     pod_uid: str = ""
@@ -35,9 +35,10 @@ class PurgeSelection:
 
 
 def purge_decisions(writer: Writer, selection: PurgeSelection) -> int:
-    """Delete the selected decisions and return their number.
+    """Delete the selected decisions with their outcomes, in several transactions, and return the number of decisions.
 
-    Raises StoreUnavailableError; decisions that were deleted before it stay deleted.
+    If a namespace is selected, its workloads are also deleted from node histories. Raises StoreUnavailableError if the
+    database fails; decisions that were deleted before stay deleted.
     """
     deleted = 0
     while step := _purge_step(writer, selection):
@@ -64,7 +65,10 @@ def _purge_step(writer: Writer, selection: PurgeSelection) -> int:
 
 
 def _recompress_others(connection: sa.Connection, key: Any, deleted_ids: set[int]) -> None:
-    """Compress the remaining members of a chain again, without the key frame that is deleted."""
+    """Compress the remaining decisions of a chain again, because the key frame in row `key` will be deleted.
+
+    `deleted_ids` are the row ids of all decisions that will be deleted.
+    """
     row = DECISIONS.c
     chain = (row.incarnation_id == key.incarnation_id, row.tier == key.tier, row.base == key.sequence)
     members = connection.execute(sa.select(row.id, row.sequence, row.frame).where(*chain)).all()

@@ -32,7 +32,10 @@ class StoredAttempt:
 
 
 class PodWait(NamedTuple):
-    """When a pod was created and when its next attempt is due, as far as the record has it."""
+    """When a pod was created, in microseconds since the epoch, and when its next attempt is due.
+
+    `retry` is None if the record does not say when.
+    """
 
     created_us: int
     retry: Retry | None
@@ -40,7 +43,7 @@ class PodWait(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeHistoryCounts:
-    """The counters of the nodes with one name, summed over hours."""
+    """The history of all nodes with one name over some hours: counters, placements by workload, and hourly sums."""
 
     counters: Counter[CounterName]
     workloads: Counter[str]
@@ -50,7 +53,7 @@ class NodeHistoryCounts:
 
 @dataclass(frozen=True)
 class ClusterTotals:
-    """The placements on all nodes, and the number of nodes in the hour with the most nodes."""
+    """The number of placements on all nodes over some hours, and the largest number of nodes in one of these hours."""
 
     placements: int
     nodes: int
@@ -58,7 +61,11 @@ class ClusterTotals:
 
 @dataclass(frozen=True)
 class IncarnationStatus:
-    """A scheduler process and the state of its sequence numbers. `holes` has the first HOLES_SHOWN of its holes."""
+    """One run of a scheduler process, and which of its sequence numbers have not arrived.
+
+    `explained` counts those that a Gap frame stated as lost, `missing` the others. `holes` has the first HOLES_SHOWN
+    ranges of such numbers; `holes_omitted` is the number of further ranges.
+    """
 
     incarnation: str
     cluster: str
@@ -76,7 +83,7 @@ class IncarnationStatus:
 
 @dataclass(frozen=True)
 class TierSize:
-    """The number of decisions in a tier and their bytes."""
+    """The number of decisions in a tier of retention, and the bytes that they use."""
 
     decisions: int
     bytes: int
@@ -84,10 +91,10 @@ class TierSize:
 
 @dataclass(frozen=True)
 class StoreSizes:
-    """The size of the database.
+    """The size of the database, for metrics.
 
-    `rows` is by table, `tiers` by "full" and "summary". `missing` and `lost` count sequences that did not arrive,
-    without and with an explanation.
+    `rows` has the number of rows by table, `tiers` the size of the tiers "full" and "summary". `lost` counts sequence
+    numbers that did not arrive and that a Gap frame stated as lost; `missing` counts those without such a statement.
     """
 
     rows: Mapping[str, int]
@@ -99,7 +106,10 @@ class StoreSizes:
 
 @dataclass(frozen=True)
 class NodeDecision:
-    """A decision that considered a certain node, which is in `slot`."""
+    """A decision that considered a given node, with its outcomes.
+
+    `slot` is the node's slot, its index in the columns of the decision.
+    """
 
     decision: Decision
     outcomes: tuple[Outcome, ...]

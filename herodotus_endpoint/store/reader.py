@@ -77,30 +77,30 @@ class _LoadedAttempt(NamedTuple):
 
 
 class Reader:
-    """Runs queries on reading connections. Safe for concurrent use."""
+    """Queries for attempts of pods, histories of nodes, and schedulers that sent records. Safe for concurrent use."""
 
     def __init__(self, database: Database, engine: sa.Engine, records: RecordLoader, identity: str) -> None:
-        """`identity` is that of the database when it was opened."""
+        """Create a reader. `identity` is the id of the database when it was opened, see `read_identity`."""
         self._database = database
         self._engine = engine
         self._records = records
         self._identity = identity
 
     def check_readable(self) -> None:
-        """Raise StoreUnavailableError if the database cannot be read, is another one, or lacks a table or column."""
+        """Raise StoreUnavailableError if the database cannot be read, was replaced, or lacks a table or a column."""
         with self._snapshot() as connection:
             verify_schema(connection)
             if read_identity(connection) != self._identity:
                 raise StoreUnavailableError("it is another database than the one that was opened")
 
     def has_records(self, cluster: str = "") -> bool:
-        """Return whether any scheduler has ever sent records, of one cluster if `cluster` is given."""
+        """Return whether any scheduler has ever sent records; if `cluster` is given, a scheduler of this cluster."""
         known = sa.select(INCARNATIONS.c.id).where(*_cluster_condition(INCARNATIONS.c.cluster, cluster)).limit(1)
         with self._snapshot() as connection:
             return connection.scalar(known) is not None
 
     def clusters(self) -> list[str]:
-        """Return the clusters whose schedulers sent records, at most CLUSTERS_NAMED."""
+        """Return the ids of the clusters whose schedulers sent records, at most CLUSTERS_NAMED."""
         known = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.cluster != "").distinct()
         with self._snapshot() as connection:
             return list(connection.scalars(known.order_by(INCARNATIONS.c.cluster).limit(CLUSTERS_NAMED)))
@@ -108,10 +108,11 @@ class Reader:
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> StoredAttempt | None:
-        """Return one attempt of a pod: the latest unless `attempt` is given, of the latest UID unless `uid` is given.
+        """Return one scheduling attempt of a pod, or None if it is not stored.
 
-        `attempt` counts the stored attempts of the UID by start, from 1. The scheduler's own numbers begin anew with
-        each of its incarnations, so that several attempts may have the same.
+        By default it is the latest attempt of the pod with this name that was tried last; `uid` selects another pod
+        with this name. `attempt` selects by position: 1 is the first stored attempt of the UID. The scheduler's own
+        attempt numbers are not used, because they begin anew with each scheduler process.
         """
         with self._snapshot() as connection:
             known = load_attempts(connection, namespace, pod, cluster)
@@ -122,7 +123,7 @@ class Reader:
             return self._load_stored_attempt(connection, same, len(same) if attempt is None else attempt)
 
     def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> StoredAttempt | None:
-        """Return the attempt of the decision with this id, or None.
+        """Return the scheduling attempt that the decision with this id describes, or None if there is none.
 
         The pod must be in `namespace`, and in `cluster` if that is given.
         """
@@ -140,9 +141,10 @@ class Reader:
             return self._load_stored_attempt(connection, same, same.index(found) + 1)
 
     def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
-        """Return creation and retry times of the pods of these decisions, by the id of the decision's row.
+        """Return when the pods of some decisions were created and are tried again, by the decisions' row ids.
 
-        Node tables are not read for it, which are most of what a decision takes.
+        `ids` are row ids of `decisions`. Node tables are not read, because they are most of the work of loading a
+        decision.
         """
         found = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
         with self._snapshot() as connection:
@@ -174,7 +176,10 @@ class Reader:
             return list(connection.scalars(statement.order_by(DECISIONS.c.namespace).limit(NAMESPACES)))
 
     def sum_node_history(self, node: str, *, cluster: str = "", from_bucket: int = 0) -> NodeHistoryCounts | None:
-        """Return the counters of the nodes with this name since a bucket, or None if no decision considered one."""
+        """Return the history of the nodes with this name since `from_bucket`, or None if no decision considered one.
+
+        `from_bucket` is in hours since the epoch. If `cluster` is given, only nodes of this cluster count.
+        """
         with self._snapshot() as connection:
             ids = [n.id for n in self._nodes(connection, node, cluster) if n.considered]
             if not ids:
@@ -191,7 +196,10 @@ class Reader:
         return NodeHistoryCounts(sums.counters(), sums.workloads, sums.decided, sums.buckets)
 
     def sum_cluster_totals(self, *, cluster: str = "", from_bucket: int = 0) -> ClusterTotals:
-        """Return the placements on all nodes since a bucket, and the largest number of nodes in an hour."""
+        """Return the placements on all nodes since `from_bucket`, and the largest number of nodes in an hour.
+
+        `from_bucket` is in hours since the epoch. If `cluster` is given, only this cluster counts.
+        """
         r = ROLLUPS.c
         sums = sa.select(r.bucket, r.cluster, sa.func.sum(r.chosen), sa.func.sum(r.nodes))
         sums = sums.where(r.bucket >= from_bucket).group_by(r.bucket, r.cluster, r.profile)
@@ -209,9 +217,9 @@ class Reader:
         return ClusterTotals(placements, max(in_hour.values(), default=0))
 
     def find_recent_decisions(self, node: str, *, cluster: str = "") -> list[NodeDecision]:
-        """Return the latest decisions whose node table has the node, newest first.
+        """Return the latest decisions whose node table contains the node, newest first, at most RECENT.
 
-        The newest MAX_SEARCHED full records are searched.
+        Only the newest MAX_SEARCHED full records are searched.
         """
         found: list[NodeDecision] = []
         with self._snapshot() as connection:
@@ -232,7 +240,7 @@ class Reader:
     def _load_if_main_record(
         self, connection: sa.Connection, row: sa.Row[Any]
     ) -> tuple[Decision, tuple[Outcome, ...]] | None:
-        """Return the decision of a row with its outcomes, or None if the attempt has a more detailed record."""
+        """Return the decision and outcomes of a row, or None if another record of its attempt is more detailed."""
         if row.source == Source.SCHEDULER.value:
             return load_decision(connection, row), load_outcomes(connection, row)
         known = load_attempts(connection, row.namespace, row.pod, row.cluster)
@@ -243,7 +251,7 @@ class Reader:
         return loaded.decision, loaded.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
-        """Return up to MAX_SIMILAR names of nodes with a history that are similar to `node`."""
+        """Return up to MAX_SIMILAR names that are similar to `node`, of nodes that decisions considered."""
         names = sa.select(NODES.c.name).where(NODES.c.considered, *_cluster_condition(NODES.c.cluster, cluster))
         return self._similar(node, names, NODES.c.name, NODES.c.id)
 
@@ -261,7 +269,10 @@ class Reader:
             )
 
     def incarnations(self, cluster: str = "") -> list[IncarnationStatus]:
-        """Return the newest incarnations: all, or those of `cluster` and those whose cluster is unknown yet."""
+        """Return the newest runs of scheduler processes with their status, newest first, at most INCARNATIONS_SHOWN.
+
+        If `cluster` is given, only runs of this cluster are returned, and those whose cluster is not known yet.
+        """
         of_it = (INCARNATIONS.c.cluster.in_((cluster, "")),) if cluster else ()
         statement = sa.select(INCARNATIONS).where(*of_it).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
         with self._snapshot() as connection:
@@ -287,7 +298,10 @@ class Reader:
         )
 
     def _similar(self, name: str, names: sa.Select[str], column: sa.Column[str], age: sa.Column[int]) -> list[str]:
-        """Return names from the query `names` that are similar to `name`; those that begin with it come first."""
+        """Return up to MAX_SIMILAR names that are similar to `name`; those that begin with `name` come first.
+
+        The query `names` selects `column` of the candidates. `age` is a column with higher values for newer rows.
+        """
         same_prefix = names.where(column >= name[:3], column < name[:3] + "\U0010ffff")
         with self._snapshot() as connection:
             found = set(connection.scalars(same_prefix.limit(MAX_CANDIDATES)))
@@ -310,7 +324,7 @@ class Reader:
     def _load_stored_attempt(
         self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int
     ) -> StoredAttempt:
-        """Load the attempt with this ordinal of `same`, which are all attempts of the pod."""
+        """Load the attempt number `ordinal`, counted from 1, of `same`, which are all attempts of one pod by start."""
         row, decision, outcomes, table, origins = self._load_attempt(connection, same[ordinal - 1])
         return StoredAttempt(
             decision,
@@ -324,7 +338,10 @@ class Reader:
         )
 
     def _load_attempt(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
-        """Load an attempt, merged from its records; its row is that of the most detailed record."""
+        """Load the decision, outcomes and node table of an attempt, merged if the attempt has two records.
+
+        The returned row is that of the most detailed record.
+        """
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
         first, *beside = (self._records.load(connection, rows[id_]) for id_ in attempt.ids_by_detail)
@@ -335,7 +352,7 @@ class Reader:
         return _LoadedAttempt(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
 
     def _is_replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
-        """Return whether a later incarnation has made decisions for the same profile of the cluster."""
+        """Return whether a later scheduler process has made decisions for the profile and cluster of this row."""
         later = (
             sa.select(PROFILES.c.incarnation_id)
             .join(INCARNATIONS, INCARNATIONS.c.id == PROFILES.c.incarnation_id)
@@ -350,5 +367,5 @@ class Reader:
 
 
 def _cluster_condition(column: sa.Column[str], cluster: str) -> Sequence[sa.ColumnElement[bool]]:
-    """Return the condition that rows are of a cluster, or no condition if `cluster` is ""."""
+    """Return a tuple with the SQL condition that `column` equals `cluster`, or an empty tuple if `cluster` is empty."""
     return (column == cluster,) if cluster else ()

@@ -26,15 +26,16 @@ Row = sa.Row[Any]
 
 
 class RecordLoader:
-    """Loads records from rows of `decisions` with all columns. Safe for concurrent use."""
+    """Loads records (decision, outcomes, node table) from complete rows of `decisions`. Safe for concurrent use."""
 
     def __init__(self) -> None:
         self._tables = NodeTableCache()
 
     def load(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> DecisionRecord:
-        """Return the record of a row. `base` is the blob of its key frame if the caller has read it.
+        """Return the record (decision, outcomes, node table) of a row of `decisions`.
 
-        Raises DamagedError if the stored bytes are damaged.
+        `base` is the blob of the row's key frame, if the caller has read it. Raises DamagedError if the stored bytes
+        are damaged.
         """
         with reading_decision(row):
             return self._load(connection, row, base)
@@ -55,7 +56,10 @@ class RecordLoader:
         return DecisionRecord(found_decision, later, self._table(connection, row, found_decision))
 
     def load_frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
-        """Return the frames of a row's record: decision, node rows (of a summary only) and outcomes."""
+        """Return the encoded frames of a row of `decisions`: the decision, then its outcomes.
+
+        A summary also has its node rows, after the decision.
+        """
         content = _content(connection, row, None)
         later = _outcome_frames(connection, row)
         if content[: len(summaries.MAGIC)] != summaries.MAGIC:
@@ -72,7 +76,10 @@ class RecordLoader:
 
 
 def load_decision(connection: sa.Connection, row: Row) -> Decision:
-    """Return the decision of a row without its node table and outcomes. Raises DamagedError if it is damaged."""
+    """Return the decision of a row of `decisions`, without node table and outcomes.
+
+    Raises DamagedError if the row is damaged.
+    """
     with reading_decision(row):
         content = _content(connection, row, None)
         is_summary = content[: len(summaries.MAGIC)] == summaries.MAGIC
@@ -82,7 +89,7 @@ def load_decision(connection: sa.Connection, row: Row) -> Decision:
 
 
 def _require_same_decision(row: Row, decision: Decision) -> None:
-    """Raise DamagedError if a row contains the frame of another decision."""
+    """Raise DamagedError if `decision`, decoded from the frame in `row`, is not the decision that the row names."""
     if (decision.id.replace("\0", "\ufffd"), decision.sequence) != (
         row.decision_id.replace("\0", "\ufffd"),
         row.sequence,
@@ -91,7 +98,7 @@ def _require_same_decision(row: Row, decision: Decision) -> None:
 
 
 def load_outcomes(connection: sa.Connection, row: Row) -> tuple[Outcome, ...]:
-    """Return the outcomes of a row's decision from the table of outcomes."""
+    """Return the outcomes that the table `outcomes` has for the decision in a row of `decisions`."""
     frames = (codec.decode(frame) for frame in _outcome_frames(connection, row))
     return tuple(f for f in frames if isinstance(f, Outcome))
 
@@ -110,7 +117,10 @@ def _outcome_frames(connection: sa.Connection, row: Row) -> list[bytes]:
 
 
 def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:
-    """Return the content of a row's blob; the key frame of a delta is read unless `base` has it."""
+    """Return the uncompressed content of the blob in a row of `decisions`.
+
+    If the blob is a delta, its key frame is needed: `base` is the key frame's blob, or None to read it.
+    """
 
     def key_frame() -> bytes:
         if base is not None:

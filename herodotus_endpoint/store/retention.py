@@ -5,8 +5,8 @@ not own: ages (`retention_limits`), the content of a summary (`summaries`), proc
 
 A step is one transaction. If the process ends between two steps, each decision is stored once, in full or as a summary.
 
-Invariant: all_scopes that is kept can be read. A chain is removed as a unit and a decision with its outcomes, and a
-node row stays as long as a full record refers to it. Rollups outlive the decisions that they count.
+Invariant: every record that is kept can be read. A chain is removed as a unit, and a decision together with its
+outcomes. A node row stays as long as a full record refers to it. Rollups outlive the decisions that they count.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _log: Final = logging.getLogger(__name__)
 
 
 class PruneResult(NamedTuple):
-    """The number of decisions that one pass of retention summarised and deleted."""
+    """The numbers of decisions that one pass of retention summarised and deleted."""
 
     summarised: int = 0
     deleted: int = 0
 
 
 class Pruner:
-    """Removes decisions that exceed the limits of retention, in transactions of the store's writer."""
+    """Summarises and deletes decisions that exceed the limits of age or size, in the store's writing transactions."""
 
     def __init__(self, store: Store, limits: RetentionLimits) -> None:
         self._store = store
@@ -76,9 +76,10 @@ class Pruner:
         self._start_after: dict[int, int] = {}  # by scope: the id up to which no full record is left
 
     def prune(self) -> PruneResult:
-        """Run one pass of retention and return how many decisions it removed. Raises StoreUnavailableError.
+        """Run one pass of retention and return how many decisions it summarised and deleted.
 
-        Replicas take a lock. A replica that does not get it returns at once: it would make the same summaries.
+        Only one replica runs a pass at a time. The others return at once and remove nothing, because they would make
+        the same summaries. Raises StoreUnavailableError if the database fails.
         """
         with self._store.try_prune_lock() as locked:
             with self._writer.transaction() as connection:
@@ -113,7 +114,7 @@ class Pruner:
         return pruned
 
     def _prune_by_age(self, now_us: int) -> PruneResult:
-        """Remove expired decisions: complete partitions first, then single chains."""
+        """Summarise or delete decisions that exceed their age limits: first whole partitions, then single chains."""
         summarised = deleted = 0
         longest_s = max(scope.last_s for scope in self._scopes)
         quota = self._quota
@@ -137,10 +138,10 @@ class Pruner:
         return PruneResult(summarised, deleted)
 
     def _prune_by_size(self, now_us: int) -> PruneResult:
-        """Reduce the database to its size limit.
+        """Summarise and delete decisions until the database does not exceed its size limit.
 
-        First delete summaries over their share, then summarise the oldest full records, then delete the oldest
-        decisions.
+        First delete the oldest summaries while all summaries exceed their own limit, then summarise the oldest full
+        records, then delete the oldest decisions.
         """
         until_us, all_scopes = self._database.prunable_before_us(now_us), len(self._scopes)
         summaries = any(scope.summarised for scope in self._scopes)
@@ -163,7 +164,11 @@ class Pruner:
             return self._database.measure_tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
 
     def _summarise_oldest(self, scope: int, until_us: int) -> PruneResult:
-        """Summarise the oldest chains; delete those whose summaries would not be smaller, as in small clusters."""
+        """Summarise the oldest chains of full records that were ingested before `until_us`.
+
+        Chains whose summaries would not be smaller, as in small clusters, are deleted. `scope` is an index of
+        `_scopes`, or their number for all decisions.
+        """
         prepared = self._prepare_summaries(scope, KEPT_LONGER, until_us) or self._prepare_summaries(
             scope, FULL, until_us
         )
@@ -183,9 +188,9 @@ class Pruner:
         return next((step for tier in reversed(tiers) if (step := self._delete(scope, tier, until_us))), 0)
 
     def _drop_partition(self, tiers: Sequence[int], before_us: int, quota: RetentionQuota | None = None) -> int:
-        """Drop one partition that ended before `before_us` and return how many decisions it held.
+        """Drop one partition that ended before `before_us` and return how many decisions it contained.
 
-        `quota` is given for removal by age.
+        `quota` limits removal by age; it is None for removal by size, which has no quota.
         """
         with self._writer.transaction() as connection:
             if quota is None:
@@ -199,7 +204,10 @@ class Pruner:
             self._database.drop_empty_partitions(connection)
 
     def _summarise(self, scope: int, tier: int, before_us: int) -> int:
-        """Summarise the next expired chains of a scope and tier and return the number of decisions."""
+        """Summarise the next chains of a scope and tier that were ingested before `before_us`.
+
+        Returns the number of summarised decisions. `scope` is an index of `_scopes`.
+        """
         prepared = self._prepare_summaries(scope, tier, before_us)
         if not prepared:
             return 0
@@ -210,7 +218,11 @@ class Pruner:
             return self._quota.spend(connection, replaced)
 
     def _prepare_summaries(self, scope: int, tier: int, before_us: int) -> list[expired_chains.SummarisedChain]:
-        """Return summaries of the next expired chains, made in a reading transaction so that ingest does not wait."""
+        """Build summaries, without storing them, of the next chains of a scope and tier ingested before `before_us`.
+
+        A reading transaction is used, so that ingest does not wait. `scope` is an index of `_scopes`, or their number
+        for all decisions.
+        """
         with self._store.snapshot() as connection:
             chains = self._find_chains(connection, scope, tier, before_us, excluded=self._damaged)
             now_us = self._clock.wall_us()
@@ -235,7 +247,11 @@ class Pruner:
             return quota.spend(connection, deleted) if quota else deleted
 
     def _clear_expired_partitions(self, before_us: int) -> None:
-        """Move full records with longer ages out of expired partitions, and drop these partitions."""
+        """Move the remaining full records out of partitions that ended before `before_us`, and drop these partitions.
+
+        They move to the tier KEPT_LONGER, for example because their age limit is longer. A database without partitions
+        is not changed.
+        """
         if not self._database.partitioned:
             return
         while True:
@@ -256,7 +272,10 @@ class Pruner:
         before_us: int,
         excluded: Sequence[expired_chains.StoredChain] = (),
     ) -> list[expired_chains.StoredChain]:
-        """Return the next expired chains of a scope and tier, except those in `excluded`."""
+        """Return the next chains of a scope and tier that were ingested before `before_us`, but none in `excluded`.
+
+        `scope` is an index of `_scopes`, or their number for all decisions.
+        """
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
         where = sa.and_(where, *(chain.others for chain in excluded))
         after = self._start_after.get(scope, 0) if tier == FULL else 0
@@ -270,7 +289,7 @@ class Pruner:
         return chains
 
     def _prune_incarnation(self, incarnation_id: int) -> None:
-        """Delete outcomes of an incarnation's deleted decisions, and node rows that no decision refers to."""
+        """Delete an incarnation's outcomes of deleted decisions, and its node rows to which no decision refers."""
         with self._writer.transaction() as connection:
             sequence, generation = _find_oldest_full_record(connection, incarnation_id)
             o = OUTCOMES.c  # outcomes that arrived after their decision was summarised have another tier
@@ -283,7 +302,11 @@ class Pruner:
                 connection.execute(_delete_superseded(incarnation_id, slot, slot + SLOTS_PER_STEP, generation))
 
     def _prune_rest(self, cutoff_us: int, history_cutoff_us: int) -> None:
-        """Delete expired gaps and rollups and incarnations without decisions, and release free pages."""
+        """Delete expired gaps, node histories, and incarnations without decisions, and release the freed space.
+
+        Histories expire at `history_cutoff_us`, the others at `cutoff_us`. If the database still exceeds its size
+        limit, the oldest hour of histories is deleted too.
+        """
         left = sa.select(DECISIONS.c.incarnation_id).where(DECISIONS.c.incarnation_id == INCARNATIONS.c.id)
         newest = sa.select(sa.func.max(INCARNATIONS.c.id)).scalar_subquery()
         ended = sa.select(INCARNATIONS.c.id).where(
@@ -310,7 +333,7 @@ class Pruner:
             self._prune_names()
 
     def _prune_names(self) -> None:
-        """Delete the names of unused nodes in the next part of the node ids."""
+        """Delete unused nodes from the table `nodes`. Each call searches the next range of node ids."""
         with self._store.snapshot() as connection:
             self._last_part = (self._last_part + 1) % unused_nodes.count_parts(connection)
             unused = unused_nodes.find_unused_nodes(connection, self._last_part)
@@ -321,7 +344,7 @@ class Pruner:
 
 
 class PruningThread:
-    """A thread that runs a pass of retention at an interval."""
+    """A thread that runs a pass of retention every `interval_s` seconds and calls `pruned` with its result."""
 
     def __init__(self, pruner: Pruner, pruned: Callable[[PruneResult], None], interval_s: float = INTERVAL_S) -> None:
         self._pruner = pruner
@@ -356,10 +379,10 @@ def _cutoff_us(now_us: int, age_s: float) -> int:
 
 
 def _find_oldest_full_record(connection: sa.Connection, incarnation_id: int) -> tuple[int, int]:
-    """Return the sequence and the generation of an incarnation's oldest full record.
+    """Return the sequence number and the node-table generation of an incarnation's oldest full record.
 
-    Without full records, return its highest sequence and its latest generation. The oldest record is a key frame,
-    because chains begin with one, and an index finds it.
+    Without full records, return the incarnation's highest sequence number and latest generation. The oldest record is a
+    key frame, because chains begin with one, and an index finds it.
     """
     row = DECISIONS.c
     of_it = (row.incarnation_id == incarnation_id, row.tier.in_((FULL, KEPT_LONGER)))
@@ -380,7 +403,10 @@ def _find_oldest_full_record(connection: sa.Connection, incarnation_id: int) -> 
 
 
 def _delete_superseded(incarnation_id: int, from_slot: int, to_slot: int, generation: int) -> sa.Delete:
-    """Return a statement that deletes node rows that were replaced at or before `generation`."""
+    """Return a statement that deletes node-table rows that newer rows replaced at or before `generation`.
+
+    It covers the slots from `from_slot` up to, but without, `to_slot`.
+    """
     return NODE_ROWS.delete().where(
         NODE_ROWS.c.incarnation_id == incarnation_id,
         NODE_ROWS.c.slot >= from_slot,

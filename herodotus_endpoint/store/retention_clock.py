@@ -30,7 +30,10 @@ ROW: Final = 1
 
 
 class RetentionClock:
-    """The clock of retention. Call `start` before any other method. Safe for concurrent use."""
+    """The clock by which retention measures the age of records. It never goes back and follows the wall clock slowly.
+
+    Call `start` before any other method. Safe for concurrent use.
+    """
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wall = wall
@@ -40,7 +43,7 @@ class RetentionClock:
         self._read_s = monotonic()
 
     def start(self, connection: sa.Connection) -> None:
-        """Continue from the stored time. `connection` must be able to write."""
+        """Continue from the time that the database contains. `connection` must be able to write."""
         row = connection.execute(sa.select(CLOCK.c.now_us).where(CLOCK.c.id == ROW)).one_or_none()
         now_us = row.now_us if row else _first_us(connection, int(self._wall() * 1e6))
         if row is None:
@@ -49,7 +52,7 @@ class RetentionClock:
             self._now_s, self._read_s = now_us / 1e6, self._monotonic()
 
     def now_us(self) -> int:
-        """Return the time of retention in microseconds."""
+        """Return the time of this clock in microseconds since the epoch."""
         with self._lock:
             return int(self._advance() * 1e6)
 
@@ -63,7 +66,10 @@ class RetentionClock:
             return self._wall() - self._advance()
 
     def sync(self, connection: sa.Connection) -> int:
-        """Store the time, or take the stored time if it is later, and return the time in microseconds."""
+        """Store this clock's time in the database, or adopt the stored time if it is later.
+
+        Returns the resulting time in microseconds since the epoch.
+        """
         now_us = self.now_us()
         stored = connection.execute(sa.select(CLOCK.c.now_us).where(CLOCK.c.id == ROW)).scalar_one()
         if stored > now_us:
@@ -88,7 +94,7 @@ class RetentionClock:
 
 
 def _first_us(connection: sa.Connection, wall_us: int) -> int:
-    """Return the first time of a database without a stored time: that of its newest record, or now if that is earlier.
+    """Return the clock's first time in a database that contains none: that of the newest record, at most `wall_us`.
 
     Either time may be wrong; the earlier one causes no deletion.
     """

@@ -24,12 +24,13 @@ DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class RetentionLimits:
-    """The limits of retention. Ages are in seconds since ingest; bytes are those of pages in use.
+    """The limits of retention: how old records may become, in seconds since ingest, and how many bytes they may use.
 
     `max_age_s` limits full records and `summary_max_age_s` their summaries. If the latter is not larger, decisions are
     deleted without a summary. `max_age_of` and `summary_max_age_of` override ages by NAMESPACE, CLUSTER/NAMESPACE or
-    CLUSTER/. `max_bytes` limits the database and `summary_max_bytes` the summaries in it. `unbounded` sets the clock of
-    retention to the wall clock at the start and lifts the quota of deletions by age.
+    CLUSTER/. `history_max_age_s` limits node histories. `max_bytes` limits the database and `summary_max_bytes` the
+    summaries in it. `unbounded` sets the clock of retention to the wall clock at the start and lifts the quota of
+    deletions by age.
     """
 
     max_age_s: float = 7 * DAY_S
@@ -44,10 +45,10 @@ class RetentionLimits:
 
 @dataclass(frozen=True)
 class RetentionScope:
-    """A group of decisions with the same ages in seconds.
+    """The decisions of clusters and namespaces that have the same age limits, in seconds.
 
-    `full_s` is the age at which full records end, `last_s` the age at which everything ends. `last_s` is not below
-    `full_s`.
+    `where` selects them. Full records are summarised or deleted at the age `full_s`, summaries are deleted at the age
+    `last_s`, which is not below `full_s`.
     """
 
     where: sa.ColumnElement[bool]
@@ -61,7 +62,7 @@ class RetentionScope:
 
 
 def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
-    """Return the scopes of all decisions, one for each pair of ages, in a stable order."""
+    """Return a scope for each distinct pair of age limits, in a stable order. Every decision is in exactly one."""
     named = {*limits.max_age_of, *limits.summary_max_age_of}
     clusters = sorted({cluster for cluster, slash, _ in (name.rpartition("/") for name in named) if slash})
     namespaces = sorted({namespace for namespace in (name.rpartition("/")[2] for name in named) if namespace})
@@ -80,7 +81,10 @@ def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
 
 
 def _age(ages: Mapping[str, float], default_s: float, cluster: str | None, namespace: str | None) -> float:
-    """Return the most specific age; `cluster` and `namespace` are None for one that no limit names."""
+    """Return the most specific of `ages` for a cluster and namespace, or `default_s` if no limit names them.
+
+    None stands for all clusters or all namespaces that no limit names.
+    """
     keys = (f"{cluster}/{namespace}", namespace, f"{cluster}/")
     return next((ages[key] for key in keys if key is not None and key in ages), default_s)
 

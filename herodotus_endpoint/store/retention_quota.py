@@ -30,10 +30,16 @@ _log: Final = logging.getLogger(__name__)
 
 
 class RetentionQuota:
-    """The number of decisions that retention may still remove by age in the current pass. `begin` starts a pass."""
+    """The quota of decisions that retention may remove because of their age, per pass and per day.
+
+    `left` is the number that it may still remove in the current pass. `begin` starts a pass.
+    """
 
     def __init__(self, shortest_age_s: float, *, unbounded: bool) -> None:
-        """`unbounded` means that an operator has lifted the quota."""
+        """Create a quota; with `unbounded` it has no limits, because an operator has lifted them.
+
+        If `shortest_age_s`, the shortest age limit, is below eight days, the daily quota is larger.
+        """
         self._day_share = max(DAY_SHARE, 2 * DAY_S / shortest_age_s)
         self._unbounded = unbounded
         self._warned_us = 0
@@ -42,7 +48,10 @@ class RetentionQuota:
         self.left = 0
 
     def begin(self, connection: sa.Connection, now_us: int) -> None:
-        """Start a pass: read how many decisions were removed today, and start a new day if the last one is over."""
+        """Start a pass at the retention clock's time `now_us`, and set `left` by what was already removed today.
+
+        If the last day is over, a new one starts.
+        """
         row = connection.execute(sa.select(CLOCK).where(CLOCK.c.id == ROW)).one()
         day_us, held, removed = row.day_us, row.held, row.removed
         if now_us - day_us >= _DAY_US:
@@ -57,7 +66,7 @@ class RetentionQuota:
         self.left = 1 << 62 if self._unbounded else max(0, min(pass_limit, self._day_limit(held) - removed))
 
     def spend(self, connection: sa.Connection, decisions: int) -> int:
-        """Count decisions that this transaction removes against the quota; return `decisions`."""
+        """Subtract decisions that this transaction removes from the quota, and return `decisions` unchanged."""
         if decisions:
             self.left -= decisions
             connection.execute(CLOCK.update().where(CLOCK.c.id == ROW).values(removed=CLOCK.c.removed + decisions))

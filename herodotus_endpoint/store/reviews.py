@@ -33,7 +33,10 @@ class TooManyReviewersError(ValueError):
 
 @dataclass(frozen=True)
 class ReviewingScheduler:
-    """A scheduler that answers reviews. `cluster` is the id of its cluster, or "" if it sends none."""
+    """A scheduler that answers reviews, which are questions about pods that do not exist.
+
+    `cluster` is the id of its cluster, or an empty string if it sends none.
+    """
 
     cluster: str
     scheduler: str
@@ -41,7 +44,7 @@ class ReviewingScheduler:
 
 @dataclass(frozen=True)
 class ReviewQuestion:
-    """A review for a scheduler. `body` is passed to the scheduler unchanged."""
+    """A question for a scheduler about pods that do not exist. `body` is passed to the scheduler unchanged."""
 
     id: str
     reviewer: ReviewingScheduler
@@ -50,14 +53,17 @@ class ReviewQuestion:
 
 @dataclass(frozen=True)
 class ReviewAnswer:
-    """A scheduler's answer to a review. `type` is the media type of the body."""
+    """A scheduler's answer to a review question. `type` is the media type of `body`."""
 
     body: bytes
     type: str
 
 
 class ReviewStore:
-    """The pending reviews and the schedulers that answer them."""
+    """The stored review questions with their answers, and the schedulers that answer them.
+
+    A replica of the service stores a client's question here; a scheduler claims it through any replica and answers it.
+    """
 
     def __init__(self, writer: Writer, reading: sa.Engine, clock: Callable[[], float]) -> None:
         self._writer = writer
@@ -105,7 +111,10 @@ class ReviewStore:
         return room
 
     def claim_question(self, cluster: str, schedulers: Sequence[str]) -> ReviewQuestion | None:
-        """Claim the oldest waiting question for one of these schedulers and return it; its stored body is cleared."""
+        """Claim the oldest unclaimed question for one of these schedulers and return it, or None if there is none.
+
+        The body of a claimed question is deleted from the database.
+        """
         row = REVIEWS.c
         waiting = (row.cluster == cluster, row.scheduler.in_(schedulers), row.taken.is_(False))
         first = sa.select(row.id, row.scheduler, row.question).where(*waiting).order_by(row.id).limit(1)
@@ -120,7 +129,7 @@ class ReviewStore:
         return ReviewQuestion(found.id, ReviewingScheduler(cluster, found.scheduler), found.question)
 
     def store_answer(self, id: str, cluster: str, answer: ReviewAnswer) -> bool:
-        """Store an answer and return whether a client still waits for it."""
+        """Store the answer to the question `id` and return True, or return False if no client waits for it."""
         row = REVIEWS.c
         taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), row.answer.is_(None))
         with self._writer.transaction() as connection:
@@ -128,20 +137,20 @@ class ReviewStore:
             return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
-        """Return the answer to a question, or None if it is not stored yet."""
+        """Return the answer to the question `id`, or None if it is not stored yet."""
         found = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
         with translate_errors(), self._reading.begin() as connection:
             row = connection.execute(found).first()
         return None if row is None or row.answer is None else ReviewAnswer(row.answer, row.answer_type)
 
     def is_claimed(self, id: str) -> bool:
-        """Return whether a scheduler has claimed the question, or the question was removed."""
+        """Return whether a scheduler has claimed the question `id`, or the question was removed."""
         waiting = sa.select(REVIEWS.c.id).where(REVIEWS.c.id == id, REVIEWS.c.taken.is_(False))
         with translate_errors(), self._reading.begin() as connection:
             return connection.execute(waiting).first() is None
 
     def is_first(self, question: ReviewQuestion) -> bool:
-        """Return whether no earlier question for the same scheduler is waiting or claimed."""
+        """Return whether the same scheduler has no earlier question that is still stored, waiting or claimed."""
         row, reviewer = REVIEWS.c, question.reviewer
         earlier = sa.select(row.id).where(
             row.cluster == reviewer.cluster, row.scheduler == reviewer.scheduler, row.id < question.id
@@ -150,7 +159,7 @@ class ReviewStore:
             return connection.execute(earlier.limit(1)).first() is None
 
     def remove_question(self, id: str) -> None:
-        """Delete a question whose client has stopped waiting."""
+        """Delete the question `id`, whose client no longer waits, with its answer."""
         with self._writer.transaction() as connection:
             connection.execute(REVIEWS.delete().where(REVIEWS.c.id == id))
 

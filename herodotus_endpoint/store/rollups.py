@@ -44,7 +44,7 @@ RollupKey = tuple[object, ...]  # bucket, cluster, profile, part
 
 
 class PackedRollup(msgspec.Struct):
-    """The MessagePack structure of a blob."""
+    """The MessagePack structure of a stored rollup: node ids, their counters, and placements by workload."""
 
     nodes: bytes
     counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
@@ -56,7 +56,11 @@ class PackedRollup(msgspec.Struct):
 
 @dataclass
 class Rollup:
-    """The decoded counters of one bucket. `counts` has a row per node, in the order of `nodes`, which is sorted."""
+    """The decoded counters of some nodes for one hour, cluster and scheduler profile.
+
+    `counts` has a row per node, in the order of the sorted node ids `nodes`, and a column per counter; `names` maps
+    counters to columns. `workloads` and `decided` count placements by workload and node id.
+    """
 
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     names: dict[CounterName, int] = field(default_factory=dict)  # the column of each counter
@@ -65,7 +69,7 @@ class Rollup:
     decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
     def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
-        """Add the counts of some slots. `node_ids` are the nodes of these slots, sorted and distinct."""
+        """Add the counts of the nodes in some slots. `node_ids` are the ids of these nodes, sorted and distinct."""
         places, columns, values = (
             self._node_rows(node_ids),
             self._counter_columns(counted.columns),
@@ -84,14 +88,14 @@ class Rollup:
                 tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_PLACEMENTS))
 
     def remove_workloads(self, namespace: str) -> bool:
-        """Remove the workloads of a namespace and return whether there were any."""
+        """Remove the placements of a namespace's workloads and return whether there were any."""
         before = len(self.workloads) + len(self.decided)
         self.workloads = {w: n for w, n in self.workloads.items() if not w.startswith(f"{namespace}/")}
         self.decided = {w: by for w, by in self.decided.items() if not w.startswith(f"{namespace}/")}
         return len(self.workloads) + len(self.decided) < before
 
     def column(self, counter: CounterName) -> Ints:
-        """Return a counter's value for each node, in the order of `nodes`."""
+        """Return the value of a counter for each node, in the order of `nodes`."""
         column = self.names.get(counter)
         return np.zeros(len(self.nodes), np.int64) if column is None else self.counts[:, column]
 
@@ -111,7 +115,7 @@ class Rollup:
 
     @classmethod
     def unpack(cls, blob: bytes) -> Rollup:
-        """Decode a blob that `pack` made. Raises DamagedError."""
+        """Decode a blob that `pack` made. Raises DamagedError if the blob is damaged."""
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
         names = {CounterName(*name): column for column, (*name, _, _) in enumerate(packed.counters)}
@@ -122,7 +126,7 @@ class Rollup:
         return cls(nodes[order], names, counts[order], packed.workloads, packed.decided)
 
     def _node_rows(self, node_ids: Ints) -> Ints:
-        """Return the row of each node id; new nodes are added."""
+        """Return the row of `counts` for each node id, after adding rows for new nodes."""
         nodes = np.union1d(self.nodes, node_ids)
         if len(nodes) > len(self.nodes):
             counts = np.zeros((len(nodes), len(self.names)), np.int64)
@@ -131,7 +135,10 @@ class Rollup:
         return np.searchsorted(self.nodes, node_ids)
 
     def _counter_columns(self, names: Iterable[CounterName]) -> list[int]:
-        """Return the column of each counter; new ones are added, or counted as OTHER beyond MAX_COUNTERS."""
+        """Return the column of `counts` for each counter, after adding columns for new counters.
+
+        If there are MAX_COUNTERS columns, a new counter is counted in one named OTHER.
+        """
         columns = []
         for name in names:
             if name not in self.names and len(self.names) >= MAX_COUNTERS:
@@ -149,7 +156,11 @@ class RollupCache:
         self._cached: Lru[RollupKey, tuple[bytes, Rollup]] = Lru(MAX_CACHED_BYTES, lambda cached: len(cached[0]))
 
     def get(self, key: RollupKey, blob: bytes) -> Rollup:
-        """Return the bucket in the stored blob, which another process or retention may have written."""
+        """Return the rollup that is stored as `blob`, from the cache if it was cached with an equal blob.
+
+        The blob may differ, because another process or retention may have written it. If it is damaged, log this and
+        return an empty rollup.
+        """
         written, rollup = self._cached.get(key) or (b"", None)
         if rollup and written == blob:
             return rollup
@@ -165,7 +176,10 @@ class RollupCache:
 
 
 class NodeSums:
-    """The counters of some nodes summed over blobs, and the counters `by_bucket` also per bucket."""
+    """Sums of counters over rollup blobs, for all nodes in `node_ids` together.
+
+    The counters in `by_bucket` are also summed per hour, in `buckets`.
+    """
 
     def __init__(self, node_ids: Sequence[int], by_bucket: Sequence[CounterName]) -> None:
         self.workloads: Counter[str] = Counter()
@@ -178,7 +192,10 @@ class NodeSums:
         self._sums: list[int] = []  # sums over blobs with these names
 
     def add(self, bucket: int, blob: bytes) -> None:
-        """Add the counters of the chosen nodes in a blob; those of other nodes are not decoded."""
+        """Add the counters of the nodes in `node_ids` from the rollup blob of the hour `bucket`.
+
+        The counters of other nodes are not decoded.
+        """
         packed = _packed(blob)
         nodes = np.frombuffer(packed.nodes, np.int32)
         for node_id in self._node_ids:
@@ -188,7 +205,7 @@ class NodeSums:
                 self._add_workloads(packed, node_id)
 
     def counters(self) -> Counter[CounterName]:
-        """Return the sums of all added blobs."""
+        """Return the sum of each counter over all added blobs."""
         for name, value in zip(self._names, self._sums, strict=True):
             self._counters[name] += value
         self._names, self._sums = [], []
@@ -219,12 +236,12 @@ class NodeSums:
 
 
 def part_of(node_id: int) -> int:
-    """Return the part of a bucket in which a node is counted."""
+    """Return the number of the range of PART_NODES node ids that contains a node id. Each range has its own rollups."""
     return node_id // PART_NODES
 
 
 def node_ids_in(blob: bytes) -> set[int]:
-    """Return the ids of the nodes in a blob. Raises DamagedError."""
+    """Return the ids of the nodes that a rollup blob counts. Raises DamagedError if the blob is damaged."""
     return set(np.frombuffer(_packed(blob).nodes, np.int32).tolist())
 
 
@@ -243,7 +260,11 @@ class _Zstd(threading.local):
 
 
 def split_by_part(node_ids: Ints) -> dict[int, Ints]:
-    """Return the slots of each part's nodes, ordered by node id. A node in two slots counts in the first."""
+    """Group the slots of nodes by the range of node ids (`part_of`), each group ordered by node id.
+
+    `node_ids` has the node id in each slot; slots with 0 are free and left out. A node in two slots counts in the
+    first.
+    """
     nodes, slots = np.unique(node_ids, return_index=True)
     nodes, slots = nodes[nodes > 0], slots[nodes > 0]
     parts = nodes // PART_NODES
@@ -251,12 +272,15 @@ def split_by_part(node_ids: Ints) -> dict[int, Ints]:
 
 
 def bucket_of(started_us: int) -> int:
-    """Return the bucket, hours since the epoch, of a decision's start time."""
+    """Return the hour, counted since the epoch, of a decision's start time in microseconds."""
     return started_us // BUCKET_US
 
 
 def _rearrange(values: Ints, columns: Sequence[int], width: int) -> Ints:
-    """Return values rearranged into `width` columns; values for the same column are added."""
+    """Return an array of `width` columns in which column i of `values` is moved to column `columns[i]`.
+
+    Columns that are moved to the same place are added.
+    """
     placed = np.zeros((len(values), width), np.int64)
     for column, of_counter in zip(columns, values.T, strict=True):
         placed[:, column] += of_counter
@@ -264,7 +288,7 @@ def _rearrange(values: Ints, columns: Sequence[int], width: int) -> Ints:
 
 
 def _counted_name(workload: str, named: Mapping[str, object]) -> str:
-    """Return the name under which a workload is counted: its own, or OTHER beyond MAX_WORKLOADS."""
+    """Return the name under which a workload is counted: its own, or OTHER if it is new and `named` is full."""
     return workload if workload in named or len(named) < MAX_WORKLOADS else OTHER
 
 

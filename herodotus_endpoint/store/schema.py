@@ -1,4 +1,4 @@
-"""The tables in SQLAlchemy Core.
+"""The tables of the database, in SQLAlchemy Core.
 
 Owns: table and column names, keys, and indexes with their purpose. Does not own: creating the tables (`migrations`,
 which a test compares with this module), statements.

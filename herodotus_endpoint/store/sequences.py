@@ -18,12 +18,12 @@ MAX_HOLES: Final = 10_000  # a spool delivers in order; more holes mean that a c
 
 
 class TooManyHolesError(ValueError):
-    """An incarnation has more holes in its sequences than a spool can cause."""
+    """The sequence numbers of an incarnation have more holes than delivery from a spool can cause."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A range of sequences that did not arrive.
+    """A range of sequence numbers, `first` to `last`, that did not arrive.
 
     `explained`: a Gap frame stated that they are lost. `left_out`: an imported file left them out, so that it is not
     known whether they are missing; some of them may be stored.
@@ -40,13 +40,17 @@ class Hole:
 
 @dataclass
 class Sequences:
-    """The received sequences of one incarnation. `highest` is -1 before the first; numbering starts at 0 or 1."""
+    """Which sequence numbers of one incarnation, a run of a scheduler process, have arrived.
+
+    All up to `highest` have arrived, except those in `holes`. `highest` is -1 before the first; numbering starts at 0
+    or 1.
+    """
 
     highest: int = -1
     holes: list[Hole] = field(default_factory=list)
 
     def receive(self, sequence: int) -> bool:
-        """Mark a sequence as received and return whether it was new."""
+        """Mark a sequence number as received and return whether it was new."""
         if sequence > self.highest:
             self._raise_to(sequence)
             return True
@@ -58,7 +62,10 @@ class Sequences:
         return True
 
     def explain(self, first: int, last: int) -> None:
-        """Mark missing sequences from `first` to `last` as lost. They are still received if they arrive."""
+        """Mark those sequence numbers from `first` to `last` that did not arrive as lost.
+
+        They are still received if they arrive later.
+        """
         self.extend_to(last)
         for position in reversed(range(len(self.holes))):
             hole = self.holes[position]
@@ -68,13 +75,13 @@ class Sequences:
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
 
     def extend_to(self, sequence: int) -> None:
-        """Raise the high-water mark to `sequence` without receiving it: the sequences in between are missing."""
+        """Raise the high-water mark to `sequence`; all sequence numbers up to it that did not arrive are missing."""
         if sequence > self.highest:
             self._raise_to(sequence + 1)
             self.highest = sequence
 
     def mark_left_out(self, last: int) -> None:
-        """Mark all missing sequences up to `last` as left out of an imported file."""
+        """Mark all missing sequence numbers up to `last` as left out of an imported file."""
         if last > self.highest:
             self._replace(len(self.holes), [Hole(self.highest + 1, last)])
             self.highest = last
@@ -92,22 +99,25 @@ class Sequences:
         self.holes = holes
 
     def is_left_out(self, sequence: int) -> bool:
-        """Return whether a sequence is in a left-out hole, so that only the database knows if it is stored."""
+        """Return whether a sequence number was left out of an imported file.
+
+        Only the database then knows whether its record is stored.
+        """
         position = self._position(sequence)
         return position is not None and self.holes[position].left_out
 
     @property
     def missing(self) -> int:
-        """The number of sequences that are missing without an explanation."""
+        """The number of sequence numbers that did not arrive and that no Gap frame or imported file accounts for."""
         return sum(len(hole) for hole in self.holes if not hole.explained and not hole.left_out)
 
     @property
     def explained(self) -> int:
-        """The number of sequences that a Gap frame stated as lost."""
+        """The number of sequence numbers that did not arrive and that a Gap frame stated as lost."""
         return sum(len(hole) for hole in self.holes if hole.explained)
 
     def _position(self, sequence: int) -> int | None:
-        """Return the index of the hole that contains a sequence, or None."""
+        """Return the index in `holes` of the hole that contains a sequence number, or None if no hole contains it."""
         position = bisect_right(self.holes, sequence, key=lambda hole: hole.first) - 1
         return position if position >= 0 and self.holes[position].last >= sequence else None
 
@@ -118,7 +128,7 @@ class Sequences:
         self.highest = sequence
 
     def _replace(self, position: int, holes: list[Hole]) -> None:
-        """Replace the hole at `position`, or append if it is behind the last; drop empty holes."""
+        """Replace the hole at index `position` by `holes`, or append them after the last. Empty holes are left out."""
         self.holes[position : position + 1] = [hole for hole in holes if hole.first <= hole.last]
         if len(self.holes) > MAX_HOLES:
             raise TooManyHolesError(f"sequences have more than {MAX_HOLES} holes")

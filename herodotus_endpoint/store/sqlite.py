@@ -56,7 +56,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Sqlite:
-    """A database in a file. With synchronous=FULL a committed batch survives a power loss, at one fsync per batch."""
+    """The store's database in a SQLite file.
+
+    With synchronous=FULL a committed batch survives a power loss, at one fsync per batch.
+    """
 
     partitioned = False
 
@@ -68,7 +71,10 @@ class Sqlite:
         self._is_lost = False
 
     def prepare(self) -> None:
-        """Migrate the file. The first start creates it with mode 0600, in a directory with mode 0700."""
+        """Migrate the database file; at the first start, create it with mode 0600 in a directory with mode 0700.
+
+        Raises StoreError if the file cannot be used, or if it is missing although a marker file shows that it existed.
+        """
         if self.file.parent.exists() and not self.file.parent.is_dir():
             raise StoreError(f"cannot use {self.file.parent}: it is not a directory")
         try:
@@ -89,7 +95,10 @@ class Sqlite:
         self._opened = self._stat_file()
 
     def _create(self) -> None:
-        """Create a database under a temporary name, so that an interrupted start leaves no incomplete one."""
+        """Create the database under a temporary name and then rename it, so that no incomplete file has its name.
+
+        Raises StoreError if a marker file shows that a database existed.
+        """
         if self._marker.exists():
             raise StoreError(
                 f"cannot use {self.file}: there is no such file, but {self._marker} says that a database was there;"
@@ -107,7 +116,7 @@ class Sqlite:
             _remove(partial_file)
 
     def _compare_identity(self) -> None:
-        """Raise StoreError if the marker names another database; write the marker if it is missing."""
+        """Raise StoreError if the marker file names another database; write the marker file if it is missing."""
         engine = self.reading_engine()
         try:
             with translate_errors(), engine.begin() as connection:
@@ -134,7 +143,7 @@ class Sqlite:
         _publish(partial_file, self._marker)
 
     def _stat_file(self) -> tuple[int, int] | None:
-        """Return device and inode of the file that has the name now, or None."""
+        """Return the device and inode of the database file, or None if no file has its name."""
         try:
             found = os.stat(self.file)
         except OSError:
@@ -166,7 +175,7 @@ class Sqlite:
             raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
     def writing_engine(self) -> sa.Engine:
-        """Return an engine that takes SQLite's write lock at the start of a transaction."""
+        """Return an engine whose transactions take SQLite's write lock at their start."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 
     def reading_engine(self) -> sa.Engine:
@@ -176,13 +185,13 @@ class Sqlite:
         """Do nothing, because SQLite's tables have no partitions."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Insert with the driver's executemany; SQLAlchemy's binding of values is not needed and slower."""
+        """Insert rows into a table with the driver's executemany, which is faster than SQLAlchemy's insert."""
         columns = [column.name for column in table.c if column.name in rows[0]]
         statement = table.insert().values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
         connection.exec_driver_sql(str(statement), list(map(itemgetter(*columns), rows)))
 
     def check_writable(self, connection: sa.Connection) -> None:
-        """Roll back a write larger than the cache, then commit one page.
+        """Check that the database can be written: roll back a write larger than SQLite's cache, then commit one page.
 
         A small write alone may find space where a batch does not.
         """
@@ -193,19 +202,22 @@ class Sqlite:
             connection.exec_driver_sql("PRAGMA user_version=0")  # unused otherwise: Alembic has its own table
 
     def try_prune_lock(self, connection: sa.Connection) -> AbstractContextManager[bool]:
-        """Return True at once, because only one process uses the file."""
+        """Return a context manager that yields True, because only one process uses the file."""
         return nullcontext(True)
 
     def prunable_before_us(self, now_us: int) -> int:
-        """Return the end of time: deleting any row frees space, and the writer closes chains that were deleted."""
+        """Return a time after all decisions, because deleting any decision frees space.
+
+        The writer closes open chains whose decisions were deleted.
+        """
         return 1 << 62
 
     def drop_oldest_partition(self, connection: sa.Connection, tiers: Sequence[int], before_us: int, most: int) -> int:
-        """There are no partitions to drop."""
+        """Return 0, because SQLite's tables have no partitions."""
         return 0
 
     def drop_empty_partitions(self, connection: sa.Connection) -> None:
-        """There are no partitions to drop."""
+        """Do nothing, because SQLite's tables have no partitions."""
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
         """Return the first hundred results of `PRAGMA integrity_check`, which compares each index with its table."""
@@ -219,7 +231,10 @@ class Sqlite:
         return (int(pages[0]) - int(pages[1])) * size
 
     def measure_tiers(self, connection: sa.Connection) -> dict[str, TierSize]:
-        """Return sizes of tiers from an index: the frames, and an estimate for the other columns."""
+        """Return the number of decisions and the bytes used for each of the tiers "full" and "summary".
+
+        The bytes of frames are summed from an index; those of the other columns are an estimate.
+        """
         row = DECISIONS.c
         statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(row.frame_bytes), 0))
         counted = {
@@ -229,18 +244,24 @@ class Sqlite:
         return {name: TierSize(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
 
     def file_bytes(self) -> int:
-        """Return the size of the database files, including the write-ahead log."""
+        """Return the size of the database file in bytes, including the write-ahead log and its index."""
         found = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
         return sum(f.stat().st_size for f in found if f.exists())
 
     def release_space(self, connection: sa.Connection) -> None:
-        """Truncate free pages. Each statement frees one page: Python's driver steps the pragma only once."""
+        """Return up to VACUUM_PAGES free pages of the file to the file system.
+
+        Each statement frees one page, because Python's driver steps the pragma only once.
+        """
         free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
         for _ in range(min(free, VACUUM_PAGES)):
             connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
 
     def back_up(self, to: Path) -> None:
-        """Copy the committed state to a new file; the database may be in use. Raises StoreError."""
+        """Copy the committed state of the database to a new file; the database may be in use.
+
+        Raises StoreError if the copy fails or the file exists.
+        """
         self.require_file()
         self._copy(self.file, to)
 
@@ -267,7 +288,10 @@ class Sqlite:
         self.prepare()
 
     def _copy(self, source: Path, to: Path, finish: Callable[[Path], None] | None = None) -> None:
-        """Copy a database with VACUUM INTO, which reads one snapshot. `finish` runs before the copy gets its name."""
+        """Copy a database file with VACUUM INTO, which reads one snapshot.
+
+        The copy is made under a temporary name. `finish` is called with that path before the copy is renamed to `to`.
+        """
         engine = Sqlite(source).reading_engine()
         partial_file = to.with_name(f"{to.name}.part")
         try:
@@ -322,14 +346,14 @@ class Sqlite:
 
 
 def _migrate_copy(backup: Path, copy: Path) -> None:
-    """Migrate a copy of a backup. Raises StoreError, which names the backup, if it cannot be used."""
+    """Migrate the copy of a backup. Raises StoreError, which names the backup, if the backup cannot be used."""
     copied = Sqlite(copy)
     copied.name = str(backup)
     migrate_schema(copied, new=False)
 
 
 def _publish(partial_file: Path, to: Path) -> None:
-    """Rename a complete file, and sync it and its directory, so that both survive a power loss."""
+    """Rename a complete file to `to`, and sync it and its directory, so that both survive a power loss."""
     for path in (partial_file, to.parent):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -341,7 +365,7 @@ def _publish(partial_file: Path, to: Path) -> None:
 
 
 def _remove(file: Path) -> None:
-    """Delete a database file with SQLite's files beside it."""
+    """Delete a database file, and its write-ahead log and journal files if they exist."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 

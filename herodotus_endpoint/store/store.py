@@ -66,7 +66,10 @@ class Store:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open the database. Raises StoreError if it cannot be used. `clock` is the wall clock."""
+        """Open the database at `url`. Raises StoreError if it cannot be used.
+
+        `clock` returns the wall clock's time and `monotonic` the monotonic clock's, both in seconds.
+        """
         self.database = prepare_database(url)
         self._engines = self.database.writing_engine(), self.database.reading_engine()
         self.clock = RetentionClock(clock, monotonic)
@@ -88,9 +91,9 @@ class Store:
 
     @contextmanager
     def try_prune_lock(self) -> Iterator[bool]:
-        """Yield whether this process got the lock that lets one process prune at a time, and hold it for the block.
+        """Yield whether this process got the lock for running retention, and hold the lock until the block ends.
 
-        Raises StoreUnavailableError.
+        Only one process at a time can hold it. Raises StoreUnavailableError.
         """
         with (
             translate_errors(),

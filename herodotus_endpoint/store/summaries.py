@@ -46,7 +46,7 @@ Ints = NDArray[Any]
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision with its outcomes and its node table, as a full record or a summary."""
+    """A decision with its outcomes and its node table; it is a full record or a summary."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
@@ -54,7 +54,10 @@ class DecisionRecord:
 
 
 def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
-    """Return the summary of a record; `now_us` is its time. A summary is returned unchanged."""
+    """Return the summary of a record: the columns of a few nodes, and counts over all nodes.
+
+    A record that is a summary is returned unchanged. `now_us` is recorded as the time of summarising.
+    """
     d = record.decision
     if d.summary:
         return record
@@ -84,24 +87,27 @@ def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
 
 
 def encode_summary(record: DecisionRecord) -> bytes:
-    """Encode a summary as uncompressed bytes."""
+    """Encode a summary (decision, node table, outcomes) as bytes, without compression."""
     d = record.decision
     parts: list[Frame] = [d, record.table.rows(d.key.cluster, d.key.incarnation), *record.outcomes]
     return join_frames([codec.encode(frame) for frame in parts])
 
 
 def join_frames(frames: Sequence[bytes]) -> bytes:
-    """Return the uncompressed bytes of a summary from its frames."""
+    """Return the bytes of a summary, without compression, from its encoded frames."""
     return MAGIC + _encoder.encode(frames)
 
 
 def decode_summary(content: bytes) -> DecisionRecord:
-    """Decode a summary from uncompressed bytes. Raises CodecError if they are not a summary."""
+    """Decode a summary from the bytes that `encode_summary` made. Raises CodecError if they are not a summary."""
     return record_from_frames(split_frames(content))
 
 
 def split_frames(content: bytes) -> list[bytes]:
-    """Return the frames of a summary from its bytes: decision, node rows, outcomes. Raises CodecError."""
+    """Return the encoded frames of a summary from its bytes: decision, node rows, outcomes.
+
+    Raises CodecError if the bytes are damaged.
+    """
     try:
         return _decoder.decode(content[len(MAGIC) :])
     except msgspec.MsgspecError as e:
@@ -109,7 +115,7 @@ def split_frames(content: bytes) -> list[bytes]:
 
 
 def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
-    """Decode the summary that consists of these frames. Raises CodecError if decision or node rows are missing."""
+    """Decode a summary from its encoded frames. Raises CodecError if the decision or the node rows are missing."""
     match [codec.decode(frame) for frame in frames]:
         case [Decision() as decision, NodeRows() as rows, *others]:
             table = NodeTable()
@@ -119,7 +125,10 @@ def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
 
 
 def _select_slots(record: DecisionRecord) -> list[int]:
-    """Return the slots that a summary keeps, in ascending order."""
+    """Return the slots of the nodes that the summary of a record keeps, in ascending order.
+
+    These are the best nodes and the chosen node, or the nodes closest to fitting if none was chosen.
+    """
     d = record.decision
     rank = as_numpy(d.rank).astype(np.int64)
     feasible = np.flatnonzero(rank)
@@ -143,7 +152,10 @@ def _build_summary(d: Decision, now_us: int) -> Summary:
 
 
 def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequence[Ints]) -> tuple[FirstRejection, ...]:
-    """Return how often each verdict was a node's first rejection, computed on columns."""
+    """Return, for each filter and verdict, how many nodes it was the first to reject.
+
+    `evaluated` has an entry per node slot. `columns` has an array per filter, with each slot's index into its verdicts.
+    """
     rejections = [
         np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)
     ]

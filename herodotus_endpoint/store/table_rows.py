@@ -23,7 +23,10 @@ MESSAGE_CHARS: Final = (
 
 
 def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_us: int) -> Row:
-    """Return the row of a decision without its frame. `node` is the name of the chosen node."""
+    """Return the row of `decisions` for a decision, without the columns that store its frame.
+
+    `node` is the name of the chosen node, or None. `now_us` is the ingest time in microseconds.
+    """
     owner = d.pod.owner
     row = {
         "incarnation_id": incarnation_id,
@@ -57,7 +60,7 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
 
 
 def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
-    """Return the row of a rollup without its key."""
+    """Return the columns of a row of `rollups`, except those of its key. `now_us` is the ingest time."""
     return {
         "ingested_us": now_us,
         "counters": rollup.pack(),
@@ -67,7 +70,10 @@ def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
 
 
 def compress_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
-    """Add the compressed frames to the rows of summaries; summaries of one pod template form a chain."""
+    """Compress summaries, given as (decision, row, content), and add the blobs to their rows.
+
+    Summaries of one pod template are compressed as a chain, of at most MAX_MEMBERS.
+    """
     by_template: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
     for d, row, content in sorted(summaries, key=lambda summary: summary[0].sequence):
         template = (d.key.incarnation, d.key.source, d.scheduler.profile, d.pod.namespace, d.pod.digest)

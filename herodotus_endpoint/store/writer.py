@@ -47,11 +47,11 @@ FrameBytes = bytes | memoryview
 
 
 class BatchError(ValueError):
-    """A batch that contradicts the stored records. The message says how."""
+    """A batch of frames that contradicts the stored records. The message says how."""
 
 
 class ForeignClusterError(ValueError):
-    """A batch with records of another cluster than its sender's. The message names both clusters."""
+    """A batch with records of another cluster than that of its sender. The message names both clusters."""
 
 
 @dataclass
@@ -68,7 +68,10 @@ class IngestReceipt:
 
 @dataclass(frozen=True)
 class _Share:
-    """Counts of a batch's decisions that belong to one rollup and have one assignment of nodes to slots."""
+    """The counts of those decisions of a batch that belong to one hour, cluster and scheduler profile.
+
+    All these decisions have the same assignment of nodes to slots: `node_ids` has the node id in each slot.
+    """
 
     bucket: int
     cluster: str
@@ -79,7 +82,7 @@ class _Share:
 
 @dataclass
 class _Batch:
-    """The rows that a transaction has collected and not yet written."""
+    """What a transaction has collected from the frames of a batch and not yet written: rows, states and counts."""
 
     now_us: int  # time of retention
     seen_us: int  # wall clock
@@ -107,7 +110,7 @@ class _Batch:
 
 
 class Writer:
-    """Stores batches, one at a time. Other threads wait for at most BUSY_TIMEOUT_S."""
+    """Stores batches of frames, one at a time. Other threads wait for at most BUSY_TIMEOUT_S."""
 
     def __init__(self, database: Database, engine: sa.Engine, clock: RetentionClock) -> None:
         self._database = database
@@ -119,14 +122,15 @@ class Writer:
     def store(
         self, frames: Iterable[tuple[Frame | DecisionRecord, FrameBytes]], cluster: str = "", *, imported: bool = False
     ) -> IngestReceipt:
-        """Store decoded frames with their bytes, in order. After any exception, nothing of the batch is stored.
+        """Store the frames of a batch in order and return how many were new. After any exception, none is stored.
 
-        A summary is one item, a DecisionRecord with the bytes of `summaries.encode_summary`. `imported` means that
-        frames may have been left out. If `cluster` is given, all frames must be of this cluster, and an incarnation
-        whose cluster is unknown gets it.
+        Each frame is given decoded and as bytes. A summary is one item, a DecisionRecord with the bytes of
+        `summaries.encode_summary`. `imported` means that the frames come from a file that may leave records out. If
+        `cluster` is given, all frames must be of this cluster, and an incarnation whose cluster is unknown gets it.
 
         Raises ForeignClusterError if a frame is of another cluster, NodeRowsMissingError if a complete node table must
-        be sent first, BatchError if the batch contradicts stored records, and StoreUnavailableError.
+        be sent first, BatchError if the batch contradicts stored records, and StoreUnavailableError if the database
+        fails.
         """
         batch = _Batch(self._clock.now_us(), self._clock.wall_us(), cluster, imported)
         try:
@@ -142,7 +146,11 @@ class Writer:
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """Run the block in the writing transaction. Raises StoreUnavailableError if it cannot begin or commit."""
+        """Yield the connection of the writing transaction, and commit the transaction when the block ends.
+
+        If the block raises, the transaction is rolled back and the caches are cleared. Raises StoreUnavailableError if
+        the transaction cannot begin or commit.
+        """
         if not self._lock.acquire(timeout=BUSY_TIMEOUT_S):
             raise StoreUnavailableError("other batches are being stored")
         try:
@@ -168,7 +176,7 @@ class Writer:
             self._lock.release()
 
     def clear_caches(self) -> None:
-        """Clear all caches. Call it within a transaction."""
+        """Clear all caches of the writer. Call it within `transaction`, which excludes other threads."""
         self._registry = NodeRegistry()
         self._incarnations: dict[str, Incarnation] = {}
         self._considered_ids: set[int] = set()
@@ -183,7 +191,7 @@ class Writer:
     def _add_frame(
         self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: FrameBytes
     ) -> None:
-        """Add a frame's rows to the batch if the frame is new, and count the frame."""
+        """Add the rows of a frame to the batch if the frame is new, and count the frame in the batch's receipt."""
         match frame:
             case Decision():
                 incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
@@ -232,7 +240,7 @@ class Writer:
         return incarnation
 
     def _close_deleted_chains(self, connection: sa.Connection, incarnation_id: int) -> None:
-        """Close open chains whose key frame retention has deleted."""
+        """Close the open chains of an incarnation whose key frames were deleted, so that they get no more deltas."""
         bases = self._chains.base_sequences(incarnation_id)
         if bases:
             row = DECISIONS.c
@@ -276,7 +284,7 @@ class Writer:
         summary: DecisionRecord,
         content: FrameBytes,
     ) -> bool:
-        """Add a summary to the batch; it contains its node table and its outcomes."""
+        """Add a summary with its node table and outcomes to the batch, and return whether it was new."""
         d = summary.decision
         new = _is_new(connection, batch, incarnation, d.sequence, DECISIONS)
         if batch.imported:
@@ -321,7 +329,10 @@ class Writer:
         return True
 
     def _add_found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: FrameBytes) -> bool:
-        """Add the outcome that a later scheduler found, if the decision has no final outcome yet."""
+        """Add an outcome that a later scheduler process found, if the decision has no final outcome yet.
+
+        Returns whether it was added. It is not added if the decision is neither stored nor in the batch.
+        """
         stored = late_outcomes.find_decision(connection, outcome.incarnation, outcome.decision_sequence)
         if stored is None:  # the decision may be in this batch, when a file is imported
             incarnation = batch.touched.get(outcome.incarnation)
@@ -398,7 +409,7 @@ class Writer:
             incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)
 
     def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
-        """Add the batch to the rollups; each rollup is read and written once."""
+        """Add the counts of the batch to the stored node histories. Each rollup is read and written once."""
         shares: dict[tuple[int, str, str], list[_Share]] = {}
         for share in batch.shares.values():
             shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
@@ -439,9 +450,9 @@ def _is_new(
     table: sa.Table,
     decision_sequence: int | None = None,
 ) -> bool:
-    """Return whether a frame is new, and mark its sequence as received.
+    """Return whether a frame is new, and mark its sequence number as received.
 
-    `table` stores the frame; `decision_sequence` is the sequence of an outcome's decision.
+    `table` is the table for such frames. For an outcome, `decision_sequence` is the sequence number of its decision.
     """
     if batch.imported:
         incarnation.sequences.mark_left_out(sequence)
@@ -458,7 +469,10 @@ def _is_stored(
     table: sa.Table,
     decision_sequence: int | None = None,
 ) -> bool:
-    """Return whether the frame is stored, or was looked up before in this batch and is then in it."""
+    """Return whether a frame is stored or occurred before in this batch.
+
+    `table` is the table for such frames. For an outcome, `decision_sequence` is the sequence number of its decision.
+    """
     at = [table.c.incarnation_id == incarnation.id, table.c.sequence == sequence]
     if decision_sequence is not None:  # the primary key begins with it
         at.append(table.c.decision_sequence == decision_sequence)
@@ -472,7 +486,10 @@ def _decision_key(outcome: Row) -> tuple[int, int]:
 
 
 def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
-    """Insert the collected node rows, before they are read in this transaction and at its end."""
+    """Insert the node-table rows that the batch has collected so far.
+
+    This is needed before the transaction reads node-table rows, and at its end.
+    """
     insert_rows(connection, batch.node_rows)
     batch.node_rows = []
 
