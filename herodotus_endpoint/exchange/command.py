@@ -184,8 +184,7 @@ def _with_progress(found: Iterator[ExportedDecision], progress: _Progress) -> It
 class _Progress:
     """The progress output of a command on standard error.
 
-    While the command runs it is a line that is updated, but only if standard error is a terminal. At the end it is a
-    total.
+    If standard error is a terminal, a line shows the progress while the command runs. `done` prints the total.
     """
 
     def __init__(self, done: str) -> None:

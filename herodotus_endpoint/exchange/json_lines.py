@@ -85,9 +85,9 @@ class LineWriter:
 
 
 def _build_frames(d: Decision, table: NodeTable, slots: Sequence[int], base: int) -> list[NodeRows]:
-    """Return frames with the node-table rows of these slots, one frame for each distinct set of resource names.
+    """Return frames with the node-table rows of these node slots, one frame for each distinct set of resource names.
 
-    `base` is the generation (version) of the node table to which the rows are added.
+    `base` is the generation (version) of the node table that the rows update.
     """
     amounts = {slot: (table.allocatable[slot], table.requested[slot]) for slot in slots}
     by_resources: dict[tuple[str, ...], list[int]] = {(): []} if not slots else {}
@@ -125,7 +125,10 @@ class ImportLine:
 
 
 class LineReader:
-    """Decodes the lines of one import file in order, and checks that no node-table rows are missing before a line."""
+    """Decodes the lines of one import file in order.
+
+    It refuses a line whose node table continues that of a line which is not before it.
+    """
 
     def __init__(self) -> None:
         self._last_with_rows: dict[str, str] = {}  # by incarnation: id of the last decision whose line has node rows

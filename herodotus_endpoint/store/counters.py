@@ -156,7 +156,7 @@ class DecisionCounts:
             self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_PLACEMENTS))
 
     def finish(self) -> None:
-        """Add the decisions of all runs that have not ended to the counters. Call it after the last `count`."""
+        """Add the decisions that `count` has collected, but not counted yet, to the counters. Call it last."""
         for run in self._runs.values():
             self._count_run(run)
         self._runs.clear()

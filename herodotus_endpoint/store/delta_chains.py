@@ -99,7 +99,7 @@ class OpenChains:
         """Return the sequence number of the key frame for a decision, and the blob to store for the decision.
 
         The blob is a delta if a chain is open for decisions of this kind. Otherwise the decision becomes the key frame
-        of a new chain. `raw` is the decision's wire frame; `now_us` is the ingest time in microseconds.
+        of a new chain. `raw` is the decision's frame as it was sent; `now_us` is the ingest time in microseconds.
         """
         content = _strip_derived(raw, decision)
         pod = decision.pod
@@ -121,7 +121,7 @@ class OpenChains:
 def compress_chain(contents: Sequence[bytes]) -> list[bytes]:
     """Compress contents as one chain and return a blob for each: first the key frame, then deltas against it.
 
-    `contents` are the uncompressed decisions or summaries, at least one.
+    `contents` are encoded decisions or summaries without compression, at least one.
     """
     key = contents[0]
     digest, compressor = _digest(key), _compressor(key)
@@ -152,7 +152,7 @@ def decode_decision(content: bytes) -> Decision:
 
 
 def encode_wire_frame(content: bytes) -> bytes:
-    """Return a decision's wire frame, made from the uncompressed content of its blob.
+    """Return the frame of a decision as it was sent, made from the uncompressed content of its blob.
 
     The frame includes fields that this version does not know.
     """
@@ -184,9 +184,10 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 
 
 def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
-    """Return the content to store for a decision's wire frame: its payload without values that can be derived.
+    """Return the content to store for a decision: the payload of its frame without values that can be derived.
 
-    These are ranks that follow from the totals, and normalized scores that equal the raw scores.
+    These are ranks that follow from the totals, and normalized scores that equal the raw scores. `raw` is the frame as
+    it was sent.
     """
     document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
     rank = codec.as_numpy(decision.rank)
@@ -208,7 +209,7 @@ def _encoded(value: object) -> msgspec.Raw:
 
 
 def _restore_payload(content: bytes) -> bytes:
-    """Return the payload of the wire frame from which `_strip_derived` made `content`."""
+    """Return the payload of the frame from which `_strip_derived` made `content`."""
     document: Json = _decoder.decode(memoryview(content)[len(_MAGIC) :])
     if document["rank"][:1] == _PACKED_RANK:
         bits = np.frombuffer(document["rank"], np.uint8, offset=1)

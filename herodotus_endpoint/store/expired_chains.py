@@ -58,11 +58,11 @@ class StoredChain:
 def find_expired_chains(
     connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
 ) -> tuple[list[StoredChain], int]:
-    """Return some chains of a tier whose decisions were all ingested before `before_us`, oldest first, and a row id.
+    """Return the next chains of a tier whose decisions were all ingested before `before_us`, and a row id.
 
-    Only rows of `decisions` that meet `where` and have an id above `after` are searched. The returned id is the `after`
-    for the next call. Rows with an ingest time after `now_us`, which a wrong clock stored in an earlier version, are
-    ignored.
+    A chain is a group of decisions that are deleted together. Only rows of `decisions` that meet `where` and have an id
+    above `after` are searched. The returned id is the `after` for the next call. Rows with an ingest time after
+    `now_us`, which a wrong clock stored in an earlier version, are ignored.
     """
     row = DECISIONS.c
     statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
@@ -78,7 +78,7 @@ def find_expired_chains(
 
 
 def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> int:
-    """Delete the decisions of these chains with their outcomes, and return the number of deleted decisions."""
+    """Delete all decisions of these chains with their outcomes, and return the number of deleted decisions."""
     rows = [r for chain in chains for r in connection.execute(sa.select(*_KEY).where(chain.members)).all()]
     _delete(connection, rows)
     return len(rows)
@@ -86,7 +86,7 @@ def delete_chains(connection: sa.Connection, chains: Sequence[StoredChain]) -> i
 
 @dataclass(frozen=True)
 class SummarisedChain:
-    """A chain of full records, and the summaries that are to replace them.
+    """A chain, a group of decisions stored together, and the summaries that are to replace its decisions.
 
     `frames` has the blob of each summary by the row id of its decision. `gained` is the number of bytes that the
     replacement frees, negative if the summaries are larger. `outcomes` is the number of outcomes in the summaries.

@@ -37,7 +37,10 @@ def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) 
 
 
 def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
-    """Return the state of a decision according to a final outcome that was stored before it, or None without one."""
+    """Return the state that a decision gets from a final outcome that was stored before the decision, or None.
+
+    None means that no final outcome is stored.
+    """
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_not(None))
     state: str | None = connection.scalar(sa.select(o.state).where(*of_it).limit(1))
@@ -49,8 +52,8 @@ def find_open_decisions(
 ) -> Sequence[Row]:
     """Return at most `most` stored decisions whose result is not known yet, oldest first.
 
-    Only decisions of these scheduler profiles of the cluster are returned, without those of the incarnation
-    `except_of`. Each is a dict with the columns that identify the decision, its pod and its node.
+    Only decisions of these scheduler profiles of the cluster are returned, except those of the scheduler process (the
+    incarnation) `except_of`. Each is a dict with the columns that identify the decision, its pod and its node.
     """
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (

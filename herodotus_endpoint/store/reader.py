@@ -110,9 +110,10 @@ class Reader:
     ) -> StoredAttempt | None:
         """Return one scheduling attempt of a pod, or None if it is not stored.
 
-        By default it is the latest attempt of the pod with this name that was tried last; `uid` selects another pod
-        with this name. `attempt` selects by position: 1 is the first stored attempt of the UID. The scheduler's own
-        attempt numbers are not used, because they begin anew with each scheduler process.
+        By default it is the latest stored attempt of any pod with this name. If `uid` is given, only the pod with this
+        UID counts. `attempt` is a position, from 1, among the stored attempts of one UID: `uid`, or the UID of the
+        latest attempt. The scheduler's own attempt numbers are not used, because they begin anew with each scheduler
+        process.
         """
         with self._snapshot() as connection:
             known = load_attempts(connection, namespace, pod, cluster)
@@ -256,7 +257,7 @@ class Reader:
         return self._similar(node, names, NODES.c.name, NODES.c.id)
 
     def measure_sizes(self) -> StoreSizes:
-        """Return the numbers of rows and missing sequences and the bytes in use, for metrics."""
+        """Return the numbers of rows and of missing sequence numbers and the bytes in use, for metrics."""
         counts = {t.name: sa.select(sa.func.count()).select_from(t) for t in (DECISIONS, OUTCOMES, GAPS, ROLLUPS)}
         lengths = sa.func.coalesce(sa.func.sum(HOLES.c.last - HOLES.c.first + 1), 0)
         with self._snapshot() as connection:

@@ -164,10 +164,10 @@ class Pruner:
             return self._database.measure_tiers(connection)["summary"].bytes > self._limits.summary_max_bytes
 
     def _summarise_oldest(self, scope: int, until_us: int) -> PruneResult:
-        """Summarise the oldest chains of full records that were ingested before `until_us`.
+        """Summarise the oldest chains, groups of decisions stored together, that were ingested before `until_us`.
 
-        Chains whose summaries would not be smaller, as in small clusters, are deleted. `scope` is an index of
-        `_scopes`, or their number for all decisions.
+        Chains whose summaries would not be smaller, as in small clusters, are deleted. Returns the numbers of
+        decisions. `scope` is an index of `_scopes`, or their number for all decisions.
         """
         prepared = self._prepare_summaries(scope, KEPT_LONGER, until_us) or self._prepare_summaries(
             scope, FULL, until_us
@@ -204,7 +204,7 @@ class Pruner:
             self._database.drop_empty_partitions(connection)
 
     def _summarise(self, scope: int, tier: int, before_us: int) -> int:
-        """Summarise the next chains of a scope and tier that were ingested before `before_us`.
+        """Replace the next records of a scope and tier that were ingested before `before_us` by summaries.
 
         Returns the number of summarised decisions. `scope` is an index of `_scopes`.
         """
@@ -218,7 +218,7 @@ class Pruner:
             return self._quota.spend(connection, replaced)
 
     def _prepare_summaries(self, scope: int, tier: int, before_us: int) -> list[expired_chains.SummarisedChain]:
-        """Build summaries, without storing them, of the next chains of a scope and tier ingested before `before_us`.
+        """Build summaries of the next records of a scope and tier ingested before `before_us`, without storing them.
 
         A reading transaction is used, so that ingest does not wait. `scope` is an index of `_scopes`, or their number
         for all decisions.
@@ -249,8 +249,8 @@ class Pruner:
     def _clear_expired_partitions(self, before_us: int) -> None:
         """Move the remaining full records out of partitions that ended before `before_us`, and drop these partitions.
 
-        They move to the tier KEPT_LONGER, for example because their age limit is longer. A database without partitions
-        is not changed.
+        The records move to the tier KEPT_LONGER, because some have longer age limits. A database without partitions is
+        not changed.
         """
         if not self._database.partitioned:
             return
@@ -274,7 +274,8 @@ class Pruner:
     ) -> list[expired_chains.StoredChain]:
         """Return the next chains of a scope and tier that were ingested before `before_us`, but none in `excluded`.
 
-        `scope` is an index of `_scopes`, or their number for all decisions.
+        A chain is a group of decisions that are deleted together. `scope` is an index of `_scopes`, or their number for
+        all decisions.
         """
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
         where = sa.and_(where, *(chain.others for chain in excluded))

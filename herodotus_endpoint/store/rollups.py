@@ -150,7 +150,10 @@ class Rollup:
 
 
 class RollupCache:
-    """LRU cache of decoded rollups, so that the next batch need not decode them. Discard it after a rollback."""
+    """LRU cache of decoded rollups (the node counters of an hour), so that the next batch need not decode them.
+
+    Discard it after a rollback.
+    """
 
     def __init__(self) -> None:
         self._cached: Lru[RollupKey, tuple[bytes, Rollup]] = Lru(MAX_CACHED_BYTES, lambda cached: len(cached[0]))
@@ -236,7 +239,10 @@ class NodeSums:
 
 
 def part_of(node_id: int) -> int:
-    """Return the number of the range of PART_NODES node ids that contains a node id. Each range has its own rollups."""
+    """Return the number of the range of PART_NODES node ids that contains a node id.
+
+    The histories of the nodes in one range are stored together.
+    """
     return node_id // PART_NODES
 
 

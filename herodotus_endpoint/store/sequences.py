@@ -18,15 +18,15 @@ MAX_HOLES: Final = 10_000  # a spool delivers in order; more holes mean that a c
 
 
 class TooManyHolesError(ValueError):
-    """The sequence numbers of an incarnation have more holes than delivery from a spool can cause."""
+    """The sequence numbers of a scheduler process have more missing ranges than its delivery can cause."""
 
 
 @dataclass(frozen=True)
 class Hole:
     """A range of sequence numbers, `first` to `last`, that did not arrive.
 
-    `explained`: a Gap frame stated that they are lost. `left_out`: an imported file left them out, so that it is not
-    known whether they are missing; some of them may be stored.
+    `explained` means that a Gap frame stated that they are lost. `left_out` means that an imported file left them out,
+    so that it is not known whether they are missing; some of them may be stored.
     """
 
     first: int
@@ -75,7 +75,7 @@ class Sequences:
             self._replace(position, [Hole(hole.first, first - 1), inside, Hole(last + 1, hole.last)])
 
     def extend_to(self, sequence: int) -> None:
-        """Raise the high-water mark to `sequence`; all sequence numbers up to it that did not arrive are missing."""
+        """Raise the high-water mark to `sequence`. Sequence numbers up to it that did not arrive count as missing."""
         if sequence > self.highest:
             self._raise_to(sequence + 1)
             self.highest = sequence

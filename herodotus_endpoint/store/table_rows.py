@@ -72,7 +72,7 @@ def build_rollup_row(rollup: Rollup, now_us: int) -> Row:
 def compress_summaries(summaries: Sequence[tuple[Decision, Row, bytes]]) -> None:
     """Compress summaries, given as (decision, row, content), and add the blobs to their rows.
 
-    Summaries of one pod template are compressed as a chain, of at most MAX_MEMBERS.
+    Summaries of one pod template are compressed together, at most MAX_MEMBERS in a chain.
     """
     by_template: dict[tuple[object, ...], list[tuple[Row, bytes]]] = {}
     for d, row, content in sorted(summaries, key=lambda summary: summary[0].sequence):
