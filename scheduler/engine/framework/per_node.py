@@ -35,7 +35,7 @@ from scheduler.engine.objects.types import Node
 
 
 class NodeInfo:
-    """A view of one node for a per-node plugin, valid until the cycle ends."""
+    """One node as a per-node plugin sees it, valid until the cycle ends."""
 
     def __init__(self, columns: NodeColumns, slot: int) -> None:
         self._columns = columns
@@ -47,7 +47,7 @@ class NodeInfo:
 
     @property
     def node(self) -> Node:
-        """The Node object, with the fields that scheduling decodes."""
+        """The Node object, with only the fields that the scheduler decodes."""
         return cast(Node, self._columns.nodes[self._slot])
 
     @property
@@ -60,17 +60,21 @@ class NodeInfo:
         return list(self._columns.pods[self._slot].values())
 
     def allocatable(self, resource: str) -> int:
-        """Return status.allocatable in base units: milli-CPUs, bytes, counts."""
+        """Return the node's status.allocatable of the resource in base units: milli-CPUs, bytes or counts."""
         return int(self._columns.allocatable(resource)[self._slot])
 
     def requested(self, resource: str) -> int:
-        """Return the sum of its pods' requests in base units."""
+        """Return the sum of the requests of the node's pods in base units: milli-CPUs, bytes or counts."""
         return int(self._columns.requested(resource)[self._slot])
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a decision for one node (see `formulas.inputs`); `value` is None if the source has none."""
+    """One measurement of one node that a per-node plugin used, such as its load, for the record.
+
+    `value` is None if the source has none. `measured_s` is in seconds since 1970. `stale` means that the value was too
+    old and therefore ignored. The record keeps `digits` decimals.
+    """
 
     name: str
     value: float | None
@@ -82,11 +86,13 @@ class Input:
 
 
 class PerNodePlugin(BasePlugin):
-    """Base of per-node plugins. Define the methods of the points that the plugin extends; all are optional.
+    """Base class of plugins whose Filter and Score are functions of one node.
 
-    `filter(state, pod, node) -> Verdict | None`: None is Success.
+    A subclass defines the methods of the extension points that it extends; all are optional.
+
+    `filter(state, pod, node) -> Verdict | None`: None means Success.
     `score(state, pod, node) -> int`: the raw score; from 0 to 100 if there is no `normalize`.
-    `inputs(state, pod, node) -> Iterable[Input]`: the inputs of both, for the record.
+    `inputs(state, pod, node) -> Iterable[Input]`: the measurements that Filter and Score used, for the record.
     """
 
     pure: ClassVar[bool] = False  # Filter has no side effects: it may run on nodes that another filter rejected
@@ -97,11 +103,11 @@ class PartialFilter(Filter, Protocol):
     """A filter that runs only on the nodes that no earlier filter rejected, for its cost or its side effects."""
 
     def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
-        """Return verdicts for the slots of `remaining` and NOT_RUN for the others."""
+        """Return a verdict on each node of the mask `remaining`, and NOT_RUN for all other node slots."""
 
 
 class PerNodeFilter:
-    """Adapter: a per-node filter as a column."""
+    """An adapter that runs a per-node filter on many nodes and returns its verdicts as a column."""
 
     def __init__(self, plugin: Any) -> None:
         self.name: str = plugin.name
@@ -112,7 +118,10 @@ class PerNodeFilter:
         return self.filter_remaining(state, pod, nodes, nodes.live)
 
     def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
-        """Run the plugin on the remaining nodes, or on all nodes if it is pure."""
+        """Run the plugin on the nodes of the mask `remaining`, or on all nodes if its Filter is pure.
+
+        Returns the verdicts, which are NOT_RUN where the plugin did not run.
+        """
         evaluated = nodes.live if self.plugin.pure else remaining
         numbers: dict[Verdict, int] = {SUCCESS: 0, NOT_RUN: 1}
         ids = np.where(evaluated, 0, 1).astype(np.uint16)
@@ -121,7 +130,7 @@ class PerNodeFilter:
         return Verdicts(tuple(numbers), ids)
 
     def _verdict(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> Verdict:
-        """Return the verdict on one node; an exception is an error of that node alone."""
+        """Return the plugin's verdict on the node in `slot`, or an error verdict on this node if the plugin raises."""
         try:
             verdict = self.plugin.filter(state, pod, NodeInfo(nodes, slot))
         except (Exception, SystemExit) as e:
@@ -134,7 +143,7 @@ class PerNodeFilter:
 
 
 class PerNodeScore:
-    """Adapter: a per-node score as a column."""
+    """An adapter that runs a per-node score plugin on many nodes and returns its scores as a column."""
 
     def __init__(self, plugin: Any) -> None:
         self.name: str = plugin.name
@@ -142,7 +151,10 @@ class PerNodeScore:
         self.plugin = plugin
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Run the plugin on every feasible node. Raises TypeError if a score is not an int."""
+        """Return the plugin's raw score of every feasible node, and 0 for the other node slots.
+
+        Raises TypeError if a score is not an int.
+        """
         scores = np.zeros(nodes.slots, np.int64)
         for slot in np.flatnonzero(feasible).tolist():
             score = self.plugin.score(state, pod, NodeInfo(nodes, slot))
@@ -153,21 +165,21 @@ class PerNodeScore:
 
 
 class NormalizedPerNodeScore(PerNodeScore):
-    """Adapter: a per-node score with its own NormalizeScore, which gets all nodes at once."""
+    """An adapter for a per-node score plugin with a method `normalize`, which gets the scores of all nodes at once."""
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> NDArray[np.int64]:
         return cast(NormalizeScore, self.plugin).normalize(state, pod, raw, feasible)
 
 
 class PerNodeInputs:
-    """Adapter: the inputs of a per-node plugin as columns."""
+    """An adapter that collects the measurements that a per-node plugin reports for each node into columns."""
 
     def __init__(self, plugin: Any) -> None:
         self.name: str = plugin.name
         self._plugin = plugin
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
-        """Yield one `NodeInputs` per source, from the plugin's inputs for every node."""
+        """Yield the measurements that the plugin reports for all nodes, as one `NodeInputs` per source."""
         by_source: dict[str, dict[str, dict[int, Input]]] = {}  # source -> name -> slot
         for slot in np.flatnonzero(nodes.live).tolist():
             for one in self._plugin.inputs(state, pod, NodeInfo(nodes, slot)):
@@ -177,7 +189,10 @@ class PerNodeInputs:
 
 
 def _build_inputs(source: str, by_name: Mapping[str, Mapping[int, Input]], slots: int) -> NodeInputs:
-    """Return one source's inputs as columns."""
+    """Return the measurements from one source as columns with `slots` entries.
+
+    `by_name` maps the name of a measurement to its values by node slot.
+    """
     measured, stale, numbers = np.full(slots, np.nan), np.zeros(slots, np.bool_), []
     for name, by_slot in by_name.items():
         values = np.full(slots, np.nan)
@@ -191,19 +206,19 @@ def _build_inputs(source: str, by_name: Mapping[str, Mapping[int, Input]], slots
 
 
 def adapt_input_reporter(plugin: Any) -> InputReporter | None:
-    """Return the plugin as an `InputReporter`, adapted if it is per-node; None if it reports no inputs."""
+    """Return the plugin as an `InputReporter`, in an adapter if it is per-node; None if it reports no inputs."""
     if isinstance(plugin, PerNodeFilter | PerNodeScore):
         return PerNodeInputs(plugin.plugin) if hasattr(plugin.plugin, "inputs") else None
     return plugin if isinstance(plugin, InputReporter) else None
 
 
 def adapt_filter(plugin: Any) -> Filter:
-    """Return the plugin as a `Filter`, adapted if it is per-node."""
+    """Return the plugin as a `Filter`, wrapped in an adapter if it is a per-node plugin."""
     return PerNodeFilter(plugin) if isinstance(plugin, PerNodePlugin) else plugin
 
 
 def adapt_score(plugin: Any) -> Score:
-    """Return the plugin as a `Score`, adapted if it is per-node."""
+    """Return the plugin as a `Score`, wrapped in an adapter if it is a per-node plugin."""
     if not isinstance(plugin, PerNodePlugin):
         return cast(Score, plugin)
     return NormalizedPerNodeScore(plugin) if isinstance(plugin, NormalizeScore) else PerNodeScore(plugin)

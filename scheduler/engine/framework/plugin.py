@@ -26,7 +26,7 @@ from scheduler.engine.objects.types import Node
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of all plugin arguments: camelCase in files, unknown keys are errors.
+    """Base class of plugin arguments, which are camelCase in configuration files. Unknown keys are errors.
 
     `api_version` and `kind` are accepted, as in kube-scheduler, and ignored.
     """
@@ -35,7 +35,7 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     kind: str = ""
 
     def problems(self) -> Iterable[Problem]:
-        """Return the invalid values, in kube-scheduler's order; paths are relative to `args`."""
+        """Return a problem for each invalid value, in kube-scheduler's order; field paths are relative to `args`."""
         return ()
 
 
@@ -52,39 +52,46 @@ class Handle(Protocol):
 
     @property
     def preempts(self) -> bool:
-        """Whether DefaultPreemption searches for victims."""
+        """Whether the plugin DefaultPreemption searches for victims."""
 
     @property
     def evicts(self) -> bool:
-        """Whether the victims are evicted; otherwise they are only recorded."""
+        """Whether the scheduler evicts the victims of preemption; if False, it only records them."""
 
     @property
     def waiting_pods(self) -> WaitingPods:
-        """The pods that wait on Permit: call it for all of them, or `get` one, then allow or reject."""
+        """The pods that wait because a Permit plugin returned Wait.
+
+        A plugin calls the object for a list of all of them, or `get` for one, and then allows or rejects a pod.
+        """
 
     def is_preempting(self, uid: str) -> bool:
-        """Return whether evictions for this pod are under way."""
+        """Return whether evictions are under way that make room for the pod with this UID."""
 
     def node(self, name: str) -> Node | None:
-        """Return the node as it is now, not as of the snapshot; None if unknown. For the loop's thread only."""
+        """Return the Node object as it is now, which may be newer than the snapshot, or None if the node is unknown.
+
+        Only the thread of the scheduling loop may call it.
+        """
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """Bind the pod through the API server without waiting.
+        """Bind the pod to `node` through the API server, without waiting for the response.
 
-        `done` is called in another thread with the error, or with None.
+        `done` is called in another thread, with the error or, after success, with None.
         """
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """Set the volume's claimRef if the volume has not changed since; return its new resource version.
+        """Bind the volume to the claim by setting its claimRef; return the volume's new resource version.
 
-        `by_controller` marks the binding as made by a controller, so that the volume controller may undo it. Raises
-        the error of the request.
+        Raises the error of the request, also if the volume has changed since it was read. `by_controller` marks the
+        binding as made by a controller, so that the volume controller may undo it.
         """
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> MetricQuery:
-        """Return a query to a Prometheus server that is repeated in the background from the first `latest` on.
+        """Return a query to the Prometheus server at `url` that is repeated in the background every `every_s` seconds.
 
-        `label` is the key of the result; of several series with the same label value the largest counts.
+        It starts with the first call of `latest`. The result has one number for each value of the label `label`; of
+        several series with the same label value, the largest number counts.
         """
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
@@ -92,25 +99,26 @@ class Handle(Protocol):
 
 
 class StateData(Protocol):
-    """State data of PreFilter or PreScore that the results of Filter or Score depend on.
+    """Data that a plugin computes at PreFilter or PreScore and on which its Filter or Score results depend.
 
-    Invariant: it does not change after it was written, so that a later cycle can compare with it.
+    Invariant: the data does not change after it was written, so that a later cycle can compare with it.
     """
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots for which it differs from the state data of an earlier pod; None if any may.
+        """Return the slots of the nodes for which this data differs from `previous`, or None if any node may differ.
 
-        The earlier pod has the same spec, but may have other labels or another namespace. Slots whose own row
-        changed need not be included.
+        `previous` is the data of an earlier pod with the same spec, but perhaps with other labels or in another
+        namespace. Nodes whose own row in the columns changed need not be included.
         """
 
 
 class DependsOn(Enum):
     """What the Filter and Score results of a plugin depend on, besides the pod's spec.
 
-    A plugin that declares less than ANYTHING runs only on what changed since the last pod of the same spec. It must
-    not look at `feasible`, and at no state data except that which it names and that which depends on the spec alone.
-    Its normalized scores may depend only on raw scores, `feasible`, the spec and the Node objects.
+    A plugin that declares less than ANYTHING runs only on the nodes that changed since the last pod of the same spec.
+    Such a plugin must not read `feasible`. It may read only state data that it names (`filter_state`, `score_state`) or
+    that depends on the spec alone. Its normalized scores may depend only on raw scores, `feasible`, the spec and the
+    Node objects.
     """
 
     ANYTHING = "anything"  # runs on every node in every cycle
@@ -121,7 +129,10 @@ class DependsOn(Enum):
 
 
 class BasePlugin:
-    """Base of every plugin, in-tree or out-of-tree, with its declarations for the framework."""
+    """Base class of every plugin, in-tree or out-of-tree.
+
+    Its class attributes declare to the framework the plugin's name, its arguments and what its results depend on.
+    """
 
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
@@ -146,7 +157,7 @@ class BasePlugin:
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         """Return whether the results and state data of PreFilter and PreScore depend on the pod's spec alone.
 
-        They then run once for each spec. For this purpose the spec of a pod holds its image volumes, and only
-        whether there are other volumes.
+        If so, PreFilter and PreScore run once for each spec, and their results are reused. When specs are compared,
+        image volumes count in full; of other volumes, only whether there are any.
         """
         return False

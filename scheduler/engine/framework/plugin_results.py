@@ -17,12 +17,12 @@ Result = TypeVar("Result")
 
 
 def join_reasons(verdict: Verdict) -> str:
-    """Return the message of a verdict: its reasons, joined as in kube-scheduler."""
+    """Return the message of a verdict: the sentences of its reasons, joined with commas as in kube-scheduler."""
     return ", ".join(reasons.format_reason(reason) for reason in verdict.reasons)
 
 
 def filter_status(plugin: str, verdict: Verdict) -> Verdict:
-    """Return the verdict of a node's first failing filter as kube-scheduler reports it: an error names the filter.
+    """Return the verdict of the filter that rejects a node as kube-scheduler reports it: errors name the plugin.
 
     Wait and Skip have no meaning at Filter and count as errors.
     """
@@ -32,7 +32,7 @@ def filter_status(plugin: str, verdict: Verdict) -> Verdict:
 
 
 def call_plugin(call: Callable[[], Result]) -> Result | Verdict:
-    """Return the plugin's result, or an error verdict if it raises or returns no result."""
+    """Call a plugin's method and return its result, or an error verdict if it raises or returns no valid result."""
     try:
         return check_result(call())
     except (Exception, SystemExit) as e:
@@ -40,7 +40,10 @@ def call_plugin(call: Callable[[], Result]) -> Result | Verdict:
 
 
 def check_result(result: Result) -> Result:
-    """Return the result. Raises TypeError if it is not one, as from a method without `return`."""
+    """Return a plugin's result unchanged.
+
+    Raises TypeError if it is no verdict, Wait, Pending or Deferred, as from a method without `return`.
+    """
     if not isinstance(result, Verdict | Wait | Pending | Deferred):
         raise TypeError(f"answered {result!r}, which is no Verdict")
     return result

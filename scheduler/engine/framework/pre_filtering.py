@@ -18,7 +18,11 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class PreFilterOutcome:
-    """The outcome of the PreFilter phase. `names` holds the nodes to evaluate, None for all."""
+    """The outcome of the PreFilter phase: a rejection of the pod, or the nodes to evaluate and the filters to skip.
+
+    `names` holds the names of the nodes to evaluate, or None for all nodes. `skip` names the plugins whose Filter does
+    not run. `narrowed_by` names the plugins that limited the nodes.
+    """
 
     def __init__(self) -> None:
         self.rejection: PluginVerdict | None = None
@@ -27,9 +31,10 @@ class PreFilterOutcome:
         self.narrowed_by: list[str] = []
 
     def add(self, plugin: str, result: PreFilterResult, trace: Trace) -> bool:
-        """Add a plugin's result and return whether the phase continues. Raises PluginError if the plugin failed.
+        """Add a plugin's PreFilter result and return whether the next plugin runs.
 
-        UnschedulableAndUnresolvable ends the phase; after Unschedulable the other plugins still run.
+        UnschedulableAndUnresolvable, or no node left to evaluate, ends the phase. After Unschedulable the other plugins
+        still run. Raises PluginError if the plugin failed.
         """
         code = result.verdict.code
         if code is Code.SKIP:
@@ -49,17 +54,17 @@ class PreFilterOutcome:
         return False
 
     def reject(self, rejection: PluginVerdict, trace: Trace) -> None:
-        """Record a rejection of the pod as a whole."""
+        """Record, here and in the trace, that PreFilter rejects the pod on all nodes."""
         self.rejection = rejection
         trace.pre_filters.append(rejection)
 
     def narrow(self, plugin: str, names: frozenset[str]) -> None:
-        """Limit the nodes to evaluate to those that this plugin names too."""
+        """Limit the nodes to evaluate to those in `names` that no earlier plugin excluded."""
         self.narrowed_by.append(plugin)
         self.names = names if self.names is None else self.names & names
 
     def _disjoint(self) -> PluginVerdict:
-        """Return the rejection for when the plugins have no node in common."""
+        """Return the rejection of a pod for which the plugins leave no node to evaluate."""
         plugins = sorted(self.narrowed_by)
         if len(plugins) == 1:
             reason = Reason("narrowed-empty", {"plugin": plugins[0]})
@@ -69,7 +74,7 @@ class PreFilterOutcome:
 
 
 def run_plugin_pre_filter(plugin: PreFilter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-    """Run a plugin's PreFilter; return its result, or an error if it raises."""
+    """Run a plugin's PreFilter; return its result, or an error if it raises or returns another type."""
     try:
         result = plugin.pre_filter(state, pod, nodes)
         return PreFilterResult(result.verdict, result.node_names)  # fails here if the result has another type

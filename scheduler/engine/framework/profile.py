@@ -14,7 +14,7 @@ from scheduler.engine.objects.lazy import lazy
 
 @dataclass(frozen=True)
 class Profile:
-    """The plugins, weights and settings of one scheduler name."""
+    """The plugins, weights and settings of one scheduler name (spec.schedulerName of its pods)."""
 
     scheduler_name: str
     weights: dict[str, int] = field(default_factory=dict)  # by name of the score plugin
@@ -34,12 +34,12 @@ class Profile:
 
     @lazy
     def annotations(self) -> frozenset[str]:
-        """Return the keys of node annotations that a plugin of the profile reads."""
+        """Return the keys of the node annotations that any plugin of the profile reads."""
         points = (self.pre_filter, self.filter, self.pre_score, self.score)
         return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
 
     @lazy
     def hints(self) -> QueueingHints:
-        """Return the queueing hints of the plugins that can reject a pod."""
+        """Return the queueing hints of those plugins of the profile that can reject a pod."""
         rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)
         return QueueingHints({plugin.name: plugin for plugin in rejecting}.values())

@@ -29,14 +29,13 @@ _ANY_TAINT = ClusterEventWithHint(EventResource.NODE, ActionType.UPDATE_NODE_TAI
 
 
 class QueueingHints:
-    """The registrations of a profile's plugins.
+    """The cluster events for which a profile's plugins registered, with their queueing hints.
 
-    A plugin without a registration, and a rejector that is no plugin (an extender), counts as registered for every
-    event.
+    A plugin without `EnqueueExtensions`, or an extender, counts as registered for all events except wildcard events.
     """
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
-        """`plugins` are those of the profile that may reject a pod."""
+        """Collect the registrations of `plugins`, the plugins of the profile that may reject a pod."""
         self._hints = {p.name: _group_by_event(_registrations(p)) for p in plugins}
 
     def is_registered(self, plugin: str, event: ClusterEvent) -> bool:
@@ -44,7 +43,11 @@ class QueueingHints:
         return bool(self._hints_for(plugin, event))
 
     def may_help(self, plugin: str, event: ClusterEvent, pod: PodInfo, old: Any, new: Any) -> bool:
-        """Return whether a hint of the plugin returns QUEUE; one that raises counts as QUEUE, as upstream."""
+        """Return whether the event may make a pod schedulable that the plugin rejected, by the plugin's hints.
+
+        `old` and `new` are the object before and after the event. A hint that raises counts as yes, as in
+        kube-scheduler.
+        """
         return any(_run_hint(hint, plugin, event, pod, old, new) for hint in self._hints_for(plugin, event))
 
     def _hints_for(self, plugin: str, event: ClusterEvent) -> tuple[QueueingHint, ...]:
@@ -54,7 +57,10 @@ class QueueingHints:
 
 
 def _registrations(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
-    """Return the plugin's registrations. Node/Add implies Node/UpdateNodeTaint, as upstream."""
+    """Return the cluster events for which the plugin registered.
+
+    As in kube-scheduler, a plugin that registers for Node/Add also gets Node/UpdateNodeTaint.
+    """
     if not isinstance(plugin, EnqueueExtensions):
         return ALL_EVENTS
     registered = tuple(plugin.events_to_register())

@@ -23,7 +23,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class ReserveAndBindPlugins:
-    """A profile's plugins and extenders for the extension points from Reserve to PostBind."""
+    """The part of a profile's framework that runs plugins and extenders from Reserve to PostBind."""
 
     def __init__(self, profile: Profile, extenders: Extenders) -> None:
         self.profile = profile
@@ -31,7 +31,7 @@ class ReserveAndBindPlugins:
         self._binds_at_once = all(isinstance(b, BindAtOnce) and b.binds_at_once for b in profile.bind)
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | None:
-        """Run the Reserve plugins in order; return the first failure, or None.
+        """Run the Reserve plugins in order; return the first that fails, with its verdict, or None if all succeed.
 
         After a failure the caller must call `run_unreserve`.
         """
@@ -46,7 +46,10 @@ class ReserveAndBindPlugins:
                 klog.error(e, "Unreserve failed", plugin=plugin.name, pod=pod.full_name, node=node)
 
     def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | dict[str, float]:
-        """Run the Permit plugins in order; return the first rejection, or the timeout of each that returned Wait."""
+        """Run the Permit plugins in order; return the first plugin that rejects the pod, with its verdict.
+
+        If none rejects it, returns the timeout in seconds of each plugin that returned Wait, by plugin name.
+        """
         waits: dict[str, float] = {}
         for plugin in self.profile.permit:
             result = call_plugin(lambda plugin=plugin: plugin.permit(state, pod, node))  # type: ignore[misc]
@@ -59,7 +62,7 @@ class ReserveAndBindPlugins:
         return waits
 
     def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Return whether any PreBind plugin will have work to do."""
+        """Return whether any PreBind plugin will have work to do for this pod."""
         for plugin in self.profile.pre_bind:
             if not isinstance(plugin, PreBindPreFlight):
                 return True
@@ -73,7 +76,8 @@ class ReserveAndBindPlugins:
     ) -> PluginVerdict | tuple[int, Pending] | None:
         """Run the PreBind plugins from position `first` on, in order, until one fails or is pending.
 
-        Returns None if all succeeded, the failure, or the position and result of the pending plugin.
+        Returns None if all succeeded, the plugin that failed with its verdict, or the position and result of the plugin
+        that returned Pending.
         """
         for number, plugin in enumerate(self.profile.pre_bind[first:], first):
             result = call_plugin(lambda plugin=plugin: plugin.pre_bind(state, pod, node))  # type: ignore[misc]
@@ -84,13 +88,14 @@ class ReserveAndBindPlugins:
         return None
 
     def binds_at_once(self, pod: PodInfo) -> bool:
-        """Return whether `run_bind` never blocks, so that it may run in the loop's thread."""
+        """Return whether `run_bind` never blocks for this pod, so that the scheduling loop's thread may call it."""
         return self._binds_at_once and not self.extenders.binds(pod)
 
     def run_bind(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | DeferredBind | None:
-        """Bind through the extender for such pods, or the first Bind plugin that does not return Skip.
+        """Bind the pod through an extender, or else through the first Bind plugin that does not return Skip.
 
-        Returns the failure, None after success, or a `DeferredBind` to begin. Raises PluginError if all plugins skip.
+        Returns the failure, None after success, or a `DeferredBind` that the caller must begin. Raises PluginError if
+        all plugins return Skip.
         """
         by_extender = self.extenders.run_bind(pod, node)
         if by_extender.verdict.code is not Code.SKIP:
@@ -119,13 +124,13 @@ class ReserveAndBindPlugins:
 
 @dataclass(frozen=True)
 class DeferredBind:
-    """An asynchronous binding and the name of its Bind plugin."""
+    """A binding that a Bind plugin performs asynchronously, once `begin` is called."""
 
     plugin: str
     deferred: Deferred
 
     def begin(self, done: Callable[[PluginVerdict | None], None]) -> None:
-        """Send the request; `done` is called with the failure, or with None."""
+        """Send the binding request; `done` is called later, with the failure or, after success, with None."""
         plugin = self.plugin
         self.deferred.begin(
             lambda verdict: done(None if verdict.code is Code.SUCCESS else PluginVerdict(plugin, verdict))

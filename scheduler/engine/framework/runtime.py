@@ -43,7 +43,10 @@ MAX_MARKED_NODES: Final = 10  # a record names the nominated pods of so many nod
 
 
 class Framework(ReserveAndBindPlugins):
-    """A profile with its plugins, extenders and equivalence cache."""
+    """The framework of one profile: runs plugins and extenders, and writes their results into the trace.
+
+    It reuses results of earlier pods with the same spec (`EquivalenceCache`).
+    """
 
     def __init__(
         self,
@@ -52,7 +55,10 @@ class Framework(ReserveAndBindPlugins):
         extenders: Sequence[Extender] = (),
         nominator: Nominator = NO_NOMINATIONS,
     ) -> None:
-        """`clock` returns monotonic seconds, for durations of phases. All profiles share extenders and nominator."""
+        """Prepare the plugins of `profile`.
+
+        `clock` returns monotonic seconds, by which phases are measured. All profiles share `extenders` and `nominator`.
+        """
         super().__init__(profile, Extenders(extenders))
         self.nominator = nominator
         self._clock = clock
@@ -63,7 +69,7 @@ class Framework(ReserveAndBindPlugins):
         self._input_reporters = find_input_reporters(profile)
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Let the plugins build their data about the cluster before the first cycle. Changes no decision."""
+        """Let the plugins build their data about the cluster before the first cycle. Affects no decision."""
         profile = self.profile
         plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
         for plugin in {plugin.name: plugin for plugin in plugins}.values():
@@ -84,7 +90,10 @@ class Framework(ReserveAndBindPlugins):
         return None
 
     def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> PreFilterOutcome:
-        """Run the PreFilter plugins in order; last, reject a pod that needs a feature which is not built."""
+        """Run the PreFilter plugins in order; return a rejection, or the nodes to evaluate and the filters to skip.
+
+        A pod that no plugin rejects is rejected if it needs a feature that this scheduler does not support.
+        """
 
         def run(plugin: PreFilter, memo_state: CycleState) -> Verdict | None:
             result = run_plugin_pre_filter(plugin, memo_state, pod, nodes)
@@ -108,10 +117,10 @@ class Framework(ReserveAndBindPlugins):
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def run_filters(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace) -> None:
-        """Run every filter on every node: fill `trace.filters`, and `codes`, `first` and `passed` for all slots.
+        """Run every filter that is not in `skip` on every node, and write the results into the trace.
 
-        A node for which pods of the same or a higher priority are nominated is filtered twice, with and without these
-        pods, and must pass both times.
+        Sets `trace.filters` and, for all node slots, `codes`, `first` and `passed`. A node for which pods of the same
+        or a higher priority are nominated is filtered twice, with and without these pods, and must pass both times.
         """
         entry = self._equivalence_cache.get(pod, nodes)
         with self._timed(trace, "Filter"):
@@ -124,7 +133,10 @@ class Framework(ReserveAndBindPlugins):
                 self._merge_verdicts(rejected, nodes, trace)
 
     def _merge_verdicts(self, rejected: Mapping[int, Mapping[str, Verdict]], nodes: NodeColumns, trace: Trace) -> None:
-        """Replace the verdicts of slots that are rejected because of nominated pods (by slot and filter)."""
+        """Replace the verdicts in the trace on nodes that are rejected because of nominated pods.
+
+        `rejected` maps node slot to filter name to verdict.
+        """
         trace.filters = trace.filters.copy()
         for i, run in enumerate(trace.filters):
             if not run.skipped:
@@ -136,7 +148,10 @@ class Framework(ReserveAndBindPlugins):
     def _reject_for_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
     ) -> dict[int, dict[str, Verdict]]:
-        """Return the verdicts of nodes that are rejected because of nominated pods, by slot and filter; add marks."""
+        """Return the verdicts on nodes that are rejected because of nominated pods, and add marks about them.
+
+        The result maps node slot to filter name to verdict. The marks are added to the trace.
+        """
         dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
         rejected = dry_run.filter_with_nominated(state, pod, nodes)
         if rejected:
@@ -149,7 +164,10 @@ class Framework(ReserveAndBindPlugins):
         return rejected
 
     def first_error(self, trace: Trace) -> str | None:
-        """Return the error of the first evaluated node whose first failure is an error; None if there is none."""
+        """Return the error message of the first evaluated node whose first failing filter returned an error.
+
+        Returns None if there is no such node.
+        """
         if not any(run.verdicts.fails for run in trace.filters):
             return None
         failed = np.flatnonzero(trace.evaluated & np.isin(trace.codes, ERRORS))
@@ -159,7 +177,7 @@ class Framework(ReserveAndBindPlugins):
         return join_reasons(filter_status(run.plugin, run.verdicts.verdict_at(int(failed[0]))))
 
     def run_extender_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
-        """Return a column for each extender that filters the nodes of `left`.
+        """Call the filtering extenders with the nodes of the mask `left`; return each extender's verdicts as a column.
 
         Raises ExtenderError if an extender fails that is not ignorable.
         """
@@ -173,7 +191,7 @@ class Framework(ReserveAndBindPlugins):
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace) -> Slots:
         """Run PreScore, Score, NormalizeScore and the extenders' prioritize: fill `trace.scores` and `trace.totals`.
 
-        Returns the feasible slots with the highest total, ascending.
+        Returns the slots of the feasible nodes with the highest total, ascending.
         """
         entry = self._equivalence_cache.get(pod, nodes)
         skip = self._run_pre_score(entry, state, pod, nodes, feasible, trace)
@@ -190,7 +208,7 @@ class Framework(ReserveAndBindPlugins):
     def _run_pre_score(
         self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace
     ) -> set[str]:
-        """Run PreScore and return the plugins whose Score is skipped. Raises PluginError if a plugin fails."""
+        """Run PreScore and return the names of the plugins whose Score is skipped. Raises PluginError on failure."""
         skip: set[str] = set()
         plugins = self.profile.pre_score
 
@@ -214,13 +232,13 @@ class Framework(ReserveAndBindPlugins):
         return skip
 
     def gather_inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
-        """Collect the inputs of the plugins that ran: fill `trace.inputs`."""
+        """Collect the measurements that the plugins of this cycle used into `trace.inputs`."""
         gather_inputs(self._input_reporters, state, pod, nodes, trace)
 
     # --- no node left ---------------------------------------------------------------------------------------------
 
     def run_post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: Set[str], trace: Trace) -> str:
-        """Run the PostFilter plugins until one returns anything but Unschedulable.
+        """Run the PostFilter plugins until one returns anything but Unschedulable; write the results into the trace.
 
         Returns the message for the pod's event.
         """
@@ -247,7 +265,7 @@ class Framework(ReserveAndBindPlugins):
 
 
 class _Timed:
-    """A context manager that adds the elapsed time to the duration of a phase."""
+    """A context manager that adds the duration of its block, in seconds, to the entry of a phase in `phases_s`."""
 
     __slots__ = ("_clock", "_phase", "_phases_s", "_start")
 

@@ -16,7 +16,10 @@ _MIN_PERCENTAGE = 5
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int) -> int:
-    """Return how many feasible nodes end the search. `percentage` is 0 or 100 (all), `ADAPTIVE`, or 1 to 99."""
+    """Return the number of feasible nodes after which the search for nodes ends, in a cluster of `nodes` nodes.
+
+    `percentage` is percentageOfNodesToScore: 0 or 100 for all nodes, `ADAPTIVE`, or 1 to 99.
+    """
     if percentage == 0 or nodes < _MIN_NODES:
         return nodes
     if percentage == ADAPTIVE:
@@ -27,7 +30,11 @@ def num_feasible_nodes_to_find(nodes: int, percentage: int) -> int:
 def select_visited_slots(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], enough: int
 ) -> NDArray[np.intp]:
-    """Return the slots that a search visits from `start` until it has found `enough` feasible ones."""
+    """Return the node slots that a search visits until it has found `enough` feasible nodes.
+
+    The search visits the slots of `order` from position `start` on, and wraps around. `feasible` is a mask by node
+    slot.
+    """
     rotated = np.roll(order, -start) if len(order) else order
     found = np.cumsum(feasible[rotated])
     if not len(found) or found[-1] <= enough:

@@ -26,7 +26,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 def find_input_reporters(profile: Profile) -> tuple[InputReporter, ...]:
-    """Return the profile's Filter and Score plugins that report inputs, each once."""
+    """Return the profile's Filter and Score plugins that report the measurements they use, each plugin once."""
     deciding = {plugin.name: plugin for plugin in (*profile.filter, *profile.score)}
     return tuple(found for plugin in deciding.values() if (found := adapt_input_reporter(plugin)) is not None)
 
@@ -34,7 +34,10 @@ def find_input_reporters(profile: Profile) -> tuple[InputReporter, ...]:
 def gather_inputs(
     plugins: Sequence[InputReporter], state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace
 ) -> None:
-    """Add the inputs of the plugins that ran in this cycle; if one fails, only its own inputs are missing."""
+    """Add the measurements that this cycle's plugins used to `trace.inputs`.
+
+    A plugin that fails to report adds a mark to the trace instead.
+    """
     if not plugins:
         return
     ran = {run.plugin for run in trace.filters if not run.skipped}
@@ -51,9 +54,9 @@ def gather_inputs(
 
 
 def expand_to_slots(inputs: NodeInputs, where: NDArray[np.intp], slots: int) -> NodeInputs:
-    """Return values of the nodes in the slots of `where` as columns of all slots.
+    """Return measurements of a few nodes as columns of all `slots` node slots, NaN for the other nodes.
 
-    Raises ValueError if an array has another length than `where`.
+    `where` holds the slots of the nodes. Raises ValueError if an array has another length than `where`.
     """
     _validated(inputs, len(where))
 
@@ -72,7 +75,7 @@ def expand_to_slots(inputs: NodeInputs, where: NDArray[np.intp], slots: int) -> 
 
 
 def _validated(inputs: NodeInputs, nodes: int) -> NodeInputs:
-    """Return the inputs. Raises ValueError if an array does not have one entry for each node."""
+    """Return the measurements unchanged. Raises ValueError if an array does not have one entry for each node."""
     arrays = [*(number.values for number in inputs.numbers), inputs.measured_s, inputs.stale]
     for array in arrays:
         if array is not None and len(array) != nodes:

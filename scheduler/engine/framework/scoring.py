@@ -40,7 +40,7 @@ _LEAST: Final = np.iinfo(np.int64).min  # lower than every total
 
 
 class ScoreRunner:
-    """A score plugin of a profile with what each cycle needs to run it."""
+    """A profile's score plugin with its weight and dependencies, inspected once so that cycles can run it cheaply."""
 
     def __init__(self, plugin: Score, weight: int) -> None:
         self.name = plugin.name
@@ -52,14 +52,14 @@ class ScoreRunner:
         self._plugin = plugin
 
     def run(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, changes: Changes, feasible: Mask) -> Scores:
-        """Return the plugin's raw scores for these nodes, which are all nodes or some of their rows.
+        """Return the plugin's raw scores of the nodes in `nodes`, which are all nodes or only those that changed.
 
-        A plugin that runs on some rows has declared that it does not look at `feasible`; it gets `live` instead.
+        If only some nodes changed, the plugin gets `nodes.live` in place of `feasible`, which it declared not to read.
         """
         return self._plugin.score(state, pod, nodes, feasible if nodes is changes.nodes else nodes.live)
 
     def validate(self, scores: Scores) -> None:
-        """Raise PluginError if a normalized score is out of range."""
+        """Raise PluginError if a normalized score is not from 0 to 100."""
         invalid = scores.view(np.uint64) > MAX_NODE_SCORE  # as unsigned integers, negative scores are large
         if np.count_nonzero(invalid):
             raise PluginError(
@@ -70,7 +70,7 @@ class ScoreRunner:
 
 
 class ScorePhase(CachedPhase):
-    """The score columns of one pod spec, the total of each node, and the nodes with the highest total."""
+    """The cached Score results of one pod spec: each plugin's scores, each node's total, and the best nodes."""
 
     def __init__(self, runners: Sequence[ScoreRunner], skip: Set[str]) -> None:
         super().__init__(skip)
@@ -82,7 +82,7 @@ class ScorePhase(CachedPhase):
         self._feasible: Mask = np.zeros(0, np.bool_)
 
     def refresh(self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> None:
-        """Bring all columns, the totals and the best nodes up to date. Raises PluginError if a plugin fails."""
+        """Bring all scores, the totals and the best nodes up to date. Raises PluginError if a plugin fails."""
         changes = self.begin(entry, nodes)
         feasibility_changed = None if changes.rows is None else self._compare_feasible(feasible)
         changed = feasibility_changed
@@ -96,15 +96,15 @@ class ScorePhase(CachedPhase):
 
     @property
     def best(self) -> Slots:
-        """The feasible slots with the highest total, ascending."""
+        """The slots of the feasible nodes with the highest total, ascending."""
         return NO_ROWS if self._best is None else self._best.slots
 
     def _compare_feasible(self, feasible: Mask) -> Slots:
-        """Return the slots that became feasible or infeasible since the last cycle."""
+        """Return the slots of the nodes that became feasible or infeasible since the last cycle of this pod spec."""
         return NO_ROWS if feasible is self._feasible else np.flatnonzero(feasible != self._feasible)
 
     def _sum_up(self, rows: Slots | None, feasible: Mask) -> None:
-        """Compute totals and best nodes, only for these rows if `rows` is not None."""
+        """Recompute the totals and the best nodes, only for the node slots `rows` if it is not None."""
         best = self._best
         if best is None or rows is None:
             self.totals = _weighted_sum(((p.weight, p.normalized) for _, p in self._plugins), len(feasible))
@@ -116,7 +116,10 @@ class ScorePhase(CachedPhase):
 
 
 class _RawColumn(CachedColumn[Scores]):
-    """A plugin's cached result, infeasible nodes included. No trace holds the array, so it is changed in place."""
+    """One score plugin's cached raw scores of all nodes, feasible or not.
+
+    No trace holds the array, so it may be changed in place.
+    """
 
     def __init__(self, runner: ScoreRunner) -> None:
         super().__init__(runner.dependencies)
@@ -132,7 +135,7 @@ class _RawColumn(CachedColumn[Scores]):
 
 
 class _PluginScores:
-    """One score plugin's columns: `unmasked` (all nodes), raw (feasible nodes), and normalized."""
+    """One score plugin's cached scores: raw of all nodes, raw of feasible nodes, and normalized."""
 
     def __init__(self, runner: ScoreRunner) -> None:
         self.weight = runner.weight
@@ -145,8 +148,9 @@ class _PluginScores:
     def refresh(
         self, changes: Changes, feasibility_changed: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
     ) -> Slots | None:
-        """Bring the columns up to date; return the rows whose normalized score changed, None if any may have.
+        """Bring the scores up to date; return the node slots whose normalized score changed, or None if any may have.
 
+        `feasibility_changed` holds the slots of nodes that became feasible or infeasible, or None if any may have.
         Raises PluginError if Score or NormalizeScore fails or returns an invalid score.
         """
         runner, raw, normalized = self._runner, self._raw, self.normalized
@@ -167,7 +171,7 @@ class _PluginScores:
         return rows
 
     def _update_raw(self, rows: Slots | None, feasible: Mask) -> Slots | None:
-        """Mask the scores of these rows; return the rows whose raw score may differ from before."""
+        """Update the raw scores in the node slots `rows`, 0 for infeasible nodes; return the slots that may differ."""
         previous = self._raw
         if rows is None:
             self._raw, rows = _keep_if_equal(previous, _mask_scores(self.unmasked.column, feasible))
@@ -178,10 +182,10 @@ class _PluginScores:
     def _normalize(
         self, changes: Changes, rows: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
     ) -> Slots | None:
-        """Normalize the raw scores; return the rows whose normalized score changed.
+        """Normalize the raw scores; return the node slots whose normalized score changed, or None if any may have.
 
-        `rows` are the rows whose raw score or feasibility changed. NormalizeScore needs the whole column, and does not
-        run if nothing that it depends on changed.
+        `rows` holds the slots whose raw score or feasibility changed. NormalizeScore needs the scores of all nodes, and
+        does not run if nothing that it depends on changed.
         """
         normalizer, runner = self._runner.normalizer, self._runner
         if normalizer is None:
@@ -195,7 +199,10 @@ class _PluginScores:
 
 
 class BestNodes:
-    """The feasible slots with the highest total (`slots`, ascending), given at least one feasible slot."""
+    """The feasible nodes with the highest total; `slots` holds their node slots, ascending.
+
+    At least one node must be feasible.
+    """
 
     def __init__(self, totals: Scores, feasible: Mask) -> None:
         counted = np.where(feasible, totals, _LEAST)
@@ -204,7 +211,7 @@ class BestNodes:
         self.slots: Slots = self._is_best.nonzero()[0]
 
     def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
-        """Return the best nodes after the totals or the feasibility of only these rows changed; may change `self`."""
+        """Return the best nodes after totals or feasibility in the node slots `rows` changed; may change `self`."""
         counted = np.where(feasible.take(rows), totals.take(rows), _LEAST)
         highest = int(counted.max())
         if highest > self._highest:
@@ -228,7 +235,10 @@ def _mask_scores(scores: NDArray[Any], feasible: Mask) -> Scores:
 
 
 def _keep_if_equal(previous: Scores, column: Scores) -> tuple[Scores, Slots | None]:
-    """Return the previous array if both are equal, else the new one; and the rows in which they differ."""
+    """Return `previous` if both arrays are equal, else `column`, with the indices at which they differ.
+
+    The indices are None if the lengths differ.
+    """
     if len(previous) != len(column):
         return column, None
     rows = np.flatnonzero(previous != column)

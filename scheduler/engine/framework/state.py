@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """The state data of one attempt: at most one value of each type."""
+    """The values that plugins keep between the extension points of one attempt, at most one of each type."""
 
     def __init__(self) -> None:
         self._data: dict[type, object] = {}
@@ -26,20 +26,20 @@ class CycleState:
         return len(self._data)
 
     def write(self, value: object) -> None:
-        """Store a value, replacing one of the same type."""
+        """Store a value under its type, replacing an earlier value of the same type."""
         self._data[type(value)] = value
 
     def update(self, other: CycleState) -> None:
-        """Store all values of another state."""
+        """Store all values of `other`, replacing values of the same types."""
         self._data.update(other._data)
 
     def read(self, kind: type[T]) -> T:
-        """Return the value of a type. Raises KeyError if none was written."""
+        """Return the value of the type `kind`. Raises KeyError if none was written."""
         value = self._data[kind]
         assert isinstance(value, kind)
         return value
 
     def find(self, kind: type[T]) -> T | None:
-        """Return the value of a type, or None."""
+        """Return the value of the type `kind`, or None if none was written."""
         value = self._data.get(kind)
         return value if isinstance(value, kind) else None

@@ -21,7 +21,7 @@ ABSENT_CODE = 255  # in `Trace.codes`: no verdict, the node was not evaluated
 
 @dataclass(frozen=True)
 class FilterRun:
-    """One filter's verdicts in a cycle, or that it was skipped."""
+    """One filter's verdicts on all nodes in a cycle. `skipped` is True if the filter did not run."""
 
     plugin: str
     skipped: bool
@@ -30,7 +30,7 @@ class FilterRun:
 
 @dataclass(frozen=True)
 class ScoreRun:
-    """One score plugin's or extender's score columns; None if it was skipped."""
+    """The raw and normalized scores that one score plugin or extender gave all nodes; None if it gave none."""
 
     plugin: str
     weight: int
@@ -41,7 +41,7 @@ class ScoreRun:
 
 @dataclass(frozen=True)
 class InputRun:
-    """One source's inputs to the decision of a plugin or extender."""
+    """The measurements from one source that a plugin or extender used for its verdicts or scores."""
 
     plugin: str
     inputs: NodeInputs
@@ -51,7 +51,8 @@ class InputRun:
 class Trace:
     """Everything that one cycle evaluated. A phase that did not run leaves the initial values.
 
-    Invariant: arrays are replaced, never changed in place, because traces of several cycles may share them.
+    Arrays have one entry for each node slot. Invariant: they are replaced, never changed in place, because traces of
+    several cycles may share them.
     """
 
     slots: int
@@ -77,7 +78,7 @@ class Trace:
 
     @classmethod
     def start(cls, nodes: NodeColumns) -> Trace:
-        """Return the trace before the first phase: no node is reached yet."""
+        """Return the trace of a cycle before its first phase, with no node evaluated yet."""
         slots, evaluation = nodes.slots, _everywhere(nodes, Evaluation.NOT_REACHED)
         return cls(slots, evaluation, *nodes.cached("no failures", lambda: _unfiltered(slots)))
 
@@ -86,23 +87,23 @@ class Trace:
         self.evaluation, self.complete = _everywhere(nodes, Evaluation.EVALUATED), True
 
     def mark(self, where: NDArray[np.intp] | int, evaluation: Evaluation) -> None:
-        """Set the evaluation of these slots."""
+        """Set the `Evaluation` of the nodes in the slots `where`, such as evaluated or not sampled."""
         self.evaluation, self.complete = self.evaluation.copy(), False
         self.evaluation[where] = evaluation
 
     @property
     def evaluated(self) -> NDArray[np.bool_]:
-        """The slots whose nodes count as evaluated."""
+        """The mask of the slots whose nodes count as evaluated."""
         evaluated: NDArray[np.bool_] = self.evaluation == _EVALUATED
         return evaluated
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """The evaluated slots that passed all filters."""
+        """The mask of the slots whose nodes are evaluated and passed all filters."""
         return self.passed if self.complete else self.evaluated & self.passed
 
     def narrow(self, run: FilterRun) -> None:
-        """Append the column of an extender, which can only reject nodes that are still feasible."""
+        """Append an extender's verdicts to `filters`, and mark the feasible nodes that it rejects as rejected."""
         codes = run.verdicts.codes(self.slots)
         newly = self.feasible & (codes != 0)
         self.codes = np.where(newly, codes, self.codes)
@@ -112,10 +113,10 @@ class Trace:
 
 
 def _unfiltered(slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16], NDArray[np.bool_]]:
-    """Return `codes`, `first` and `passed` before any filter ran."""
+    """Return the values of `Trace.codes`, `first` and `passed` before any filter ran, for `slots` node slots."""
     return np.full(slots, ABSENT_CODE, np.uint8), np.full(slots, -1, np.int16), np.zeros(slots, np.bool_)
 
 
 def _everywhere(nodes: NodeColumns, evaluation: Evaluation) -> NDArray[np.uint8]:
-    """Return a column with this evaluation in every slot that holds a node."""
+    """Return an array with this evaluation in every slot that holds a node, and ABSENT in the other slots."""
     return nodes.cached(evaluation, lambda: np.where(nodes.live, evaluation, Evaluation.ABSENT).astype(np.uint8))

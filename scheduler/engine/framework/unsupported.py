@@ -16,5 +16,8 @@ _GANG = PluginVerdict(
 
 
 def find_unsupported_feature(pod: PodInfo) -> PluginVerdict | None:
-    """Return the rejection of a pod in a group (spec.schedulingGroup, in v1.35 spec.workloadRef); else None."""
+    """Return a rejection of the pod if it belongs to a pod group, which this scheduler does not support; else None.
+
+    A pod names its group in spec.schedulingGroup, in v1.35 in spec.workloadRef.
+    """
     return _GANG if pod.pod.spec.scheduling_group or pod.pod.spec.workload_ref else None

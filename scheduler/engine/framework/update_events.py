@@ -15,7 +15,7 @@ _POD_EVENTS = {(event.resource, event.action): event for event in ClusterEvent}
 
 
 def list_node_events(old: Node | None, new: Node) -> list[ClusterEvent]:
-    """Return the events of a node that was added (`old` is None) or updated."""
+    """Return the cluster events of a node that was added (`old` is None) or updated."""
     if old is None:
         return [ClusterEvent.NODE_ADD]
     events = []
@@ -33,9 +33,9 @@ def list_node_events(old: Node | None, new: Node) -> list[ClusterEvent]:
 
 
 def list_pod_events(old: PodInfo | None, new: PodInfo) -> list[ClusterEvent]:
-    """Return the events of a pod that was added (`old` is None) or updated, on a node or waiting.
+    """Return the cluster events of a pod that was added (`old` is None) or updated, whether it is on a node or waits.
 
-    A change of any other property is a plain update; an update without a change causes no event.
+    A change without a specific event is a plain update event. An update that changes nothing causes no event.
     """
     resource = EventResource.ASSIGNED_POD if new.pod.spec.node_name else EventResource.UNSCHEDULABLE_POD
     if old is None:

@@ -31,12 +31,12 @@ Ids = NDArray[np.integer]
 
 
 def unschedulable(*reasons: Reason) -> Verdict:
-    """Return a rejection that preemption on the node might resolve."""
+    """Return the verdict Unschedulable: the node rejects the pod, and preemption might resolve that."""
     return Verdict(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: Reason) -> Verdict:
-    """Return a rejection that preemption cannot resolve."""
+    """Return the verdict UnschedulableAndUnresolvable: the node rejects the pod, and preemption cannot resolve that."""
     return Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
@@ -50,26 +50,30 @@ SKIP = Verdict(Code.SKIP)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One filter's verdict for every slot: `ids` holds indexes into `table`."""
+    """One filter's verdict on each node slot: `ids` holds, for each slot, an index into `table`, the distinct verdicts.
+
+    `table[0]` is Success. If `ids` is None, the filter accepts every node.
+    """
 
     table: tuple[Verdict, ...] = (SUCCESS,)
     ids: Ids | None = None
 
     @classmethod
     def reject(cls, where: Mask, verdict: Verdict) -> Verdicts:
-        """Return a column with `verdict` in the slots of the mask and Success in the others."""
+        """Return verdicts that are `verdict` on the nodes of the mask `where` and Success on the others."""
         return cls((SUCCESS, verdict), where.view(np.uint8)) if where.any() else PASS
 
     @classmethod
     def everywhere(cls, verdict: Verdict, slots: int) -> Verdicts:
-        """Return a column with this verdict, which is not Success, in every slot."""
+        """Return verdicts that are `verdict`, which is not Success, on each of `slots` node slots."""
         return cls((SUCCESS, verdict), np.ones(slots, np.uint8))
 
     @classmethod
     def from_ids(cls, ids: NDArray[np.integer], distinct: int, verdict: Callable[[int], Verdict]) -> Verdicts:
-        """Return a column from IDs below `distinct`, such as those of a dictionary column or bit masks.
+        """Return verdicts on nodes that are grouped by an ID, where all nodes with the same ID get the same verdict.
 
-        Calls `verdict` once for each ID that occurs.
+        `ids` holds each node's ID, which is below `distinct`, such as the ID of its labels' value or a bit mask. Calls
+        `verdict` once for each ID that occurs.
         """
         occurring = np.flatnonzero(np.bincount(ids, minlength=distinct))
         table = [SUCCESS]
@@ -82,7 +86,7 @@ class Verdicts:
         return cls(tuple(table), numbers.take(ids)) if len(table) > 1 else PASS
 
     def codes(self, slots: int) -> NDArray[np.uint8]:
-        """Return the status code of every slot."""
+        """Return the status code of each of `slots` node slots."""
         return np.zeros(slots, np.uint8) if self.ids is None else self._codes.take(self.ids)
 
     @lazy
@@ -91,19 +95,22 @@ class Verdicts:
 
     @lazy
     def fails(self) -> bool:
-        """Whether some verdict is an error."""
+        """Whether some verdict in `table` is an error."""
         return any(verdict.code in ERRORS for verdict in self.table)
 
     def codes_at(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Return the status codes of these slots."""
+        """Return the status codes of the node slots `rows`."""
         return np.zeros(len(rows), np.uint8) if self.ids is None else self._codes.take(self.ids[rows])
 
     def verdict_at(self, slot: int) -> Verdict:
-        """Return the verdict of one slot."""
+        """Return the verdict on the node in one slot."""
         return self.table[0 if self.ids is None else int(self.ids[slot])]
 
     def with_rows(self, where: NDArray[np.intp], part: Verdicts, slots: int) -> Verdicts:
-        """Return the column with `part` in the slots of `where`; the column itself if nothing differs."""
+        """Return verdicts with `part` in the node slots `where`; `self` if nothing differs.
+
+        `slots` is the number of all node slots.
+        """
         if self.ids is None and part.ids is None:
             return self
         table = self._extended_table(part.table)
@@ -116,7 +123,7 @@ class Verdicts:
         return Verdicts(tuple(table), ids)
 
     def changed_slots(self, other: Verdicts) -> NDArray[np.intp] | None:
-        """Return the slots in which the columns differ; None if their tables differ, so that any slot may."""
+        """Return the node slots whose verdict differs from `other`, or None if the tables differ and any slot may."""
         if self.table != other.table:
             return None
         if self.ids is None or other.ids is None:
@@ -125,7 +132,10 @@ class Verdicts:
         return np.flatnonzero(self.ids != other.ids)
 
     def with_verdicts(self, verdicts: Mapping[int, Verdict], slots: int) -> Verdicts:
-        """Return the column with these verdicts, by slot."""
+        """Return verdicts in which those of the node slots in `verdicts` are replaced.
+
+        `slots` is the number of all node slots.
+        """
         if not verdicts:
             return self
         table = self._extended_table(verdicts.values())
@@ -135,7 +145,7 @@ class Verdicts:
         return Verdicts(tuple(table), ids)
 
     def _extended_table(self, more: Iterable[Verdict]) -> list[Verdict]:
-        """Return the table with missing verdicts appended, so that existing IDs keep their meaning."""
+        """Return `table` with the missing verdicts of `more` appended, so that existing IDs keep their meaning."""
         known = set(self.table)
         return [*self.table, *(verdict for verdict in dict.fromkeys(more) if verdict not in known)]
 
@@ -147,7 +157,7 @@ PASS = Verdicts()
 class PostFilterResult:
     """The result of a PostFilter plugin, with what it found if it searched for pods to evict.
 
-    Without a `nomination` the pod's nominated node stays as it is. `victims` must be evicted before the pod fits.
+    If `nomination` is None, the pod's nominated node stays as it is. `victims` must be evicted before the pod fits.
     """
 
     verdict: Verdict
@@ -158,17 +168,21 @@ class PostFilterResult:
 
 @dataclass(frozen=True)
 class Wait:
-    """The result of a Permit plugin that decides later. The pod stays assumed, and is rejected after `timeout_s`."""
+    """The result of a Permit plugin that decides later.
+
+    Until then, the pod counts on its node as assumed. It is rejected after `timeout_s` seconds.
+    """
 
     timeout_s: float
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The result of a PreBind plugin whose work continues in the background; no thread waits for it.
+    """The result of a PreBind plugin whose work continues in the background, without a thread that waits for it.
 
-    The loop's thread calls `check` every second, while no object changes; None means not yet. `late` is the verdict
-    after `timeout_s` without a result. `what` describes in words what the plugin waits for.
+    The thread of the scheduling loop calls `check` every second; it returns the verdict, or None while the work
+    continues. `late` is the verdict after `timeout_s` seconds without a result. `what` says in words what the plugin
+    waits for.
     """
 
     check: Callable[[], Verdict | None]
@@ -179,7 +193,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Deferred:
-    """The result of a Bind plugin that binds asynchronously; no thread waits for it.
+    """The result of a Bind plugin that binds asynchronously, without a thread that waits for it.
 
     `begin` sends the request and takes a callback, which is called once with the verdict. The callback runs in a thread
     that serves all such requests, so it must not block.
@@ -190,7 +204,7 @@ class Deferred:
 
 @dataclass(frozen=True)
 class PreFilterResult:
-    """The result of a PreFilter plugin; `node_names`, if set, limits the nodes that Filter evaluates."""
+    """The result of a PreFilter plugin: a verdict and, if `node_names` is set, the only nodes that Filter evaluates."""
 
     verdict: Verdict = SUCCESS
     node_names: frozenset[str] | None = field(default=None)

@@ -26,13 +26,13 @@ Done = Callable[[PluginVerdict | None], None]
 
 
 class WaitingPod:
-    """A pod that waits on Permit."""
+    """A pod whose binding waits until each Permit plugin that returned Wait allows it, or one rejects it."""
 
     def __init__(self, pod: PodInfo, node: str, timeouts_s: Mapping[str, float], now: float, done: Done) -> None:
-        """`timeouts_s` are counted from `now`, by plugin.
+        """Start to wait for the plugins in `timeouts_s`, which maps plugin names to seconds after `now`.
 
-        `done` is called once, in the thread that ends the waiting: with None if every plugin allowed the pod, else
-        with the rejection.
+        `now` is in monotonic seconds. `done` is called once, in the thread that ends the waiting: with None if every
+        plugin allowed the pod, else with the rejection.
         """
         self.pod = pod
         self.node = node
@@ -42,12 +42,12 @@ class WaitingPod:
         self._lock = threading.Lock()
 
     def pending_plugins(self) -> dict[str, float]:
-        """Return the plugins that have not allowed the pod, with the time of their timeout (monotonic seconds)."""
+        """Return the plugins that have not allowed the pod yet, with the time of each timeout (monotonic seconds)."""
         with self._lock:
             return dict(self._pending)
 
     def allow(self, plugin: str) -> None:
-        """Allow the pod for one plugin; the last pending plugin ends the waiting."""
+        """Record that one plugin allows the pod. The waiting ends when no other plugin is pending."""
         with self._lock:
             self._pending.pop(plugin, None)
             left = bool(self._pending)
@@ -55,15 +55,18 @@ class WaitingPod:
             self._end(None)
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Reject the pod; return False if its waiting had already ended."""
+        """Reject the pod for a plugin, which ends the waiting; return False if it had already ended."""
         return self._end(PluginVerdict(plugin, unschedulable(Reason("text", {"text": message}))))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Remove the pod as a victim of preemption, to be tried again; return False if its waiting had ended."""
+        """End the waiting with an error because the pod is a preemption victim; return False if it had already ended.
+
+        The scheduler tries the pod again.
+        """
         return self._end(PluginVerdict(plugin, error(message)))
 
     def expire(self, now: float) -> None:
-        """Reject the pod if a plugin's timeout has passed."""
+        """Reject the pod if the timeout of a plugin has passed at `now` (monotonic seconds)."""
         with self._lock:
             over = [plugin for plugin, at in self._pending.items() if at <= now]
         if over:
@@ -80,7 +83,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All pods that wait on Permit, by UID."""
+    """All pods that wait because a Permit plugin returned Wait, by UID."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -95,7 +98,7 @@ class WaitingPods:
             return list(self._pods.values())
 
     def get(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod, or None."""
+        """Return the waiting pod with this UID, or None if it does not wait."""
         with self._lock:
             return self._pods.get(uid)
 
@@ -105,17 +108,17 @@ class WaitingPods:
             self._pods[waiting.pod.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Remove a pod whose waiting ended."""
+        """Remove the pod with this UID, whose waiting ended."""
         with self._lock:
             self._pods.pop(uid, None)
 
     def expire(self, now: float) -> None:
-        """Reject every pod with a passed timeout."""
+        """Reject every pod for which a plugin's timeout has passed at `now` (monotonic seconds)."""
         for waiting in self():
             waiting.expire(now)
 
     def next_due(self) -> float | None:
-        """Return the time of the next timeout (monotonic seconds), or None."""
+        """Return the time of the earliest timeout (monotonic seconds), or None if no pod waits."""
         return min((at for waiting in self() for at in waiting.pending_plugins().values()), default=None)
 
 
