@@ -28,7 +28,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class OrderedGroup(click.Group):
-    """The group of all commands, which are imported when they are called and listed in the order of `COMMANDS`."""
+    """The click group of all commands, listed in the order of `COMMANDS`. Only a called command is imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,7 +39,10 @@ class OrderedGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the named command. The usage error for an unknown one suggests similar names."""
+        """Return the command's name, the command, and the arguments left for it, as click expects.
+
+        Raises UsageError, which suggests similar names, if the command is unknown.
+        """
         word = args[0]
         if word in COMMANDS or word.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -71,7 +74,7 @@ def run_process(arguments: Sequence[str], prefetched: PrefetchedProcesses) -> in
 
 
 def run(arguments: Sequence[str], environment: Environment) -> int:
-    """Run a command line in an environment and return its exit code; answers and errors are printed."""
+    """Run a command line in an environment, print its output or errors, and return its exit code."""
     debug = environment.environ.get("HERODOTUS_DEBUG") == "1"
     try:
         cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=environment)
@@ -102,7 +105,7 @@ def run(arguments: Sequence[str], environment: Environment) -> int:
 
 
 def _discard_stdout() -> None:
-    """Send what is still buffered to /dev/null, because Python flushes it at exit and would fail again."""
+    """Redirect stdout to /dev/null, so that Python's flush of buffered output at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -21,12 +21,15 @@ FILES = ":0"  # let the shell complete file names
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the candidates for the words in `arguments`, by default those of the process."""
+    """Print the completion candidates for the words in `arguments`, by default those of this process."""
     print(complete(sys.argv[1:] if arguments is None else arguments, process_environment()), end="")
 
 
 def complete(words: Sequence[str], environment: Environment) -> str:
-    """Return candidates and directive for the words so far, of which the last is unfinished or empty."""
+    """Return what kubectl reads: one completion candidate per line, then a line with cobra's directive.
+
+    `words` are the words of the command line so far; the last one is unfinished or empty.
+    """
     *before, unfinished = words or [""]
     try:
         found = ShellComplete(cli, {"obj": environment}, PROG, "").get_completions(list(before), unfinished)

@@ -28,7 +28,7 @@ _SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Jo
 
 
 def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return the pods with the newest decisions in the namespace, as candidates for `word`."""
+    """Return completions of `word`: the pods in the namespace that have the newest decisions."""
     if ctx.command.name == "compare" and not ctx.params.get("names") and "pod".startswith(word):
         return ["pod"]
     prefix = next((p for p in ("pod/", "pods/", "po/") if word.startswith(p)), "")
@@ -36,7 +36,10 @@ def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str
 
 
 def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return the owners of those pods, as candidates; for a ReplicaSet also the Deployment that its name suggests."""
+    """Return completions of `word`: the workloads that own recently decided pods, as KIND/NAME.
+
+    For a ReplicaSet, the Deployment that its name suggests is offered too.
+    """
     found = []
     for d in _decisions(ctx):
         owner = d["spec"]["pod"].get("owner")
@@ -48,21 +51,24 @@ def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> lis
 
 
 def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Return the candidates for the object of `whatif`: the word `pod`, pods after it, and workloads."""
+    """Return completions of `word` for the object of `whatif`: `pod`, names of pods, and workloads as KIND/NAME.
+
+    After the word `pod`, only pods are offered.
+    """
     if ctx.params.get("words"):
         return pods(ctx, parameter, word)
     return _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
 
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return the nodes that any decision considered, as candidates for `word`."""
+    """Return completions of `word`: the nodes that any recorded decision considered."""
     found = _fetch(ctx, lambda connection, get: get(api_paths.node_histories()).get("items", []))
     prefix = "node/" if word.startswith("node/") else ""
     return _matching(word, (f"{prefix}{item['metadata']['name']}" for item in found))
 
 
 def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return the cluster's namespaces from the API server, as candidates for `word`."""
+    """Return completions of `word`: the cluster's namespaces, from the API server."""
 
     def fetch(connection: ConnectionSettings, _get: Callable[[str], Json]) -> list[Json]:
         from herodotus_cli.transport.kubectl import KubectlTransport
@@ -82,7 +88,7 @@ def _decisions(ctx: click.Context) -> list[Json]:
 
 
 def _fetch(ctx: click.Context, fetch: Callable[[ConnectionSettings, Callable[[str], Json]], list[Json]]) -> list[Json]:
-    """Return what `fetch` returns, or an empty list if it fails."""
+    """Call `fetch` with the connection settings and the transport's `get`, and return its list, or [] if it fails."""
     environ = environment_of(ctx).environ
     try:
         connection = option_values.connection_settings(ctx, environ)
@@ -93,5 +99,5 @@ def _fetch(ctx: click.Context, fetch: Callable[[ConnectionSettings, Callable[[st
 
 
 def _matching(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that start with `word`. Other text is dropped, because a shell prints the candidates."""
+    """Return the sorted names that start with `word`. Names with unusual characters are left out."""
     return sorted({name for name in names if name.startswith(word) and _NAME.fullmatch(name)})

@@ -12,14 +12,14 @@ REQUEST_TIMEOUT_S = 30.0
 
 
 class ServiceAddress:
-    """The address of a Kubernetes Service that the API server proxies to."""
+    """The address of the Kubernetes Service that the API server's proxy forwards requests to."""
 
     def __init__(self, namespace: str, scheme: str, name: str, port: str) -> None:
         self.namespace, self.scheme, self.name, self.port = namespace, scheme, name, port
 
     @property
     def proxy_path(self) -> str:
-        """The API server's path that forwards to this Service."""
+        """The path of the API server's proxy for this Service."""
         return f"/api/v1/namespaces/{self.namespace}/services/{self.scheme}:{self.name}:{self.port}/proxy"
 
 
@@ -29,7 +29,11 @@ PLAIN_HTTP_SERVICE = ServiceAddress("herodotus", "http", "herodotus-endpoint", "
 
 
 class ConnectionSettings:
-    """How to reach the decisions service: at `endpoint`, or if that is empty through the API server with kubectl."""
+    """The settings with which the plugin reaches the decisions service.
+
+    The service is at the URL `endpoint`. If that is empty, it is reached with kubectl through the API server.
+    `request_timeout_s` of 0 means no limit.
+    """
 
     def __init__(
         self,

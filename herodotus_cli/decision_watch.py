@@ -33,7 +33,7 @@ _TEMPORARY = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", 
 
 
 class ReconnectBackoff:
-    """The exponential backoff of a watch that failed; a working stream resets it."""
+    """The exponential backoff between attempts to reconnect a broken watch. A working stream resets it."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -42,20 +42,20 @@ class ReconnectBackoff:
 
     @property
     def delay_s(self) -> float:
-        """The time to wait before the next attempt."""
+        """The time in seconds to wait before the next attempt to connect."""
         return min(RECONNECT_DELAY_S * 2.0 ** max(0, self._failures - 1), _MAX_DELAY_S)
 
     def mark_opened(self) -> None:
-        """Note the time at which a stream is requested."""
+        """Note that a stream is requested now. One that lasts long enough counts as working even without an event."""
         self._opened_at = time.monotonic()
 
     def mark_working(self) -> None:
-        """Note that the stream carried an event or ended in good order."""
+        """Reset the backoff, because the stream carried an event or ended without an error."""
         self._connected = True
         self._failures = 0
 
     def record_failure(self, error: CliError) -> None:
-        """Count a failure. Raises `error` when another attempt cannot help or too many failed."""
+        """Count a failed connection. Raises `error` if another attempt cannot help or too many failed in a row."""
         if time.monotonic() - self._opened_at >= _STABLE_S:
             self.mark_working()
         self._failures += 1
@@ -72,10 +72,10 @@ class ReconnectBackoff:
 def watch_decisions(
     transport: Transport, namespace: str, selector: api_paths.DecisionSelector, last: int, *, binding: bool = False
 ) -> Generator[Json, None, None]:
-    """Yield the newest `last` decisions, oldest first, and then each that is added or changes, without end.
+    """Yield the newest `last` decisions, oldest first, then every decision that is added or changes, without end.
 
-    `binding`: also decisions in binding; without it each decision is yielded once, when its result is known.
-    Raises CliError when the service refuses the watch or stays unreachable.
+    With `binding`, decisions whose pods are still being bound are included; otherwise each decision is yielded once,
+    when its result is known. Raises CliError if the service refuses the watch or stays unreachable.
     """
     page = transport.get(api_paths.decisions(namespace, selector=selector, limit=LIST_LIMIT))
     yield from reversed([d for d in page["items"] if binding or not _is_binding(d)][:last])
@@ -137,9 +137,9 @@ def _is_binding(decision: Json) -> bool:
 def repeat_on_decisions(
     transport: Transport, namespace: str, selector: api_paths.DecisionSelector, once: Callable[[], None]
 ) -> None:
-    """Call `once` now and after each change of the decisions, at most every REPEAT_INTERVAL_S, without end.
+    """Call `once` now and again after decisions change, at most once every REPEAT_INTERVAL_S, without end.
 
-    Raises CliError when the watch fails.
+    `namespace` and `selector` choose the decisions. Raises CliError if the watch fails.
     """
     changes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
@@ -165,7 +165,10 @@ def repeat_on_decisions(
 def _stream(
     transport: Transport, namespace: str, selector: api_paths.DecisionSelector, version: str
 ) -> Generator[Json, None, None]:
-    """Yield the events of one stream. Raises CliError for an ERROR event and for a broken connection."""
+    """Yield the events of one watch request, from a resource version on, until the service ends it.
+
+    Raises CliError for an ERROR event and for a broken connection.
+    """
     try:
         with closing(transport.stream(api_paths.decisions_watch(namespace, version, selector=selector))) as events:
             for event in events:

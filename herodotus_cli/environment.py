@@ -34,10 +34,10 @@ MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per l
 
 
 class Environment(NamedTuple):
-    """The process in which a command runs.
+    """What a command uses of its process: environment variables, output stream, clock, terminal, running requests.
 
-    `height` returns the lines of the terminal, or 0 if no pager can be used. `prefetched` holds requests that were
-    started before the command line was parsed.
+    `width` and `height` return the terminal's columns and lines; a height of 0 means that no pager can be used.
+    `prefetched` holds kubectl processes that were started before the command line was parsed.
     """
 
     environ: Mapping[str, str]
@@ -48,9 +48,9 @@ class Environment(NamedTuple):
     height: Callable[[], int] = int
 
     def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Json:
-        """Return the document of the decisions service at `path`.
+        """Request `path` from the decisions service and return the JSON document.
 
-        `screen` names the render module that will draw the document. It is imported while the request runs.
+        `screen` names the render module that will draw the document; it is imported while the request runs.
         """
         from herodotus_cli.transport import connect
 
@@ -60,7 +60,10 @@ class Environment(NamedTuple):
         return connect(connection, self.environ, self.prefetched).get(path)
 
     def resolve_namespace(self, given: str, connection: ConnectionSettings) -> str:
-        """Return the given namespace, or that of the kubeconfig's context, which is read only when needed."""
+        """Return `given`, or if it is empty the namespace of the kubeconfig's context.
+
+        Raises CliError if the kubeconfig cannot be read or its namespace is not a valid name.
+        """
         if given and (connection.context == "" or not connection.endpoint):
             return given
         from herodotus_cli import kubeconfig, object_names
@@ -78,7 +81,10 @@ class Environment(NamedTuple):
         namespace: str = "",
         selector: DecisionSelector | None = None,
     ) -> None:
-        """Call `print_once`; with --watch call it again whenever a decision of the namespace and selector changes."""
+        """Call `print_once`; with --watch call it again whenever a decision changes.
+
+        `namespace` and `selector` choose the decisions to watch.
+        """
         if not output.watch:
             print_once()
             return
@@ -99,7 +105,7 @@ class Environment(NamedTuple):
         decision_watch.repeat_on_decisions(transport, namespace, selector or api_paths.ALL_DECISIONS, print_again)
 
     def print_answer(self, document: Json, output: OutputOptions, screen: Screen) -> None:
-        """Print the document as JSON, YAML or names, or the screen that is built from it."""
+        """Print a document in the chosen format: JSON, YAML, names, or the screen that `screen` builds from it."""
         if output.format not in SCREEN_FORMATS:
             from herodotus_cli.render import documents
 
@@ -124,32 +130,32 @@ class Environment(NamedTuple):
         pager.write(text, self.out, self.environ, self.height())
 
     def draws_on_terminal(self, output: OutputOptions) -> bool:
-        """Return whether the screen is laid out for a terminal: stdout is one, or colour is forced."""
+        """Return whether to lay out a screen for a terminal: stdout is a terminal, or colour is forced."""
         return output.format in SCREEN_FORMATS and (self.out.isatty() or output.color == "always")
 
     def uses_color(self, output: OutputOptions) -> bool:
-        """Return whether the output is coloured, by --color, NO_COLOR and TERM."""
+        """Return whether to colour the output, by --color, NO_COLOR, TERM and whether stdout is a terminal."""
         if output.color != "auto":
             return output.color == "always"
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
 
 def environment_of(ctx: click.Context) -> Environment:
-    """Return the environment with which `command_line.run` started click."""
+    """Return the environment that `command_line.run` put into click's context."""
     found = ctx.find_object(Environment)
     assert found is not None
     return found
 
 
 def process_environment(prefetched: PrefetchedProcesses | None = None) -> Environment:
-    """Return the environment of this process."""
+    """Return the environment of this process: its variables, stdout, clock and terminal."""
     return Environment(
         os.environ, sys.stdout, lambda: datetime.now().astimezone(), _terminal_width, prefetched, _terminal_height
     )
 
 
 def _terminal_height() -> int:
-    """Return the lines of the terminal on stdout, or 0 if stdin is no terminal, so that no pager can be used."""
+    """Return the number of lines of the terminal, or 0 if no pager can be used: stdin or stdout is no terminal."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).lines if sys.stdin and sys.stdin.isatty() else 0
     except (OSError, ValueError):
@@ -157,7 +163,7 @@ def _terminal_height() -> int:
 
 
 def _terminal_width() -> int:
-    """Return COLUMNS if it is set, else the columns of the terminal on stdout."""
+    """Return the width in columns: COLUMNS if it is set, else that of the terminal on stdout, else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)

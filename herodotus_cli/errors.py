@@ -18,7 +18,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
 
 
 class CliError(Exception):
-    """An error with a one-line message and hints on what to try."""
+    """An error that ends a command: a one-line message, and hints on what to try."""
 
     def __init__(self, message: str, hints: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -27,12 +27,12 @@ class CliError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """The lines for stderr: the message, then the hints, indented."""
+        """The lines to print on stderr: the message, then the hints, indented."""
         return [self.message, *(f"  {hint}" for hint in self.hints)]
 
 
 class ServerError(CliError):
-    """A Status that a server returned, worded as kubectl words it."""
+    """An error that a server returned as a Kubernetes Status, in the words in which kubectl prints it."""
 
     def __init__(self, reason: str, message: str, details: Json | None = None, hints: Sequence[str] = ()) -> None:
         self.reason, self.words, self.details = reason, message, details or {}
@@ -40,16 +40,16 @@ class ServerError(CliError):
         super().__init__(f"Error from server ({reason}): {first}", [*(line.strip() for line in more), *hints])
 
     def with_hints(self, hints: Sequence[str]) -> ServerError:
-        """Return the same error with more hints."""
+        """Return a copy of this error with more hints."""
         return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
 
 
 class ConnectionFailedError(CliError):
-    """A connection that could not be opened or that ended early: another attempt may succeed."""
+    """An error for a connection that could not be opened or that broke; another attempt may succeed."""
 
 
 def print_to_stderr(*lines: str) -> None:
-    """Print each argument as one line on standard error, safe for a terminal."""
+    """Print each argument as one line on standard error, with control characters escaped."""
     import sys  # here and below, because only failures need it
 
     from herodotus_record.escaping import escape
@@ -58,12 +58,12 @@ def print_to_stderr(*lines: str) -> None:
 
 
 def is_status(document: Json) -> bool:
-    """Return whether a document is a Kubernetes Status, which stands for an error."""
+    """Return whether a JSON document is a Kubernetes Status, as servers return for an error."""
     return document.get("kind") == "Status"
 
 
 def from_status(document: Json) -> ServerError:
-    """Return the error that a Status document stands for."""
+    """Return the ServerError for a Kubernetes Status document."""
     details = document.get("details")
     return ServerError(
         str(document.get("reason") or f"code {document.get('code', 'unknown')}"),
@@ -73,5 +73,5 @@ def from_status(document: Json) -> ServerError:
 
 
 def unreachable(why: str, hints: Sequence[str]) -> ConnectionFailedError:
-    """Return the error for a decisions service that did not answer because of `why`."""
+    """Return an error that says that the decisions service did not answer, and why."""
     return ConnectionFailedError(f"error: the decisions service did not answer ({why})", hints)

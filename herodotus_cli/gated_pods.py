@@ -16,12 +16,12 @@ Json = dict[str, Any]
 
 
 def add_to_pending_pods(document: Json, pods: Sequence[Json]) -> Json:
-    """Return the pending-pods document with these gated pods of the API server added."""
+    """Return the pending-pods document with gated pods added. `pods` are Pod objects from the API server."""
     return add_gated_pods(document, [_read_pod(pod) for pod in pods])
 
 
 def build_answer(pod: Json) -> Json:
-    """Return the document about one gated pod of the API server."""
+    """Return the GatedPod document about a pod that waits for its scheduling gates, from its Pod object."""
     gated = _read_pod(pod)
     gates = ", ".join(gated.gates)
     return {

@@ -22,9 +22,9 @@ DEFAULT_NAMESPACE = "default"
 
 
 def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "") -> str:
-    """Return the namespace of `context` or of the current context, or `default` if none is set.
+    """Return the namespace of `context`, or of the current context if it is empty; `default` if none is set.
 
-    Raises CliError if a file cannot be read or the context does not exist.
+    Raises CliError if a kubeconfig file cannot be read or the context does not exist.
     """
     contexts: dict[str, str] = {}
     current = ""
@@ -40,7 +40,10 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
 
 
 def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:
-    """Return the paths of the kubeconfig files to merge; some may not exist."""
+    """Return the paths of the kubeconfig files to merge, of which some may not exist.
+
+    These are `kubeconfig` if it is given, else those in the variable KUBECONFIG, else ~/.kube/config.
+    """
     if kubeconfig:
         return [kubeconfig]
     listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -49,7 +52,10 @@ def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:
 
 
 def _load(path: str, *, required: bool) -> Mapping[str, Any]:
-    """Return the content of a file; {} if it does not exist and is not `required`, as with kubectl."""
+    """Return the parsed content of a kubeconfig file, or {} if it does not exist and is not `required`.
+
+    Raises CliError if it is required and missing, unreadable or not a kubeconfig.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -79,7 +85,10 @@ def _parse(text: str, path: str) -> Any:
 
 
 def _contexts(config: Mapping[str, Any], path: str) -> list[tuple[str, str]]:
-    """Return the name and the namespace of each context."""
+    """Return a (name, namespace) pair for each context in a parsed kubeconfig; a missing namespace is "".
+
+    Raises CliError, which names `path`, if the contexts have a wrong form.
+    """
     entries = config.get("contexts") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CliError(f"error: kubeconfig {path}: contexts is not a list of contexts")

@@ -27,7 +27,7 @@ _PAIRS = (("{", "}"), ("[", "]"))
 
 
 def parse(text: str) -> dict[str, Any] | None:
-    """Return `current-context` and `contexts` of a kubeconfig, or None if the text has another form."""
+    """Return `current-context` and `contexts` of a kubeconfig, or None if the text needs a YAML parser."""
     if not text.isascii() or any(map(_continues, text.split("\n"))):
         return None
     blocks = _blocks(text)
@@ -41,12 +41,15 @@ def parse(text: str) -> dict[str, Any] | None:
 
 
 def _continues(line: str) -> bool:
-    """Return whether a quoted string or a flow collection may continue on the next line."""
+    """Return whether the line may end within a quoted string or a flow collection, which a YAML parser must read."""
     return bool(line.count('"') % 2 or line.count("'") % 2 or any(line.count(a) != line.count(b) for a, b in _PAIRS))
 
 
 def _blocks(text: str) -> dict[str, list[str]] | None:
-    """Return for each top-level key its value, then the indented lines below it; None for another form."""
+    """Return for each top-level key a list of its value and the indented lines below it.
+
+    Return None if the text needs a YAML parser.
+    """
     blocks: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
@@ -64,7 +67,7 @@ def _blocks(text: str) -> dict[str, list[str]] | None:
 
 
 def _parse_top_level(line: str) -> tuple[str, str]:
-    """Return key and value of an unindented line `key:` or `key: value`, or two empty strings."""
+    """Return key and value of an unindented line `key:` or `key: value`, or two empty strings for any other line."""
     key, colon, rest = line.partition(":")
     value = rest.lstrip(" ")
     separated = not rest or (rest != value and value and not value[0].isspace())
@@ -95,13 +98,13 @@ def _entries(lines: list[str]) -> list[dict[str, Any]] | None:
 
 
 def _name(line: str) -> str:
-    """Return the name in a line `name: NAME` of an entry, or "" for any other line."""
+    """Return the name in a list entry's line `name: NAME`, or "" for any other line."""
     key, word = line[2:8], line[8:]
     return word if line.startswith(_ENTRY_PREFIXES) and key == "name: " and _is_plain_string(word) else ""
 
 
 def _setting(line: str) -> tuple[str, str]:
-    """Return key and value of a line in a context, or two empty strings for any other line."""
+    """Return key and value of an indented line `key: value` of a context, or two empty strings for any other line."""
     key, _, word = line[4:].partition(": ")
     found = line.startswith("    ") and key and _LOWER.issuperset(key) and _is_plain_string(word)
     return (key, word) if found else ("", "")

@@ -32,7 +32,10 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
 def prefetch(arguments: Sequence[str], environ: Mapping[str, str], prefetched: PrefetchedProcesses) -> None:
-    """Start the requests of `pod NAME` with its common options; do nothing for any other command line."""
+    """Start the kubectl processes that the command line `pod NAME` needs; do nothing for other or unusual ones.
+
+    The processes are added to `prefetched`, from which the command takes them.
+    """
     given = _read_arguments(arguments)
     if given is None or any(environ.get(name) for name in _OTHER_ADDRESS_VARIABLES):
         return
@@ -51,14 +54,17 @@ def prefetch(arguments: Sequence[str], environ: Mapping[str, str], prefetched: P
 def _start_requests(
     kubectl: KubectlCommand, path: str, namespace: str, pod: str, prefetched: PrefetchedProcesses
 ) -> None:
-    """Start the request to the decisions service, and the one for the Pod object to the API server."""
+    """Start kubectl twice: for `path` of the decisions service, and for the Pod object of the API server."""
     if kubectl.program:
         prefetched.start(kubectl.raw("get", kubectl.service_path(path)))
         prefetched.start(kubectl.raw("get", api_paths.cluster_pod(namespace, pod)), inherits_stdin=False)
 
 
 def _read_arguments(arguments: Sequence[str]) -> dict[str, str] | None:
-    """Return the options of `pod NAME`, with NAME as `pod`; None for any other or unusual command line."""
+    """Return the options and the name of a command line `pod NAME`, or None for any other or unusual one.
+
+    The keys are the options' names, such as `-n`, and `pod` for NAME.
+    """
     given: dict[str, str] = {}
     words = []
     rest = iter(arguments)

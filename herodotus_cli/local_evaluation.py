@@ -20,9 +20,10 @@ PROGRAM = "herodotus-scheduler"
 
 
 def evaluate(arguments: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
-    """Return the document that `evaluate -o review` prints; its notes are printed on stderr.
+    """Run the scheduler's `evaluate -o review` on files and return the JSON document that it prints.
 
-    Raises CliError if the program is missing, fails, or takes longer than `timeout_s` (0: no limit).
+    Its notes are printed on stderr. Raises CliError if the program is missing, fails, or takes longer than `timeout_s`
+    seconds (0 means no limit).
     """
     command = [*_program(environ), "evaluate", "-o", "review", *arguments]
     try:
@@ -41,7 +42,10 @@ def evaluate(arguments: Sequence[str], environ: Mapping[str, str], timeout_s: fl
 
 
 def _program(environ: Mapping[str, str]) -> list[str]:
-    """Return the command of the scheduler on PATH, else of the one installed in this Python."""
+    """Return the command that starts the scheduler: the program on PATH, or the module in this Python.
+
+    Raises CliError if neither exists.
+    """
     for folder in os.get_exec_path(dict(environ)):
         if os.access(os.path.join(folder, PROGRAM), os.X_OK):
             return [os.path.join(folder, PROGRAM)]

@@ -52,7 +52,7 @@ def _report_missing_package(package: str) -> int:
 
 
 def _exit(code: int) -> NoReturn:
-    """Exit without unloading modules, which would take a tenth of the time of an answer."""
+    """Flush the output and end the process at once. Unloading modules would take a tenth of the time of a command."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -22,9 +22,9 @@ _TIME = "tag:yaml.org,2002:timestamp"
 
 
 def read(path: str) -> Json:
-    """Return the only Pod or workload in a file, or in standard input for `-`; other kinds are ignored.
+    """Return the only Pod or workload in a manifest file, or in standard input if `path` is `-`.
 
-    Raises CliError if there is none or more than one.
+    Objects of other kinds are ignored. Raises CliError if there is no Pod or workload, or more than one.
     """
     where = "standard input" if path == STDIN else path
     every = list(_objects(_documents(_text(path), where)))
@@ -73,7 +73,7 @@ def _documents(text: str, where: str) -> list[Any]:
 
 
 def _objects(documents: list[Any]) -> Iterator[Any]:
-    """Yield the objects of the documents, with the items of each List."""
+    """Yield the Kubernetes objects in parsed documents. A List is replaced by its items."""
     for document in documents:
         if isinstance(document, dict) and str(document.get("kind", "")).endswith("List"):
             yield from document.get("items") or []

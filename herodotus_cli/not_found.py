@@ -37,25 +37,29 @@ _POD_COLUMNS = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName
 
 
 class PodLookup(NamedTuple):
-    """The API server's answer about a pod. If `known`, a `pod` of None means that the pod does not exist."""
+    """The result of asking the API server for a pod.
+
+    If `known` is False, it is not known whether the pod exists. If `known` is True, a `pod` of None means that it does
+    not.
+    """
 
     known: bool = False
     pod: Json | None = None
 
 
 def similar_name_hints(error: ServerError) -> list[str]:
-    """Return a hint with the names that the service found similar, or no hint."""
+    """Return a hint with the similar names in the error's details, or [] if there are none."""
     names = error.details.get("similar") or []
     return [f"similar: {', '.join(names[:_MAX_NAMES])}"] if names else []
 
 
 def node_hints(error: ServerError) -> list[str]:
-    """Return the hints for a node that no decision considered."""
+    """Return the hints to add to the error for a node that no decision considered."""
     return _no_records_hints(error) or similar_name_hints(error)
 
 
 def workload_hints(error: ServerError) -> list[str]:
-    """Return the hints for a workload without placements."""
+    """Return the hints to add to the error for a workload without placements; [] for any other error."""
     if error.reason != "NotFound":
         return []
     return _no_records_hints(error) or [
@@ -73,10 +77,10 @@ def fetch_pod_answer(
     environment: Environment,
     answer_gated: Callable[[Json], Json] | None = None,
 ) -> Json:
-    """Return what `ask` returns about a pod; for a pod that was just created, wait for its first decision.
+    """Return the document about a pod that `ask` requests. For a pod just created, wait for its first decision.
 
-    `answer_gated` builds the answer for a pod with scheduling gates from its Pod object. Raises ServerError with hints
-    if there is no answer.
+    `answer_gated` builds the document for a pod with scheduling gates from its Pod object. Raises ServerError with
+    hints if there is no document.
     """
     try:
         return ask()
@@ -96,12 +100,12 @@ def fetch_pod_answer(
 
 
 def _no_records_hints(error: ServerError) -> list[str]:
-    """Return the hints for a service that has no records at all, or [] if it has some."""
+    """Return hints if the error says that the decisions service has no records at all, otherwise []."""
     return _NO_RECORDS if error.details.get("noRecords") else []
 
 
 def _is_without_decision(error: ServerError) -> bool:
-    """Return whether the error says that a pod has no decision at all."""
+    """Return whether the error says that the service has no decision about the pod."""
     found = error.reason == "NotFound" and error.words.startswith("no decision for pod")
     return found and " with attempt" not in error.words
 
@@ -112,7 +116,7 @@ def _attempt_hints(error: ServerError) -> list[str]:
 
 
 def _look_up_pod(pod: str, namespace: str, connection: ConnectionSettings, environment: Environment) -> PodLookup:
-    """Return the Pod object from the API server, which only kubectl can reach."""
+    """Ask the API server for the Pod object. With --endpoint the result is unknown, because kubectl is not used."""
     if connection.endpoint:
         return PodLookup()
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -126,7 +130,10 @@ def _look_up_pod(pod: str, namespace: str, connection: ConnectionSettings, envir
 
 
 def _is_fresh(pod: Json, now: datetime) -> bool:
-    """Return whether the pod is so young that its first decision may arrive at any moment."""
+    """Return whether the pod is so new that its first decision may arrive at any moment.
+
+    A pod with scheduling gates or created with spec.nodeName is not, because no scheduler decides it.
+    """
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     undecided = pod["spec"].get("schedulingGates") or _was_created_with_node(pod)
     return not undecided and (now - created).total_seconds() < MAX_FRESH_AGE_S
@@ -147,7 +154,10 @@ def _was_created_with_node(pod: Json) -> bool:
 
 
 def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
-    """Return the answer once the pod has a decision. Raises its ServerError after FIRST_DECISION_TIMEOUT_S."""
+    """Call `ask` repeatedly until the pod has a decision, and return its document.
+
+    Raises the last ServerError after FIRST_DECISION_TIMEOUT_S, and any other ServerError at once.
+    """
     print_to_stderr("note: the pod was just created; waiting for its first decision")
     until = time.monotonic() + FIRST_DECISION_TIMEOUT_S
     while True:
@@ -162,7 +172,10 @@ def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
 def _pod_hints(
     error: ServerError, pod: str, namespace: str, connection: ConnectionSettings, lookup: PodLookup
 ) -> list[str]:
-    """Return hints: similar names, namespaces with a pod of that name, and why there may be no record."""
+    """Return the hints for a pod without decisions.
+
+    They name similar pods, namespaces with a pod of that name, and why there may be no record.
+    """
     if nothing := _no_records_hints(error):
         return nothing
     elsewhere = error.details.get("otherNamespaces") or []
@@ -181,7 +194,7 @@ def _pod_hints(
 
 
 def _explain_missing_record(pod: Json) -> str:
-    """Return why an existing pod may have no record, as far as the Pod object shows it."""
+    """Return a sentence on why the existing pod has no record, as far as its Pod object shows it."""
     spec = pod["spec"]
     scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
@@ -204,7 +217,7 @@ def _explain_missing_record(pod: Json) -> str:
 
 
 def _kubectl_command(pod: str, namespace: str, connection: ConnectionSettings) -> str:
-    """Return a shell command that shows which of the reasons applies."""
+    """Return a `kubectl get pod` command with which the user can see why the pod has no record."""
     import shlex  # here, because only this failure needs it
 
     command = ["kubectl", "get", "pod", pod, "-n", namespace]

@@ -14,7 +14,7 @@ _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,253}")
 
 
 def parse_name(kind: str, given: str) -> str:
-    """Return NAME of `NAME` or `kind/NAME`. Raises UsageError for another kind or an invalid name."""
+    """Return the name in `NAME` or `KIND/NAME`. Raises UsageError if it is of another kind or invalid."""
     prefix, slash, name = given.rpartition("/")
     if ".." in given:
         return require_valid_name(kind, given)
@@ -37,7 +37,10 @@ WORKLOADS = {
 
 
 def parse_workload(given: str) -> tuple[str, str]:
-    """Return (kind, NAME) of `deploy/NAME`, `deployment.apps/NAME` and the like. Raises UsageError otherwise."""
+    """Return (kind, name) of a workload such as `deploy/NAME` or `deployment.apps/NAME`.
+
+    The kind is in full, such as `deployment`. Raises UsageError for any other text.
+    """
     prefix, slash, name = given.partition("/")
     kind = next((kind for kind, names in WORKLOADS.items() if prefix.lower().partition(".")[0] in names), "")
     if not slash or not name or not kind:
@@ -51,7 +54,7 @@ def is_valid_name(text: str) -> bool:
 
 
 def require_valid_name(kind: str, name: str) -> str:
-    """Return the name. Raises UsageError if no Kubernetes object can have it."""
+    """Return the name unchanged. Raises UsageError if no Kubernetes object can have it."""
     if not is_valid_name(name):
         raise click.UsageError(f"{kind} {name[:60]!r}{'…' * (len(name) > 60)} is not a valid name")
     return name

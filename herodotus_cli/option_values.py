@@ -19,7 +19,10 @@ from herodotus_cli.parameter_types import Endpoint, ServiceName
 
 
 class OutputOptions(NamedTuple):
-    """How an answer is printed. `format` is empty for the default screen, or `wide`, `json`, `yaml`, `name`."""
+    """The options that say how to print an answer.
+
+    `format` is `wide`, `json`, `yaml`, `name`, or "" for the default screen. `utc` shows times instead of ages.
+    """
 
     format: str
     headers: bool
@@ -34,7 +37,7 @@ _CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_ti
 def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> ConnectionSettings:
     """Return the connection settings of a command.
 
-    The command's own options win over those of the group, then environment variables, then defaults.
+    Options after the command's name win over those before it, then environment variables count, then defaults.
     """
     chosen: dict[str, Any] = {
         "endpoint": _parse_variable(environ, "HERODOTUS_ENDPOINT", Endpoint(), ""),
@@ -59,12 +62,15 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
 
 
 def _group_values(ctx: click.Context) -> dict[str, Any]:
-    """Return the options that were given before the command's name."""
+    """Return the options that were given before the command's name, by parameter name."""
     return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
 
 
 def _parse_variable(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: object) -> Any:
-    """Return an environment variable parsed as an option's value. The usage error names the variable."""
+    """Return an environment variable, or `default` if it is not set, converted by the parameter type.
+
+    Raises UsageError, which names the variable, if its value is invalid.
+    """
     try:
         return type_.convert(environ.get(name) or default, None, None)
     except click.BadParameter as e:
@@ -85,7 +91,7 @@ def all_namespaces(ctx: click.Context) -> bool:
 
 
 def output_options(ctx: click.Context) -> OutputOptions:
-    """Return the output options of a command."""
+    """Return the output options that were given to a command."""
     format_, headers = ctx.params["format_"] or "", not ctx.params["no_headers"]
     return OutputOptions(
         format_, headers, ctx.params["color"], watch=ctx.params.get("watch", False), utc=ctx.params["utc"]

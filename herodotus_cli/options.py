@@ -89,37 +89,37 @@ _OUTPUT = (
 
 
 def connection_options(command: Command) -> Command:
-    """Add the options that name the cluster or the decisions service, and the time limit."""
+    """Add to a command the options that name the cluster or the decisions service, and the time limit."""
     return _add(command, _CONNECTION)
 
 
 def namespace_option(command: Command) -> Command:
-    """Add -n, to a command about one namespaced object."""
+    """Add -n to a command that is about one namespaced object."""
     return _add(command, (_NAMESPACE,))
 
 
 def namespaces_options(command: Command) -> Command:
-    """Add -n and -A, to a command about many namespaced objects."""
+    """Add -n and -A to a command that is about many namespaced objects."""
     return _add(command, (_NAMESPACE, _ALL_NAMESPACES))
 
 
 def ignored_namespace_option(command: Command) -> Command:
-    """Add a -n without effect, to a command about objects that are not namespaced."""
+    """Add an option -n without effect to a command that is about objects without a namespace."""
     return _add(command, (_IGNORED_NAMESPACE,))
 
 
 def selector_option(command: Command) -> Command:
-    """Add -l, to a command about many pods."""
+    """Add the option -l (label selector) to a command that is about many pods."""
     return _add(command, (_SELECTOR,))
 
 
 def output_options(command: Command) -> Command:
-    """Add the options for the format of the answer: -o, --utc, --no-headers, --color."""
+    """Add to a command the options for the format of its output: -o, --utc, --no-headers, --color."""
     return _add(command, _OUTPUT)
 
 
 def watch_option(command: Command) -> Command:
-    """Add -w, to a command whose answer changes with new decisions."""
+    """Add -w to a command that can print again after each new decision."""
     return _add(command, (click.option("-w", "--watch", is_flag=True, help="Print again after each new decision."),))
 
 

@@ -21,7 +21,10 @@ _LESS = {"LESS": "FRX", "LESSCHARSET": "utf-8"}
 
 
 def write(text: str, out: TextIO, environ: Mapping[str, str], height: int) -> None:
-    """Write a screen to `out`, through the pager if it has more lines than `height`; 0 means no pager."""
+    """Write text to `out`, through a pager if it has at least as many lines as the terminal.
+
+    `height` is the number of lines of the terminal; 0 means no pager.
+    """
     pager = pager_command(environ)
     if not height or text.count("\n") < height or not pager:
         out.write(text)
@@ -40,7 +43,7 @@ def write(text: str, out: TextIO, environ: Mapping[str, str], height: int) -> No
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str]:
-    """Return the command line of the pager, or [] for none."""
+    """Return the command line of the pager that the variables choose, or [] if no pager is wanted."""
     value = next((environ[name] for name in _VARIABLES if name in environ), "less")
     try:
         words = shlex.split(value)

@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
 class Duration(click.ParamType[float]):
-    """A duration, written `30s`, `5m`, `24h`, `7d`, `1h30m` or as a number of seconds."""
+    """The type of an option that is a duration: `30s`, `5m`, `24h`, `7d`, `1h30m`, or a number of seconds."""
 
     name = "duration"
 
@@ -36,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range; the usage error names the range."""
+    """The type of an option that is a whole number in a range. The usage error for a wrong one names the range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, or fail with a usage error."""
@@ -48,10 +48,10 @@ class WholeNumber(click.IntRange):
 
 
 class PositiveDuration(Duration):
-    """A duration longer than zero."""
+    """The type of an option that is a duration longer than zero."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the duration in seconds, or fail with a usage error, also for 0."""
+        """Return the duration in seconds, or fail with a usage error if it is invalid or 0."""
         seconds = super().convert(value, param, ctx)
         if not seconds:
             self.fail(f"{value!r} must be longer than 0: write 1h, 24h or 7d", param, ctx)
@@ -59,7 +59,7 @@ class PositiveDuration(Duration):
 
 
 class Endpoint(click.ParamType[str]):
-    """The base URL of the decisions service, http or https."""
+    """The type of an option that is the base URL of the decisions service, http or https."""
 
     name = "url"
 
@@ -82,12 +82,15 @@ def _is_url(text: str) -> bool:
 
 
 class ServiceName(click.ParamType[ServiceAddress]):
-    """The address of a Kubernetes Service: `NAMESPACE/NAME:PORT`, or `NAMESPACE/http:NAME:PORT` without TLS."""
+    """The type of an option that names a Kubernetes Service: `NAMESPACE/NAME:PORT`, or `NAMESPACE/http:NAME:PORT`.
+
+    The second form is for a Service without TLS.
+    """
 
     name = "service"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ServiceAddress:
-        """Return the address, or fail with a usage error."""
+        """Return the parsed address of the Service, or fail with a usage error."""
         if isinstance(value, ServiceAddress):
             return value
         match = re.fullmatch(r"([a-z0-9.-]+)/(?:(https?):)?([a-z0-9.-]+):([a-z0-9-]+)", str(value))

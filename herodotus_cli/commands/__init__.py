@@ -27,6 +27,6 @@ COMMANDS = (
 
 
 def load_command(name: str) -> click.Command:
-    """Import and return a command of COMMANDS."""
+    """Import the module of a command and return the command. `name` is one of COMMANDS."""
     found: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
     return found

@@ -18,12 +18,12 @@ from herodotus_cli.transport import api_paths
 
 
 class Weights(click.ParamType[str]):
-    """Weights as `PLUGIN=NUMBER`, separated by commas; 0 removes a plugin's influence."""
+    """The type of the option --weights: `PLUGIN=NUMBER`, separated by commas. 0 removes a plugin's influence."""
 
     name = "weights"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text without spaces, or fail with a usage error."""
+        """Return the weights as text without spaces, or fail with a usage error if they have another form."""
         text = str(value).replace(" ", "")
         if not re.fullmatch(r"[^=,]+=\d{1,6}(,[^=,]+=\d{1,6})*", text):
             self.fail(f"{value!r} is not PLUGIN=NUMBER,…: write NodeResourcesFit=5,ImageLocality=0", param, ctx)
@@ -31,7 +31,11 @@ class Weights(click.ParamType[str]):
 
 
 class BalanceArguments(NamedTuple):
-    """The arguments of `balance`."""
+    """The parsed arguments of `kubectl herodotus balance`.
+
+    `weights` is text such as `NodeResourcesFit=5`, `decisions` the number of newest placements to use, and `labels` a
+    label selector. Empty text or None means that an option was not given.
+    """
 
     since_s: float
     weights: str
@@ -89,7 +93,7 @@ def balance(ctx: click.Context, /, **_given: object) -> None:
 def run(
     arguments: BalanceArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Fetch how the recorded decisions spread pods over nodes, and print it. With --watch, repeat it on changes."""
     path = api_paths.balance(
         since_s=arguments.since_s,
         weights=arguments.weights,

@@ -20,7 +20,10 @@ _KIND = ("pod", "pods", "po")
 
 
 class CompareArguments(NamedTuple):
-    """The arguments of `compare`: two pods, or one pod and two nodes. `namespace` empty: the context's."""
+    """The parsed arguments of `kubectl herodotus compare`: two pods, or one pod and two nodes.
+
+    If `namespace` is empty, that of the kubeconfig's current context is used. `attempt` is None for the last attempt.
+    """
 
     namespace: str
     pods: tuple[str, ...]
@@ -80,7 +83,7 @@ def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> 
 def run(
     arguments: CompareArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Fetch the comparison of two pods, or of two nodes for one pod, and print it."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
     if arguments.nodes:
         path = api_paths.node_comparison(namespace, arguments.pods[0], *arguments.nodes, attempt=arguments.attempt)

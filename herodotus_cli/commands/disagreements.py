@@ -20,7 +20,11 @@ _OBSERVER = "to observe one: kubectl apply -f deploy/observer.yaml (docs/observe
 
 
 class DisagreementsArguments(NamedTuple):
-    """The arguments of `disagreements`. `namespace` empty: the context's, or all with `every`."""
+    """The parsed arguments of `kubectl herodotus disagreements`.
+
+    With `every`, all namespaces count. If `namespace` is empty, that of the kubeconfig's current context is used.
+    `labels` is a label selector.
+    """
 
     namespace: str
     every: bool
@@ -63,7 +67,10 @@ def disagreements(ctx: click.Context, /, **_given: object) -> None:
 def run(
     arguments: DisagreementsArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it, or how to set up an observer if nothing was observed."""
+    """Fetch the outcomes that the observer cannot explain, and print them.
+
+    If no outcome was observed, print how to set up an observer. With --watch, repeat it when decisions change.
+    """
     namespace = "" if arguments.every else environment.resolve_namespace(arguments.namespace, connection)
     path = api_paths.agreements(
         namespace, since_s=arguments.since_s, scheduler=arguments.scheduler, labels=arguments.labels

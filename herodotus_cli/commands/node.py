@@ -18,7 +18,7 @@ from herodotus_cli.transport import api_paths
 
 
 class NodeArguments(NamedTuple):
-    """The arguments of `node`."""
+    """The parsed arguments of `kubectl herodotus node`: the node's name, and how many seconds to look back."""
 
     name: str
     since_s: float
@@ -61,7 +61,7 @@ def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> No
 def run(
     arguments: NodeArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Fetch how often a node was considered, rejected and chosen, and print it. With --watch, repeat it on changes."""
     environment.run_or_watch(lambda: _once(arguments, connection, output, environment), connection, output)
 
 

@@ -58,7 +58,10 @@ def run(
     output: OutputOptions,
     environment: Environment,
 ) -> None:
-    """Fetch the pending pods and print them; without any, print kubectl's kind of sentence on stderr."""
+    """Fetch the pending pods and print them, or print a sentence on stderr if there are none.
+
+    With --watch, repeat it when decisions change. `every` means all namespaces; `labels` is a label selector.
+    """
     namespace = "" if every else environment.resolve_namespace(given_namespace, connection)
     once = partial(_once, namespace, labels, connection, output, environment)
     environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=labels))
@@ -94,7 +97,10 @@ def _once(
 def _unassigned_pods(
     namespace: str, labels: str, connection: ConnectionSettings, environment: Environment
 ) -> UnassignedPodsQuery:
-    """Start the request for pods without a node, which only kubectl can send."""
+    """Start a request to the API server for the pods without a node.
+
+    With --endpoint kubectl is not used; then return a query without a result.
+    """
     if connection.endpoint:
         return UnassignedPodsQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport

@@ -27,7 +27,11 @@ _FATE_NOTES = {
 
 
 class PodArguments(NamedTuple):
-    """The arguments of `pod`. `namespace` empty: the context's."""
+    """The parsed arguments of `kubectl herodotus pod`.
+
+    If `namespace` is empty, that of the kubeconfig's current context is used. `attempt` is None for the last attempt,
+    `every_node` is --all, and `history` is --attempts.
+    """
 
     name: str
     namespace: str
@@ -97,7 +101,7 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
 def run(
     arguments: PodArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Fetch what happened to a pod and print it. With --watch, repeat it on every new decision about the pod."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
     selector = api_paths.DecisionSelector(f"spec.pod={arguments.name}")
     once = partial(_once, arguments, namespace, connection, output, environment)
@@ -138,7 +142,10 @@ def _live_pod(
     environment: Environment,
     namespace: str,
 ) -> LivePodQuery:
-    """Start the request for the present Pod object, if the screen is about the last attempt and kubectl is used."""
+    """Start a request to the API server for the Pod that has this name now, to see if it was deleted or replaced.
+
+    Return a query without a result if kubectl is not used, if an attempt was named, or if no screen is drawn.
+    """
     if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
         return LivePodQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -163,7 +170,7 @@ def _answer_gated(pod: Json) -> Json:
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions) -> list[Block]:
-    """Return the screen for the document and the options, and import only its module."""
+    """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
     if answer["kind"] == "GatedPod":
         from herodotus_cli.render import gated_pod
 

@@ -60,13 +60,13 @@ def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
 
 
 def _socket_folder() -> str | None:
-    """Return the folder for the socket: /tmp if paths in TMPDIR exceed a socket address, else None for TMPDIR."""
+    """Return the folder for a Unix socket: /tmp if paths in TMPDIR are too long for one, otherwise None for TMPDIR."""
     path = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{'x' * _RANDOM_LENGTH}", _SOCKET)
     return "/tmp" if len(os.fsencode(path)) >= _MAX_ADDRESS else None
 
 
 def run(port: int, opens: bool, connection: ConnectionSettings, environment: Environment) -> None:
-    """Print the link and serve the pages until interrupted."""
+    """Print the link to the web pages and serve them until interrupted. With --endpoint, only print the link."""
     if connection.endpoint:
         _print_link(f"{connection.endpoint}{api_paths.web_pages()}", opens, environment)
         return
@@ -96,7 +96,10 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
 
 @contextmanager
 def _running(command: list[str], socket: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `kubectl proxy` during the block. Its output goes to a file, because no thread would drain a pipe."""
+    """Run `kubectl proxy` during the block and yield its process as soon as its socket exists.
+
+    Its output goes to a file, because no thread would drain a pipe.
+    """
     _treat_sigterm_as_interrupt()
     log = Path(f"{socket}.log")
     with (

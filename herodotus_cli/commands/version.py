@@ -37,7 +37,10 @@ def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: 
 
 
 def run(client: bool, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
-    """Print the plugin's version first, because the request for the service's version may fail."""
+    """Print the plugin's version, then that of the decisions service unless `client` is set.
+
+    The plugin's version is printed first, because the request for the other one may fail.
+    """
     versions: Json = {"clientVersion": __version__}
     if not output.format:
         environment.out.write(f"Client Version: {__version__}\n")
@@ -58,7 +61,7 @@ def run(client: bool, connection: ConnectionSettings, output: OutputOptions, env
 
 
 def _version_skew_warning(server: str) -> str:
-    """Return a warning if client and server differ by more than one minor version, else ""."""
+    """Return a warning if the plugin's and the server's version differ by more than one minor version, else ""."""
     ours, theirs = (re.match(r"(\d+)\.(\d+)", version) for version in (__version__, server))
     if not ours or not theirs:
         return ""

@@ -19,7 +19,11 @@ from herodotus_cli.transport import api_paths, connect
 
 
 class WatchArguments(NamedTuple):
-    """The arguments of `watch`. `namespace` empty: the context's, or all with `every`."""
+    """The parsed arguments of `kubectl herodotus watch`.
+
+    With `every`, all namespaces count. If `namespace` is empty, that of the kubeconfig's current context is used.
+    `last` is the number of past decisions to begin with; with `binding`, decisions that are being bound are shown too.
+    """
 
     namespace: str
     every: bool
@@ -74,7 +78,7 @@ def watch(ctx: click.Context, /, **_given: object) -> None:
 def run(
     arguments: WatchArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Print decisions until interrupted."""
+    """Print the last decisions and then each new one, one per line, until interrupted."""
     namespace = "" if arguments.every else environment.resolve_namespace(arguments.namespace, connection)
     selector = api_paths.DecisionSelector(f"status.node={arguments.node}" if arguments.node else "", arguments.labels)
     transport = connect(connection, environment.environ)

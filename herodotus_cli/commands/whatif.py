@@ -39,7 +39,10 @@ _RESOURCES = {
 
 
 class WhatIfArguments(NamedTuple):
-    """The arguments of `whatif`: either `file`, or `kind` and `name`. `cluster`: files to use instead of a cluster."""
+    """The parsed arguments of `kubectl herodotus whatif`: either `file`, or `kind` and `name`, say which pods to place.
+
+    `cluster` holds paths of files with the objects to use instead of a running cluster. `every_node` is --all.
+    """
 
     file: str
     kind: str
@@ -125,7 +128,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
 def run(
     arguments: WhatIfArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Find out where the hypothetical pods would go, from the scheduler or from files, and print it."""
     answer = (
         _evaluate_files(arguments, connection, environment)
         if arguments.cluster
@@ -140,7 +143,10 @@ def run(
 
 
 def _parse_object(words: Sequence[str]) -> tuple[str, str]:
-    """Return (kind, NAME) of `pod NAME`, `pod/NAME`, `deploy/NAME` or `deploy NAME`. Raises UsageError otherwise."""
+    """Return (kind, NAME) for `pod NAME`, `pod/NAME`, `deploy/NAME` or `deploy NAME`. Raises UsageError otherwise.
+
+    The kind is in full, such as `deployment`.
+    """
     if len(words) > 2:
         raise click.UsageError(f"{' '.join(words)[:60]!r} names several objects: give one")
     text = "/".join(words)
@@ -182,7 +188,7 @@ def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environm
 
 @contextmanager
 def _note_after(seconds: float, note: str) -> Iterator[None]:
-    """Print a note on stderr if the block takes longer than this."""
+    """Print a note on stderr if the block takes longer than this number of seconds."""
     timer = threading.Timer(seconds, lambda: print_to_stderr(note))
     timer.daemon = True
     timer.start()
@@ -195,7 +201,10 @@ def _note_after(seconds: float, note: str) -> Iterator[None]:
 def _fetch_object(
     arguments: WhatIfArguments, namespace: str, connection: ConnectionSettings, environment: Environment
 ) -> Json:
-    """Return the object from the API server, which only kubectl can reach."""
+    """Return the pod or workload that the arguments name, from the API server.
+
+    Raises CliError with --endpoint, because only kubectl can read it.
+    """
     if connection.endpoint:
         raise CliError(
             f"error: {arguments.kind}/{arguments.name} must be read from the API server: leave out --endpoint",

@@ -22,7 +22,11 @@ _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to
 
 
 class WorkloadArguments(NamedTuple):
-    """The arguments of `workload`. `namespace` empty: the context's."""
+    """The parsed arguments of `kubectl herodotus workload`.
+
+    If `namespace` is empty, that of the kubeconfig's current context is used. `since_s` says how many seconds to look
+    back; `labels` is a label selector.
+    """
 
     kind: str
     name: str
@@ -66,7 +70,7 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
 def run(
     arguments: WorkloadArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the answer and print it."""
+    """Fetch where a workload's pods were placed, and print it. With --watch, repeat it when decisions change."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
     once = partial(_once, arguments, namespace, connection, output, environment)
     environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=arguments.labels))
@@ -94,9 +98,9 @@ def _once(
 
 
 def _zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
-    """Return {"zones": […]} with the pods per zone, by the present node labels; {} if no zone is known.
+    """Return {"zones": [{"zone": NAME, "pods": N}, …]} by the present node labels, or {} if no zone is known.
 
-    Only kubectl can fetch nodes.
+    With --endpoint no zone is known, because only kubectl can fetch nodes.
     """
     pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_MAX_ZONE_NODES]}
     if connection.endpoint or not pods:

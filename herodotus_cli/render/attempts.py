@@ -24,7 +24,10 @@ NO_CHANGE = "no change"
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: one row per attempt, the last one at the bottom; on a terminal one line per change."""
+    """Return the blocks of the screen: the pod, then a table with one row per scheduling attempt, oldest first.
+
+    On a terminal, each change since the previous attempt has a line of its own.
+    """
     attempts = answer["attempts"]
     last = attempts[-1]
     meta = answer["metadata"]
@@ -64,7 +67,10 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
 
 
 def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
-    """Return which event requeued the pod and what changed; for the first row, which filters rejected nodes."""
+    """Return texts on which event requeued the pod and what changed since the previous attempt.
+
+    With `first` there is no previous attempt; the texts then say which filters rejected nodes.
+    """
     requeued = attempt["wokenBy"]
     said = (
         [f"requeued by {requeued['event']}{' for ' + requeued['plugin'] if requeued['plugin'] else ''}"]

@@ -27,7 +27,10 @@ _ROOMY = 100  # columns of a terminal that hold every column, weights included, 
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: wins per node, the effect of each plugin, and with other weights the changed placements."""
+    """Return the blocks of the screen: wins per node, then the effect of each score plugin.
+
+    If the answer has other weights, the pods that would have gone elsewhere follow.
+    """
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes) + answer["nodesOmitted"]
@@ -60,10 +63,9 @@ def _has_no_rows(section: list[Block]) -> bool:
 
 
 def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
-    """Return the table of wins per node beside those expected if all feasible nodes scored the same.
+    """Return the table of each node's wins, beside the wins expected if all feasible nodes had scored the same.
 
-    With other weights it also has the wins under these. SHARE and FIT are dropped where they would leave DECIDED BY too
-    narrow for names of plugins.
+    With `weighed`, the table also has the wins under other weights; on a narrow terminal it then lacks SHARE and FIT.
     """
     narrow = weighed and view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
@@ -97,7 +99,7 @@ def _moves(moves: list[Json]) -> Block:
 
 
 def _count_reason(reason: str, n: int) -> str:
-    """Return `16 ties` or `3 × the only node that fits`."""
+    """Return how often a reason decided a placement, as `16 ties` or `3 × the only node that fits`."""
     return format_count(n, "tie") if reason == "tie" else f"{n} × {reason}"
 
 

@@ -32,7 +32,10 @@ _SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING
 
 
 def build_pods_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen of two pods: nodes, requests, what changed between them, and the best nodes for both."""
+    """Return the blocks of the screen that compares two pods.
+
+    It shows their nodes and requests, what changed between their decisions, and the results of the best nodes for both.
+    """
     sides = answer["pods"]
     apart = format_duration(answer["secondsApart"])
     sections: list[list[Block]] = [
@@ -45,7 +48,11 @@ def build_pods_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen of two nodes: filters with different verdicts (all if piped), scores, and what would help."""
+    """Return the blocks of the screen that compares two nodes for one pod.
+
+    It shows the filters with different verdicts (every filter in piped output), the scores, and what would make a
+    rejected node fit.
+    """
     meta, tried = answer["metadata"], answer["attempt"]
     a, b = answer["nodes"]
     lead = (
@@ -75,7 +82,10 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
 
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
-    """Return labelled sentences on what differed when the later pod was decided."""
+    """Return (label, sentence) pairs on how the pods' specs and the cluster differed between the two decisions.
+
+    `apart` is the time between the decisions, as text.
+    """
     changes = answer["differences"]["changes"]
     spec = [change["text"] for change in changes if change["what"] in _SPEC_CHANGES]
     others = [change["text"] for change in changes if change["what"] not in _SPEC_CHANGES]
@@ -91,7 +101,7 @@ def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
-    """Return the table of the result that each node had for both pods."""
+    """Return a table with one row per node and its result for each of the two pods."""
     said = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
     return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
 
@@ -135,7 +145,7 @@ def _verdict(word: str, view: ViewOptions) -> str:
 
 
 def _points(answer: Json) -> list[Block]:
-    """Return the table of points per plugin, largest difference first."""
+    """Return a table of the two nodes' points per score plugin, largest difference first; [] without totals."""
     if not answer["totals"]:
         return []
     a, b = (node["node"] for node in answer["nodes"])

@@ -24,7 +24,10 @@ _ROOMY = 140  # columns of a terminal that hold a sentence too
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: agreement rates per scheduler, then the unexplained outcomes, newest first."""
+    """Return the blocks of the screen: the observer's agreement with each scheduler, then unexplained outcomes.
+
+    The outcomes are in order of time, newest first. Piped output has only their table.
+    """
     whole = view.piped or view.wide
     found = answer["disagreements"]
     shown = found if whole else found[:_SHOWN]

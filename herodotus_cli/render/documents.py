@@ -12,7 +12,7 @@ from herodotus_record.escaping import escape, escape_json, is_safe
 
 
 def serialize(document: dict[str, Any], format_: str) -> str:
-    """Return the document as `json`, `yaml` or `name`."""
+    """Return the document as text in the format `json`, `yaml` or `name`. The last has one KIND/NAME per line."""
     if format_ == "json":
         return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     if format_ == "yaml":
@@ -21,14 +21,14 @@ def serialize(document: dict[str, Any], format_: str) -> str:
 
 
 def serialize_event(document: dict[str, Any], format_: str) -> str:
-    """Return the document as an element of a stream: a line of JSON, a YAML document after `---`, or a name."""
+    """Return a document of a stream as text: a line of JSON, a YAML document after `---`, or KIND/NAME."""
     if format_ == "json":
         return escape_json(json.dumps(document, ensure_ascii=False)) + "\n"
     return ("---\n" if format_ == "yaml" else "") + serialize(document, format_)
 
 
 def _names(document: dict[str, Any]) -> list[str]:
-    """Return the names that the document is about, as `KIND/NAME`."""
+    """Return the names of the objects that an answer document is about, as `KIND/NAME`."""
     kind = document["kind"]
     if kind == "Decision":
         return [f"pod/{document['spec']['pod']['name']}"]

@@ -47,7 +47,10 @@ _SPANS = (
 
 
 def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
-    """Return a unique short name for each plugin. That of an extender, whose name is a URL, starts with its host."""
+    """Return a unique short name for each plugin, by its full name.
+
+    The short name of an extender, whose full name is a URL, starts with the host.
+    """
     names: dict[str, str] = {}
     for plugin in plugins:
         bare = plugin.rpartition("://")[2]
@@ -57,9 +60,9 @@ def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
 
 
 def attempt_label(of: dict[str, Any]) -> str:
-    """Return `attempt 3 of 11`, or the attempt's own number if the answer does not say its position.
+    """Return `attempt 3 of 11`, or `attempt N` with the scheduler's number if the position is not known.
 
-    The own number restarts when another scheduler takes over, so it is no position among the attempts.
+    The scheduler's number restarts when another scheduler takes over, so it is no position among the attempts.
     """
     place, attempts = of.get("ordinal"), of.get("attempts") or 0
     if place is None:
@@ -68,7 +71,7 @@ def attempt_label(of: dict[str, Any]) -> str:
 
 
 def format_age(since: object, now: datetime) -> str:
-    """Return the time since a timestamp: `38s`, `4m12s`, `3h5m`, `2d4h`; "" if there is none."""
+    """Return the time since a timestamp, such as `38s`, `4m12s` or `2d4h`; "" if the timestamp is missing."""
     try:
         then = datetime.fromisoformat(str(since).replace("Z", "+00:00"))
         return format_duration((now - then).total_seconds())
@@ -77,12 +80,12 @@ def format_age(since: object, now: datetime) -> str:
 
 
 def format_age_or_time(then: object, view: ViewOptions) -> str:
-    """Return the age of a timestamp for a table, or with --utc the time itself, in seconds."""
+    """Return the age of a timestamp, for a table; with --utc return the time itself, to the second."""
     return _utc(then) if view.utc else format_age(then, view.now)
 
 
 def format_ago(then: object, view: ViewOptions) -> str:
-    """Return a timestamp for a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
+    """Return a timestamp as words for a sentence: `38s ago`, or with --utc `at 2026-03-01T12:00:00Z`."""
     return f"at {_utc(then)}" if view.utc else f"{format_age(then, view.now)} ago"
 
 
@@ -95,7 +98,7 @@ def _utc(then: object) -> str:
 
 
 def format_time_until(then: object, now: datetime) -> str:
-    """Return the time until a timestamp; "" if it has passed or there is none."""
+    """Return the time left until a timestamp, such as `4m12s`; "" if it has passed or is missing."""
     try:
         left = (datetime.fromisoformat(str(then).replace("Z", "+00:00")) - now).total_seconds()
     except ValueError:
@@ -104,7 +107,7 @@ def format_time_until(then: object, now: datetime) -> str:
 
 
 def format_time_between(start: object, end: object) -> str:
-    """Return the time from one timestamp to another; "" if one is missing."""
+    """Return the time from one timestamp to another, such as `4m12s`; "" if one is missing."""
     try:
         return format_age(start, datetime.fromisoformat(str(end).replace("Z", "+00:00")))
     except ValueError:
@@ -112,7 +115,7 @@ def format_time_between(start: object, end: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in its two largest units. Days are used from 48 hours on, as in kubectl."""
+    """Return a duration in its two largest units, such as `4m12s`. Days are used from 48 hours on, as in kubectl."""
     whole = max(0, int(seconds))
     for least_s, unit_s, unit, below_s, below in _SPANS:
         if whole >= least_s:
@@ -122,7 +125,10 @@ def format_duration(seconds: float) -> str:
 
 
 def format_feasible(nodes: Mapping[str, Any], total: str = "total") -> str:
-    """Return feasible and total nodes as `4/12`, with `–` for an unknown number, as in decisions from a log."""
+    """Return the numbers of feasible and of all nodes as `4/12`, with `–` for a number that is not recorded.
+
+    `total` is the key of the number of all nodes.
+    """
     return "/".join("–" if nodes[name] is None else str(nodes[name]) for name in ("feasible", total))
 
 
@@ -132,7 +138,10 @@ def format_count(n: int, noun: str) -> str:
 
 
 def format_percent(rate: Any) -> str:
-    """Return a rate as a whole percentage, rounded to 0% or 100% only if exact; `–` for None."""
+    """Return a rate between 0 and 1 as a percentage such as `42%`, or `–` for None.
+
+    A rate that is not exactly 0 or 1 is never shown as 0% or 100%.
+    """
     if rate is None:
         return "–"
     if 0 < rate < 0.01:
@@ -141,7 +150,7 @@ def format_percent(rate: Any) -> str:
 
 
 def format_number(value: Any) -> str:
-    """Return a number with at most one decimal; `–` for None."""
+    """Return a number as text with at most one decimal, or `–` for None."""
     if value is None:
         return "–"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
@@ -149,17 +158,20 @@ def format_number(value: Any) -> str:
 
 
 def natural_sort_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders worker-9 before worker-10."""
+    """Return a sort key that compares the numbers in names, so that worker-9 comes before worker-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def omitted_hint(answer: dict[str, Any]) -> str:
-    """Return the option that shows omitted nodes, or for a pruned record that they are not kept."""
+    """Return how to see nodes that the answer omits: the option `--all`, or `not kept` if the record was pruned."""
     return NOT_KEPT if answer.get("pruned") else "--all"
 
 
 def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
-    """Return up to `limit` names, separated by commas, and the number of the others. `more` says how to see them."""
+    """Return up to `limit` names separated by commas, and how many more there are.
+
+    `more` is a hint on how to see the others, such as `--all`.
+    """
     every = list(names)
     if len(every) <= limit:
         return ", ".join(every)

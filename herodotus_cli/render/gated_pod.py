@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: the pod, when it was created, and for which gates it waits."""
+    """Return the blocks of the screen about a gated pod: its name, its age, and the gates that it waits for."""
     meta = answer["metadata"]
     name = "  ".join(part for part in (meta["name"], f"namespace {meta['namespace']}", answer["owner"]) if part)
     created = f"created {format_ago(answer['createdAt'], view)}, never tried"

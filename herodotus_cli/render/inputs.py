@@ -23,9 +23,9 @@ _AGE = "age"
 
 
 def build_blocks(answer: Json, nodes: Sequence[Json], view: ViewOptions) -> list[Block]:
-    """Return the table of the given nodes' inputs, or [] if no plugin reported any.
+    """Return a table of the measurements from which plugins scored the given nodes, or [] if there are none.
 
-    `nodes` are rows of the ranking or of `perNode`.
+    `nodes` are entries of the answer's `ranking` or `perNode`.
     """
     sources = answer.get("inputs", [])
     shown = [node for node in nodes if node.get("inputs")]
@@ -65,7 +65,11 @@ Row = tuple[str, str, tuple[str, ...]]  # plugin, number, a text for each node
 
 
 def _rows(source: Json, place: int, nodes: Sequence[Json], started: str) -> Iterator[Row]:
-    """Yield one row per number of a source, and one with their ages if the source reports them."""
+    """Yield a table row for each number of one source of measurements, and a row with their ages if they are known.
+
+    `place` is the index of the source in each node's `inputs`. `started` is the time of the attempt, to which ages
+    refer.
+    """
     inputs = [node["inputs"][place] for node in nodes]
     for number in source["numbers"]:
         unit = f" ({number['unit']})" if number["unit"] else ""
@@ -75,7 +79,10 @@ def _rows(source: Json, place: int, nodes: Sequence[Json], started: str) -> Iter
 
 
 def format_value(number: Json, of: Json) -> str:
-    """Return one input of one node with its plugin's precision, `too old` for a stale one, `–` if it is missing."""
+    """Return one measurement of one node as text: `too old` if it was ignored as stale, `–` if it is missing.
+
+    `number` describes the measurement, and `of` holds the node's values.
+    """
     if of["stale"]:
         return _TOO_OLD
     got = of["values"][number["name"]]
@@ -86,12 +93,12 @@ def format_value(number: Json, of: Json) -> str:
 
 
 def _drop_repeated(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without repetitions: sources of one plugin often have the same age."""
+    """Return the rows without duplicates, which arise because sources of one plugin often have the same age."""
     return list(dict.fromkeys(reversed(rows)))[::-1]
 
 
 def _mark_first_of_plugin(rows: Sequence[Row]) -> Iterator[tuple[str, bool, str, tuple[str, ...]]]:
-    """Yield each row with whether it is the first row of its plugin."""
+    """Yield (plugin, is_first, number, cells) for each row; `is_first` says if it starts the plugin's rows."""
     before = ""
     for plugin, number, cells in rows:
         yield plugin, plugin != before, number, cells
@@ -99,7 +106,7 @@ def _mark_first_of_plugin(rows: Sequence[Row]) -> Iterator[tuple[str, bool, str,
 
 
 def _choose_layout(rows: Sequence[Row], plugins: Sequence[str], heads: Sequence[str], width: int) -> tuple[bool, int]:
-    """Return whether names of plugins must be shortened, and how many nodes fit the width, at least one."""
+    """Return whether plugin names must be shortened, and how many node columns fit the width, at least one."""
     for fits in (*range(len(heads), 0, -1), 1):
         columns = [max(len(heads[i]), *(len(cells[i]) for _, _, cells in rows)) for i in range(fits)]
         numbers = max(len(number) for _, number, _ in rows)
@@ -114,7 +121,7 @@ def _origin(source: Json, names: dict[str, str]) -> str:
 
 
 def _piped_table(answer: Json, nodes: Sequence[Json]) -> Block:
-    """Return the table for piped output: one number of one node per line."""
+    """Return the table for piped output: one line per node and measurement."""
     rows = []
     for node in nodes:
         for source, of in zip(answer["inputs"], node["inputs"], strict=True):

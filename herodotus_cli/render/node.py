@@ -35,7 +35,11 @@ _ROOMY = 100  # columns of a terminal that hold the recent decisions with names 
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: feasibility, filters, scores, wins and losses, top workloads, and the last decisions."""
+    """Return the blocks of the screen about a node's scheduling history.
+
+    It shows feasibility, filters, scores, wins and losses, the workloads that the node wins most often, and the last
+    decisions.
+    """
     sections: list[list[Block]] = [
         [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(_headline(answer), "strong")],
         _filters(answer, view),
@@ -48,7 +52,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _window(answer: Json) -> str:
-    """Return the length of the time window in whole hours, or its length if that is shorter, and its start."""
+    """Return the answer's time window as text: its length, in whole hours if it has any, and its start."""
     window = answer["window"]
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
     length_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
@@ -74,7 +78,7 @@ def _headline(answer: Json) -> str:
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the pass rate of each filter, lowest first.
+    """Return a table of the share of pods that pass each filter on this node, lowest first.
 
     On a terminal, filters that always pass share a line, and so do filters that never ran.
     """
@@ -100,7 +104,7 @@ def _rejected_for(f: Json) -> str:
 
 
 def _scores(answer: Json) -> list[Block]:
-    """Return the accumulated and average points per plugin and in total."""
+    """Return a table of the node's accumulated and average points per score plugin and in total."""
     scores = answer["scores"]
     if not scores["attempts"]:
         return []
@@ -119,7 +123,10 @@ def _scores(answer: Json) -> list[Block]:
 
 
 def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
-    """Return labelled counts: scored, won, lost, rejected, not evaluated, and chosen for which workloads."""
+    """Return (label, text) pairs on how often the node was scored, won, lost, was rejected or not evaluated.
+
+    The last pair names the workloads for which it was chosen.
+    """
     rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
     decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
     not_evaluated = answer.get("notEvaluated", 0)
@@ -163,9 +170,9 @@ def _lost(lost: Json) -> str:
 
 
 def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the table of workloads whose pods the node wins most often, with what decided.
+    """Return a table of the workloads whose pods the node wins most often, with the plugins that decided.
 
-    It covers only the newest placements if older ones were stored before the service counted what decided.
+    The table covers only the newest placements if the service stored older ones before it counted what decided.
     """
     kept = answer.get("keepsGetting") or []
     shown = kept if view.piped or view.wide else kept[:_NAMED]
@@ -185,7 +192,7 @@ def _workload(w: Json) -> str:
 
 
 def _recent(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the table of the last decisions about the node, newest first, with fewer columns on a narrow terminal."""
+    """Return a table of the last decisions on the node, newest first; a narrow terminal gets fewer columns."""
     narrow = view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
     for r in answer["recent"]:

@@ -23,7 +23,7 @@ _ROOMY = 100  # columns of a terminal that hold the queue too
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: reasons with the most pods first, then the pods, oldest first."""
+    """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods."""
     waiting = answer["count"] - answer["overdue"]
     late = answer["overdue"]
     overdue = f" {late} {'is' if late == 1 else 'are'} overdue." if late else ""
@@ -46,7 +46,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
-    """Return a sentence about pods that the service still counts although they were deleted or placed; "" for none."""
+    """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
     gone = answer.get("gone") or []
     if not gone:
         return ""
@@ -79,7 +79,7 @@ def _pods(pods: list[Json], view: ViewOptions) -> Block:
 
 
 def next_try(pod: Json, view: ViewOptions) -> str:
-    """Return when a pod is tried again, as far as the record says: `in 8s`, or the event and the latest time."""
+    """Return when the scheduler tries the pod again, such as `in 8s` or `on an event or in 4m12s`."""
     if pod["notBefore"] is None:
         return "once its gates are removed" if pod["queue"] == "gated" else "–"
     if pod["overdue"]:

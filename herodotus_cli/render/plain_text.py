@@ -24,7 +24,7 @@ GAP = "  "
 
 
 def draw(blocks: Sequence[Block], view: ViewOptions) -> str:
-    """Return the blocks as plain text."""
+    """Return the blocks as plain text for piped output: no colour, and no limit on the length of a line."""
     return "".join(f"{line.rstrip()}\n" for block in blocks for line in _lines(escape_block(block), view))
 
 

@@ -38,14 +38,17 @@ _DIFFERENCES_NAMED = 4
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Return the screen of a pod; with `every_node` each node has a row of its own."""
+    """Return the blocks of the screen that explains a pod's attempt. With `every_node`, each node has a row."""
     found = build_evidence(answer, view, every_node=every_node)
     head = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
     return join_sections([head, *found, _hints(answer, view, every_node=every_node)])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
-    """Return the sections on the evidence: scores, inputs, rejections, notes, and the event of a pod without a node."""
+    """Return the sections that explain the decision: scores, measurements, rejected nodes, and labelled notes.
+
+    For a pod without a node, the message of the FailedScheduling event follows.
+    """
     placed = answer["outcome"]["node"] is not None
     return [
         scores.build_blocks(answer, view, every_node=every_node),
@@ -58,14 +61,14 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
 
 
 def describe_pod(answer: Json) -> str:
-    """Return name, namespace and owner of the pod."""
+    """Return a text with the name, namespace and owner of the answer's pod."""
     meta = answer["metadata"]
     parts = [meta["name"], f"namespace {meta['namespace']}", answer["pod"]["owner"] or ""]
     return "  ".join(part for part in parts if part)
 
 
 def _state(answer: Json, view: ViewOptions) -> str:
-    """Return what became of the pod and when, as far as the record knows."""
+    """Return a text on what became of the pod and when, such as `scheduled 5m ago, attempt 2`."""
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
     when = format_ago(at, view)
@@ -85,7 +88,7 @@ def _state(answer: Json, view: ViewOptions) -> str:
 
 
 def _headline(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the answer as one sentence, or two if the outcome differs from the decision."""
+    """Return the answer in one line, or in two if what became of the pod differs from the decision."""
     outcome, said = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
@@ -112,14 +115,20 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> Sequence[Json]:
-    """Return the rows of the nodes whose inputs are shown: the best ones, or every row of a full view."""
+    """Return the answer's entries of the nodes whose measurements are shown: the best, or all in a full view.
+
+    Full views are `every_node` and -o wide.
+    """
     if answer["ranking"]:
         return list(answer["ranking"] if every_node or view.wide else answer["ranking"][: inputs.NODES])
     return answer.get("perNode", []) if every_node or view.wide else []
 
 
 def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool) -> list[Block]:
-    """Return the rejections in groups, and for a pending pod also per node if the answer has them."""
+    """Return tables of the rejected nodes: grouped by reason and, if the answer has them, node by node.
+
+    For a `placed` pod the second table is left out unless `every_node` is set.
+    """
     if placed and not every_node:
         return rejections.build_groups(answer, title="REJECTED", name_nodes=True) or rejections.build_all_passed_line(
             answer
@@ -130,7 +139,7 @@ def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool
 
 
 def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
-    """Return the labelled sentences on everything else that the record says."""
+    """Return (label, sentence) pairs on ties, PreFilter, preemption, requeueing, the next try, fixes and sources."""
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
@@ -150,7 +159,10 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
 
 
 def _prefilter_nodes(answer: Json) -> str:
-    """Return which plugins limited the attempt to certain nodes, and to which if the answer has them all."""
+    """Return a text on which plugins limited the attempt to certain nodes, or "" if none did.
+
+    The nodes are named if the answer has all of them, otherwise counted.
+    """
     if not answer["narrowedBy"]:
         return ""
     rejected = [row["node"] for group in answer["rejections"] for row in group["nodes"]]
@@ -163,7 +175,7 @@ def _prefilter_nodes(answer: Json) -> str:
 
 
 def _tie(answer: Json, *, every_node: bool) -> str:
-    """Return among which equal nodes the chosen one was drawn at random."""
+    """Return a text on the equal nodes among which the chosen one was drawn at random, or "" if there was no tie."""
     tie = answer["tie"]
     if not tie:
         return ""
@@ -179,7 +191,7 @@ def _seed(tie: Json) -> str:
 
 
 def _preemption(answer: Json) -> list[str]:
-    """Return sentences on which pods preemption evicts, or why it does not help."""
+    """Return sentences on which pods preemption evicts, or on why preemption does not help."""
     found = answer.get("preemption")
     if found and found["nominatedNode"]:
         best = found["candidates"][0]
@@ -206,14 +218,14 @@ def _explain_no_preemption(verdict: Json, *, before_filters: bool) -> str:
 
 
 def _requeued_by(event: Json | None) -> str:
-    """Return the cluster event that requeued the pod: `AssignedPodDelete (NodeResourcesFit)`."""
+    """Return the cluster event that requeued the pod, as `AssignedPodDelete (NodeResourcesFit)`; "" if unknown."""
     if not event:
         return ""
     return f"{event['event']} ({event['plugin']})" if event["plugin"] else str(event["event"])
 
 
 def _next_try(answer: Json, view: ViewOptions) -> str:
-    """Return when the pod is tried again, counted from now; "" for an attempt that others followed."""
+    """Return when the scheduler tries the pod again, such as `in 8s`; "" if later attempts exist or it is unknown."""
     attempt = answer["attempt"]
     said = attempt.get("retry")
     was_followed = (attempt.get("ordinal") or 0) < (attempt.get("attempts") or 0)
@@ -229,7 +241,10 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
 
 
 def _origins(answer: Json) -> list[tuple[str, str]]:
-    """Return labelled sentences on a decision that both an observer and a scheduler log recorded."""
+    """Return (label, sentence) pairs if both an observer and a scheduler log recorded the decision, otherwise [].
+
+    The sentences say in what the two records differ.
+    """
     found = answer.get("origins")
     if not found:
         return []
@@ -245,12 +260,12 @@ def _fix(answer: Json) -> str:
 
 
 def _event(answer: Json) -> list[Block]:
-    """Return the exact message of the FailedScheduling event, or []."""
+    """Return a line with the exact message of the FailedScheduling event, or [] if there is none."""
     return [TextLine(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
 
 
 def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
-    """Return the line with options that show more, for terminals only."""
+    """Return a line that names the options that show more; [] for piped output."""
     if view.piped:
         return []
     hints = [] if every_node else ["--all (every node)"]

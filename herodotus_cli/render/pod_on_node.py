@@ -30,7 +30,11 @@ _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Return the screen: each verdict with its numbers, what would have to change, scores beside the best node."""
+    """Return the blocks of the screen on why the pod is on the node, or why not.
+
+    It shows the filters' verdicts, what would have to change, and the node's scores beside those of the best other
+    node.
+    """
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
     lead = f"{node['node']} for {pod}, {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
@@ -39,7 +43,7 @@ def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
-    """Return the sections on the node: headline, filters, notes, scores, inputs."""
+    """Return the sections about the node: headline, filters, notes, scores, and measurements."""
     node = answer["perNode"][0]
     evaluated = node["passed"] or node["rejectedBy"]
     return [
@@ -52,7 +56,10 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
 
 
 def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
-    """Return what would make the node feasible: all necessary changes, or the pods that preemption would evict."""
+    """Return (label, text) pairs on what would make the node feasible: changes, or pods that preemption would evict.
+
+    Filters that did not run and may reject the node too are named as unknown.
+    """
     steps, eviction = node["toMakeItFeasible"], node.get("eviction")
     not_run = [f["plugin"] for f in answer["filters"] if _not_run(f, node)] if node["rejectedBy"] else []
     labelled = [("TO MAKE IT FIT" if i == 0 else "AND", step) for i, step in enumerate(steps)]
@@ -69,7 +76,7 @@ def _not_run(f: Json, node: Json) -> bool:
 
 
 def _rejecting(answer: Json, node: Json) -> list[Block]:
-    """Return the filters that rejected the node, and one line on the others."""
+    """Return a table of the filters that rejected the node, and a line that counts the other filters."""
     rejected = {verdict["plugin"] for verdict in node["rejectedBy"]}
     others = [f for f in answer["filters"] if f["plugin"] not in rejected]
     skipped = sum(f["skipped"] for f in others)
@@ -105,7 +112,10 @@ def _filters(answer: Json, node: Json) -> list[Block]:
 
 
 def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
-    """Return the node's points per plugin beside those of the best other node, in the fullest layout that fits."""
+    """Return a table of the node's points per score plugin beside those of the best other node.
+
+    On a terminal, names and columns are shortened until the table fits the width.
+    """
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     other = next(iter(_best_other_node(answer, node)), None)
     names = {s["plugin"]: s["plugin"] for s in plugins}
@@ -122,14 +132,18 @@ def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
 
 
 def _best_other_node(answer: Json, node: Json) -> list[Json]:
-    """Return the row of the best node except this one, in a list, or []."""
+    """Return the ranking's entry for the best node except this one, as a list of one; [] if there is no other."""
     return [row for row in answer["ranking"] if row["node"] != node["node"]][:1]
 
 
 def _score_table(
     node: Json, other: Json | None, plugins: Sequence[Json], names: dict[str, str], header: Sequence[str], theirs: str
 ) -> Table:
-    """Return a table with one row per plugin and the total. `theirs` is the header of the other node's points."""
+    """Return a table with one row per score plugin and one for the total.
+
+    `names` maps plugins to the names to show. `header` holds the column titles, and `theirs` is the title of the column
+    with the points of `other`.
+    """
     *ours, difference = header
     rows: list[list[Cell | str]] = []
     for s in plugins:

@@ -19,9 +19,10 @@ NO_REASON = "no reason given"  # an extender may give none
 
 
 def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
-    """Return a table with one row per filter and reason, most nodes first.
+    """Return a table of the rejected nodes with one row per filter and reason, most nodes first.
 
-    A node counts for the first filter that rejects it.
+    A node counts for the first filter that rejects it. `title` heads the column of counts; with `name_nodes` the nodes
+    are named.
     """
     groups = answer["rejections"]
     if not groups:
@@ -32,7 +33,7 @@ def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
 
 
 def build_all_passed_line(answer: Json) -> list[Block]:
-    """Return the one line that says that no filter rejected any node."""
+    """Return a line that says that all nodes passed all filters; [] if no filter ran or no node was evaluated."""
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer["nodes"]["evaluated"]
     if not ran or not nodes:
@@ -43,7 +44,7 @@ def build_all_passed_line(answer: Json) -> list[Block]:
 
 
 def build_node_table(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return a table with one row per node, filter and reason, for every filter that rejects the node."""
+    """Return a table of all rejections: one row per node, filter and reason."""
     rows: list[tuple[Cell, ...]] = []
     for node in answer.get("perNode", ()):
         first = True
@@ -56,7 +57,10 @@ def build_node_table(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return every node's verdict of each filter whose verdicts differ; the other filters share a line."""
+    """Return a table of verdicts with one row per node and one column per filter that rejects any node.
+
+    Filters that rejected no node share a line. In piped output each filter that ran has a column.
+    """
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer.get("perNode", ())
     if not ran or not nodes:
@@ -69,7 +73,7 @@ def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _uniform(answer: Json) -> list[tuple[str, str]]:
-    """Return labelled lists of the filters that gave every node the same verdict."""
+    """Return (label, names) pairs of the filters that all nodes pass, and of those that had nothing to check."""
     everywhere = [f["plugin"] for f in answer["filters"] if not f["skipped"] and not f["rejected"]]
     skipped = [f["plugin"] for f in answer["filters"] if f["skipped"]]
     return [("ALL NODES PASS", ", ".join(everywhere)), ("NOTHING TO CHECK", ", ".join(skipped))]
@@ -84,9 +88,9 @@ def _verdict(node: Json, plugin: str, view: ViewOptions) -> str:
 
 
 def _group_reason(group: Json, *, name_nodes: bool, rest: str) -> str:
-    """Return what the nodes of a group have in common, then the nodes, grouped by equal free amounts.
+    """Return the text for a group of rejected nodes: their common reason, then their names by free amount.
 
-    `rest` is the hint for nodes that are not named.
+    `rest` is the hint on how to see nodes that are not named. With `name_nodes` False, only the reason is returned.
     """
     common = "; ".join(reason["text"] for reason in group["reasons"]) or NO_REASON
     if not name_nodes:
@@ -107,7 +111,10 @@ def _list_nodes(free: str, nodes: Sequence[str]) -> str:
 
 
 def _free_amounts(reasons: Sequence[Json]) -> str:
-    """Return what is free of each resource that a node lacks: `300m`, or `cpu 300m, memory 2Gi`."""
+    """Return how much the node has free of each resource of which it has too little: `300m`, or `cpu 300m, memory 2Gi`.
+
+    Return "" if the reasons are about no resource.
+    """
     short = [r for r in reasons if "free" in r]
     amounts = [format_quantity(r["resource"], r["free"]) for r in short]
     if len(short) == 1:
@@ -116,7 +123,7 @@ def _free_amounts(reasons: Sequence[Json]) -> str:
 
 
 def _other_filters(group: Json) -> str:
-    """Return the other filters that reject nodes of the group, with the number of these nodes."""
+    """Return a text on the other filters that reject nodes of the group too, with the number of these nodes."""
     others = _count_other_filters(group)
     every = [plugin for plugin, nodes in others.items() if nodes == group["count"]]
     said = [f"also rejected by {', '.join(every)}"] if every else []
@@ -125,7 +132,7 @@ def _other_filters(group: Json) -> str:
 
 
 def _count_other_filters(group: Json) -> Mapping[str, int]:
-    """Return for each other filter how many nodes of the group it rejects; {} if the answer does not say."""
+    """Return how many nodes of the group each other filter rejects too, by plugin; {} if that is not known."""
     if "alsoRejectedBy" in group:
         counted: Mapping[str, int] = group["alsoRejectedBy"]
         return counted

@@ -20,7 +20,10 @@ _CHOSEN = "◀"
 
 
 class Column(NamedTuple):
-    """Weighted scores of one plugin, or the sum of several plugins."""
+    """A column of the score table: the weighted scores of one plugin, or the sum over several plugins.
+
+    `points` has one entry per node, in order of rank.
+    """
 
     header: str
     points: tuple[int, ...]
@@ -31,12 +34,12 @@ class Column(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Return whether all nodes have the same points."""
+        """Whether all nodes have the same points in this column."""
         return len(set(self.points)) == 1
 
 
 def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Return the score table with notes, or [] if nothing was scored."""
+    """Return the table of the feasible nodes' scores, with notes, or [] if nothing was scored."""
     ranking = answer["ranking"]
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     if not ranking or not plugins or ranking[0].get("total") is None:
@@ -68,7 +71,7 @@ def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -
 
 
 def _scoring_plugins(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
-    """Return the plugins that gave any node points, or all plugins if none did."""
+    """Return the plugins that gave points to any node, or all plugins if none did."""
     given = [s for s in plugins if any(_is_nonzero(row["scores"][s["plugin"]]) for row in ranking)]
     return given or plugins
 
@@ -78,7 +81,7 @@ def _is_nonzero(score: Json) -> bool:
 
 
 def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
-    """Return the columns for rank, node and total, each starting with its header."""
+    """Return the columns for rank, node and total as lists of texts, each starting with its header."""
     totals = ["TOTAL", *(str(row["total"]) for row in ranking)]
     ranks = [str(row["rank"]) for row in ranking]
     if view.piped:
@@ -91,9 +94,10 @@ def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
 def _choose_layout(
     ranking: Sequence[Json], plugins: Sequence[Json], room: int | None
 ) -> tuple[list[Column], list[str]]:
-    """Return the first layout that fits, with notes.
+    """Return the score columns of the first layout that fits `room` terminal columns, and notes on what is left out.
 
-    The layouts are: full names, short names, only columns with differences, and the rest summed up in one column.
+    The layouts are: full plugin names; short names; only plugins whose scores differ; and the least different plugins
+    summed up in one column. A `room` of None means no limit.
     """
     full = [_column(ranking, s, s["plugin"]) for s in plugins]
     if room is None or _width(full) <= room:
@@ -130,7 +134,10 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _full_table(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOptions) -> Block:
-    """Return one row per node and plugin: raw score if known, normalized score (0–100), and weighted score."""
+    """Return a table with one row per node and plugin: raw, normalized (0–100) and weighted score.
+
+    The raw score is left out if no node has one.
+    """
     known = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
     amounts = (("raw", "RAW"),) * known + (("normalized", "NORM"), ("weighted", "POINTS"))
     rows: list[list[Cell | str]] = []

@@ -18,7 +18,10 @@ Style = Literal["", "strong", "good", "bad", "dim"]
 
 
 class ViewOptions(NamedTuple):
-    """How a screen is drawn. A `width` of None means piped output without a limit on line length."""
+    """The options for drawing a screen.
+
+    A `width` of None means piped output without a limit on line length. `now` is the time to which ages refer.
+    """
 
     now: datetime
     width: int | None = None
@@ -28,7 +31,7 @@ class ViewOptions(NamedTuple):
 
     @property
     def piped(self) -> bool:
-        """Return whether a program may read the text: one record per line, no blank cells, no hints."""
+        """Whether the output is piped, so that a program may read it: one record per line, no blank cells, no hints."""
         return self.width is None
 
 
@@ -40,7 +43,7 @@ class Cell(NamedTuple):
 
 
 class TextLine(NamedTuple):
-    """A sentence. With `exact` it is never wrapped, so that it can be copied."""
+    """A screen element: a sentence. If `exact`, it is never wrapped, so that it can be copied."""
 
     text: str
     style: Style = ""
@@ -48,7 +51,7 @@ class TextLine(NamedTuple):
 
 
 class SplitLine(NamedTuple):
-    """A line with a left and a right half, drawn as two lines if the width does not hold both."""
+    """A screen element: a line with a left and a right half, drawn as two lines if the width is too small."""
 
     left: str
     right: str
@@ -56,7 +59,10 @@ class SplitLine(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Aligned columns, of which only the last is wrapped. `right` holds the indexes of right-aligned columns."""
+    """A screen element: aligned columns, of which only the last is wrapped.
+
+    `right` holds the indexes of right-aligned columns.
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -64,20 +70,20 @@ class Table(NamedTuple):
 
 
 class Blank(NamedTuple):
-    """An empty line between other elements."""
+    """A screen element: an empty line between other elements."""
 
 
 Block = TextLine | SplitLine | Table | Blank
 
 
 def build_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], right: Iterable[int] = ()) -> Table:
-    """Return a table of texts and cells. `right` holds the indexes of right-aligned columns."""
+    """Return a table whose rows consist of texts or cells. `right` holds the indexes of right-aligned columns."""
     cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
     return Table(tuple(header), cells, frozenset(right))
 
 
 def join_sections(sections: Iterable[Sequence[Block]]) -> list[Block]:
-    """Return the blocks of the non-empty sections, with an empty line between sections."""
+    """Return the blocks of all sections, with an empty line between sections. Empty sections are left out."""
     blocks: list[Block] = []
     for section in sections:
         blocks += [Blank(), *section] if blocks and section else section
@@ -85,14 +91,14 @@ def join_sections(sections: Iterable[Sequence[Block]]) -> list[Block]:
 
 
 def headline(text: str, node: str | None) -> TextLine:
-    """Return the answer as a line: green if the pod has a node, otherwise red."""
+    """Return the screen's main sentence as a line: green if the pod has a node, otherwise red."""
     return TextLine(text, "good" if node else "bad")
 
 
 def labelled_rows(rows: Iterable[tuple[str, str]], bold: Collection[str] = ()) -> Table:
-    """Return a table of labels and sentences without the rows that have no sentence.
+    """Return a table without a header from (label, sentence) pairs. Pairs with an empty sentence are left out.
 
-    `bold` names the labels whose sentences are bold too.
+    `bold` names the labels whose sentences are bold.
     """
     return build_table(
         (), [(Cell(label, "strong"), Cell(text, "strong" if label in bold else "")) for label, text in rows if text]
@@ -100,7 +106,7 @@ def labelled_rows(rows: Iterable[tuple[str, str]], bold: Collection[str] = ()) -
 
 
 def escape_block(block: Block) -> Block:
-    """Return the block with every text of it on one line and safe to print."""
+    """Return a copy of the block whose texts are on one line each, with unsafe characters escaped."""
     match block:
         case TextLine():
             return block._replace(text=escape(block.text))
@@ -115,7 +121,7 @@ def escape_block(block: Block) -> Block:
 
 
 def display_width(text: str) -> int:
-    """Return the terminal columns that a text occupies: two for wide characters, none for combining ones."""
+    """Return how many terminal columns a text occupies: two for a wide character, none for a combining one."""
     if text.isascii():
         return len(text)
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)

@@ -38,7 +38,7 @@ _MIN_LAST_COLUMN = 16  # a narrower last column is harder to read than one below
 
 
 def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
-    """Return the blocks as text, with escape sequences only if `color` is set."""
+    """Return the blocks as text for a terminal of width `view.width`. If `color`, it has colour escape sequences."""
     out = StringIO()
     console = Console(
         file=out,
@@ -104,9 +104,9 @@ def _grid(block: Table, view: ViewOptions) -> Grid:
 
 
 def _least_width(block: Table, most: int) -> int:
-    """Return the width that a table needs so that its last column holds a few words, none of them broken.
+    """Return the width in columns below which the table is stacked, because its last column would be too narrow.
 
-    `most` is the longest word that any layout can hold.
+    The last column must hold a few words, none of them broken. Words longer than `most` columns may be broken.
     """
     *widths, last = _widths(block)
     words = [_text(word).cell_len for row in block.rows for word in row[-1].text.split()]
@@ -120,10 +120,10 @@ def _widths(block: Table) -> list[int]:
 
 
 def _stack(console: Console, block: Table, view: ViewOptions, width: int) -> None:
-    """Draw each row as one line of the columns that fit, with the remaining columns below.
+    """Print each table row as one line with the columns that fit, and the remaining columns below it.
 
-    A single remaining column stays on the line if it is short enough. Its cells follow its title if the header line has
-    no room for the title.
+    A single remaining column stays on the line if it is short enough. Where the header line has no room for its title,
+    the title is put before each cell.
     """
     widths = _widths(block)
     beside = next(n for n in range(len(widths) - 1, 0, -1) if n == 1 or sum(widths[:n]) + _GAP * (n - 1) <= width)
@@ -150,7 +150,7 @@ def _aligned(cell: Cell, width: int, right: bool) -> Text:
 
 
 def _below(row: Sequence[Cell], titles: Sequence[str]) -> Text:
-    """Return the cells as one text, each after its title."""
+    """Return the cells as one text, each after its title. If `titles` is empty, there are no titles."""
     parts = [_text(cell.text, cell.style) for cell in row]
     if titles:
         parts = [Text(f"{title} ") + part for title, part in zip(titles, parts, strict=True) if part]

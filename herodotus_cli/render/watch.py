@@ -32,7 +32,10 @@ _GAP: Final = "  "
 
 
 class WatchFormatter:
-    """Formats decisions as lines. `terminal` is the width of the terminal, or None for piped output."""
+    """Formats decisions as lines with columns of fixed width.
+
+    `terminal` is the width of the terminal in columns, or None for piped output.
+    """
 
     def __init__(self, *, terminal: int | None, color: bool) -> None:
         self._width, self._color = terminal, color
@@ -63,7 +66,7 @@ class WatchFormatter:
         return text.replace(state, f"{colour}{state}{_PLAIN}", 1) if colour else text
 
     def _reason(self, message: str) -> str:
-        """Return the event's message, or on a terminal the reason of most nodes."""
+        """Return the message unchanged in piped output; on a terminal, only the reason that most nodes have."""
         return message if self._width is None or not message else find_dominant_reason(message)
 
     def _format_line(self, cells: dict[str, str]) -> str:

@@ -25,7 +25,10 @@ _ALL = {  # what --all adds, by: is it about one node, about several pods
 
 
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, one_node: bool = False) -> list[Block]:
-    """Return the screen: where the pods would go, and why. With `one_node` the answer is about one node."""
+    """Return the blocks of the screen on where hypothetical pods would go, and why.
+
+    With `one_node`, the answer explains one node. With `every_node`, all pods and nodes are shown.
+    """
     status, replicas = answer["status"], answer["spec"]["replicas"]
     first, stopped = status["first"], status["stopped"]
     shown_pod = first if one_node else stopped or first
@@ -62,7 +65,7 @@ def _identity(answer: Json) -> str:
 
 
 def _about(answer: Json, shown_pod: Json) -> str:
-    """Return which of several pods the rest of the screen is about."""
+    """Return a line that says which of several pods the rest of the screen explains."""
     name, fits = shown_pod["metadata"]["name"], answer["status"]["fits"]
     if shown_pod["outcome"]["node"] is None:
         return f"Pod {fits + 1}, {name}, which does not fit:"
@@ -70,7 +73,7 @@ def _about(answer: Json, shown_pod: Json) -> str:
 
 
 def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
-    """Return the number of pods per node."""
+    """Return a table of the number of pods that each node would get."""
     if not nodes:
         return []
     shown = nodes if every_node else nodes[:_NODES]
@@ -81,7 +84,7 @@ def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
 
 
 def _pods(pods: list[Json]) -> list[Block]:
-    """Return the pods in the order in which they were placed."""
+    """Return a table of the pods in the order in which they were placed."""
     if not pods:
         return []
     rows = [
@@ -91,7 +94,7 @@ def _pods(pods: list[Json]) -> list[Block]:
 
 
 def _hints(view: ViewOptions, *, every_node: bool, one_node: bool, several: bool) -> list[Block]:
-    """Return the line with options that show more, for terminals only."""
+    """Return a line that names the options that show more; [] for piped output."""
     if view.piped:
         return []
     hints = [] if every_node else [_ALL[one_node, several]]

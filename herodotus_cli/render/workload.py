@@ -32,7 +32,10 @@ _RECENT = 5  # on a terminal
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the screen: pods per node with what decided, then the last placements and the pending pods."""
+    """Return the blocks of the screen on where a workload's pods were placed.
+
+    It shows the pods per node with what decided, then the last placements, then the pending pods.
+    """
     meta = answer["metadata"]
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
@@ -87,7 +90,7 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
 
 
 def _zones(answer: Json) -> str:
-    """Return the pods per zone, which the API server knows and the record does not."""
+    """Return the number of pods per zone as text, or "" if the answer has no zones."""
     return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in answer.get("zones", ()))
 
 
@@ -105,5 +108,5 @@ def _waiting(pending: list[Json], view: ViewOptions) -> Block:
 
 
 def format_reasons(decided_by: Json, most: int = _REASONS) -> str:
-    """Return what decided how often: `NodeResourcesFit 4, tie 3`."""
+    """Return what decided placements and how often, as `NodeResourcesFit 4, tie 3`; at most `most` reasons."""
     return join_limited([f"{by} {n}" for by, n in decided_by.items()], most) or "–"

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def connect(
     connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
 ) -> Transport:
-    """Return the transport for these settings. `prefetched` holds kubectl processes that are already running."""
+    """Return the transport for these settings: HTTP if they have an endpoint, otherwise kubectl.
+
+    `prefetched` holds kubectl processes that are already running.
+    """
     if connection.endpoint:
         from herodotus_cli.transport.http import HttpTransport
 

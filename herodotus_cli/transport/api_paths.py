@@ -16,18 +16,21 @@ _API = "/apis/herodotus.dev/v1alpha1"
 def pod_explanation(
     namespace: str, pod: str, *, attempt: int | None = None, every_node: bool = False, node: str = ""
 ) -> str:
-    """Return the path of the explanation of a pod's last attempt, or of the given one."""
+    """Return the path of the explanation of a pod's scheduling attempt; `attempt` None means the last one.
+
+    With `every_node` the explanation covers all nodes, and with `node` only that node.
+    """
     query = {"attempt": attempt, "all": "true" if every_node else None, "node": node or None}
     return f"{_API}/namespaces/{_escape(namespace)}/podexplanations/{_escape(pod)}{_query_string(query)}"
 
 
 def decision(namespace: str, pod: str, *, attempt: int | None = None) -> str:
-    """Return the path of the full record of an attempt."""
+    """Return the path of the full record of a pod's scheduling attempt; `attempt` None means the last one."""
     return f"{_API}/namespaces/{_escape(namespace)}/decisions/{_escape(pod)}{_query_string({'attempt': attempt})}"
 
 
 def pod_history(namespace: str, pod: str) -> str:
-    """Return the path of a pod's attempts with what changed between them."""
+    """Return the path of the list of a pod's scheduling attempts, with what changed between them."""
     return f"{_API}/namespaces/{_escape(namespace)}/podhistories/{_escape(pod)}"
 
 
@@ -37,41 +40,54 @@ def pod_comparison(namespace: str, pod: str, other: str) -> str:
 
 
 def node_comparison(namespace: str, pod: str, a: str, b: str, *, attempt: int | None = None) -> str:
-    """Return the path of the comparison of two nodes for one pod."""
+    """Return the path of the comparison of nodes `a` and `b` for one pod; `attempt` None means the last one."""
     query = _query_string({"a": a, "b": b, "attempt": attempt})
     return f"{_API}/namespaces/{_escape(namespace)}/nodecomparisons/{_escape(pod)}{query}"
 
 
 def node_history(node: str, *, since_s: float) -> str:
-    """Return the path of a node's history: how often it was considered, rejected and chosen."""
+    """Return the path of a node's history over `since_s` seconds: how often it was considered, rejected and chosen."""
     return f"{_API}/nodehistories/{_escape(node)}{_query_string({'since': round(since_s)})}"
 
 
 def pending_pods(namespace: str, *, labels: str = "") -> str:
-    """Return the path of the pending pods; of all namespaces if `namespace` is empty. `labels` is a label selector."""
+    """Return the path of the list of pending pods. If `namespace` is empty, it covers all namespaces.
+
+    `labels` is a label selector.
+    """
     return f"{_API}/{_namespace_prefix(namespace)}pendingpods{_query_string({'labelSelector': labels or None})}"
 
 
 def workload_placement(namespace: str, kind: str, name: str, *, since_s: float, labels: str = "") -> str:
-    """Return the path of the placements of a workload's pods."""
+    """Return the path of the answer on where a workload's pods were placed in the last `since_s` seconds.
+
+    `labels` is a label selector.
+    """
     query = _query_string({"since": round(since_s), "labelSelector": labels or None})
     return f"{_API}/namespaces/{_escape(namespace)}/workloadplacements/{_escape(f'{kind}.{name}')}{query}"
 
 
 def balance(*, since_s: float, weights: str, profile: str, decisions: int | None, labels: str = "") -> str:
-    """Return the path of the balance: how often each node won, and with other weights would win."""
+    """Return the path of the answer on how pods spread over nodes in the last `since_s` seconds.
+
+    It says how often each node won, and with other `weights` would have won. `profile` is a scheduler name, `decisions`
+    the number of newest placements, `labels` a label selector; empty values and None do not restrict the answer.
+    """
     query = {"since": round(since_s), "weights": weights or None, "profile": profile or None, "limit": decisions}
     return f"{_API}/balances{_query_string(query | {'labelSelector': labels or None})}"
 
 
 def agreements(namespace: str, *, since_s: float, scheduler: str, labels: str = "") -> str:
-    """Return the path of the answer on how far an observed scheduler agrees; `namespace` "" means all namespaces."""
+    """Return the path of the answer on how often the observer agrees with the schedulers that it observes.
+
+    If `namespace` or `scheduler` is empty, all of them count. `labels` is a label selector.
+    """
     query = {"since": round(since_s), "profile": scheduler or None, "labelSelector": labels or None}
     return f"{_API}/{_namespace_prefix(namespace)}agreements{_query_string(query)}"
 
 
 class DecisionSelector:
-    """Field and label selectors of decisions; both empty select all."""
+    """Field and label selectors that choose decisions. If both are empty, all decisions are chosen."""
 
     def __init__(self, fields: str = "", labels: str = "") -> None:
         self.query = {"fieldSelector": fields or None, "labelSelector": labels or None}
@@ -81,34 +97,34 @@ ALL_DECISIONS = DecisionSelector()
 
 
 def decisions(namespace: str, *, selector: DecisionSelector = ALL_DECISIONS, limit: int) -> str:
-    """Return the path of the newest decisions; of all namespaces if `namespace` is empty."""
+    """Return the path of the list of the newest `limit` decisions, in all namespaces if `namespace` is empty."""
     return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string({'limit': limit, **selector.query})}"
 
 
 def placement_reviews(namespace: str) -> str:
-    """Return the path to which reviews of hypothetical pods are sent."""
+    """Return the path to which a question about hypothetical pods (a PlacementReview) is posted."""
     return f"{_API}/namespaces/{_escape(namespace)}/placementreviews"
 
 
 def cluster_object(resource: str, namespace: str, name: str) -> str:
-    """Return the API server's path of an object. `resource` is API version and plural: `apps/v1/deployments`."""
+    """Return the API server's path of an object. `resource` is version and plural, such as `apps/v1/deployments`."""
     version, _, plural = resource.rpartition("/")
     root = "api" if "/" not in version else "apis"
     return f"/{root}/{version}/namespaces/{_escape(namespace)}/{plural}/{_escape(name)}"
 
 
 def node_histories() -> str:
-    """Return the path of the nodes that have a history."""
+    """Return the path of the list of nodes that any decision considered."""
     return f"{_API}/nodehistories?limit=500"
 
 
 def namespaces() -> str:
-    """Return the API server's path of the namespaces."""
+    """Return the API server's path of the list of namespaces."""
     return "/api/v1/namespaces"
 
 
 def decisions_watch(namespace: str, version: str, *, selector: DecisionSelector = ALL_DECISIONS) -> str:
-    """Return the path of the watch of decisions after a resource version."""
+    """Return the path of a watch of decisions that starts after the resource version `version`."""
     query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, **selector.query}
     return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string(query)}"
 
@@ -119,15 +135,18 @@ def cluster_pod(namespace: str, pod: str) -> str:
 
 
 def unassigned_pods(namespace: str, *, labels: str = "") -> str:
-    """Return the API server's path of pending pods without a node; of all namespaces if `namespace` is empty."""
+    """Return the API server's path of the list of pending pods without a node.
+
+    If `namespace` is empty, it covers all namespaces. `labels` is a label selector.
+    """
     of = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "labelSelector": labels or None, "limit": 500}
     return f"/api/v1/{_namespace_prefix(namespace)}pods{_query_string(of)}"
 
 
 def nodes_by_hostname(names: Sequence[str]) -> str:
-    """Return the API server's path of the nodes with these names.
+    """Return the API server's path of the list of the nodes with these names.
 
-    They are selected by their hostname label, because a field selector cannot hold several names.
+    It selects by the hostname label, because a field selector cannot hold several names.
     """
     selector = f"kubernetes.io/hostname in ({','.join(names)})"
     return f"/api/v1/nodes{_query_string({'labelSelector': selector, 'limit': 500})}"
@@ -139,12 +158,15 @@ def service_version() -> str:
 
 
 def web_pages() -> str:
-    """Return the path of the web pages, which request everything else relative to it."""
+    """Return the path of the decisions service's web pages. Their links are relative to it."""
     return f"{_API}/pages/"
 
 
 def api_group() -> str:
-    """Return the API server's path of the APIService's resources, which every user may read."""
+    """Return the API server's path of the decisions service's API group, which every user may read.
+
+    It exists if the service is registered as an APIService.
+    """
     return _API
 
 

@@ -26,7 +26,10 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class ConcurrentQuery:
-    """A running `kubectl get --raw` of the API server. Without a process there is no result."""
+    """A request to the API server by `kubectl get --raw` that runs while other work is done.
+
+    Without a process there is no result. The process is killed at the end of a `with` block.
+    """
 
     def __init__(self, process: Process | None = None) -> None:
         self._process = process
@@ -53,10 +56,13 @@ class ConcurrentQuery:
 
 
 class LivePodQuery(ConcurrentQuery):
-    """The request for the Pod object that has a name now."""
+    """A running request to the API server for the Pod object that has a given name now."""
 
     def fate(self, answer: dict[str, Any]) -> str:
-        """Return DELETED or REPLACED if the pod of the answer is known to be that, else ""."""
+        """Return DELETED or REPLACED if the pod of the answer no longer exists; "" if it exists or this is unknown.
+
+        REPLACED means that another pod has its name now.
+        """
         found = self._document(_TIMEOUT_S)
         if self._error.startswith(_NO_SUCH_POD):
             return DELETED
@@ -68,17 +74,17 @@ class LivePodQuery(ConcurrentQuery):
 
 
 class UnassignedPodsQuery(ConcurrentQuery):
-    """The request for the pods without a node: schedulable and gated ones."""
+    """A running request to the API server for the pods without a node, with or without scheduling gates."""
 
     _found: list[dict[str, Any]] | None = None
     _is_complete = False
 
     def gated(self) -> list[dict[str, Any]]:
-        """Return the known pods that wait for their scheduling gates, as Pod objects."""
+        """Return the pods that wait for scheduling gates, as Pod objects; [] if the request failed."""
         return [pod for pod in self._pods() if pod["spec"].get("schedulingGates")]
 
     def uids(self) -> frozenset[str] | None:
-        """Return the UIDs of all pods without a node, or None if not all of them are known."""
+        """Return the UIDs of all pods without a node, or None if the response is missing or incomplete."""
         pods = self._pods()
         return frozenset(pod["metadata"]["uid"] for pod in pods) if self._is_complete else None
 
@@ -95,10 +101,10 @@ class UnassignedPodsQuery(ConcurrentQuery):
 
 
 class NodeZonesQuery(ConcurrentQuery):
-    """The request for the zones of nodes."""
+    """A running request to the API server for nodes, whose labels say in which zone they are."""
 
     def zones(self) -> dict[str, str]:
-        """Return the zone of each node that is known to have one."""
+        """Return the zone of each node that has a zone label, by node name; {} if the request failed."""
         found = self._document(_LIST_TIMEOUT_S)
         try:
             labelled = [(item["metadata"]["name"], item["metadata"].get("labels") or {}) for item in found["items"]]

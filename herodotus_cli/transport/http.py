@@ -27,7 +27,10 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpTransport:
-    """The transport to one base URL."""
+    """The transport that sends HTTP requests directly to the decisions service at one base URL.
+
+    A `timeout_s` of 0 means no limit.
+    """
 
     def __init__(self, endpoint: str, timeout_s: float) -> None:
         self.endpoint = endpoint
@@ -66,9 +69,9 @@ class HttpTransport:
         return parse_response(response.content, self.endpoint, status)
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """Yield the documents of a watch, one per line.
+        """Request a watch and yield its documents, one per line of the response.
 
-        Raises ConnectionFailedError when the connection breaks, or is silent for longer than bookmarks are apart.
+        Raises ConnectionFailedError if the connection breaks, or is silent for longer than the time between bookmarks.
         """
         patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=_MAX_SILENCE_S)}
         try:
@@ -89,5 +92,5 @@ class HttpTransport:
 
 
 def _words(error: Exception) -> str:
-    """Return an httpx error without its number: `Connection refused`, not `[Errno 111] Connection refused`."""
+    """Return the message of an httpx error without its number, such as `Connection refused`."""
     return str(error).partition("] ")[2] or str(error) or type(error).__name__

@@ -10,16 +10,16 @@ from typing import Any, Protocol
 
 
 class Transport(Protocol):
-    """A client of the decisions service. Every method raises CliError if the request fails."""
+    """The interface of a client of the decisions service. Every method raises CliError if the request fails."""
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return the document at a path with its query."""
+        """Return the JSON document at a path, which may have a query string."""
         ...
 
     def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        """Send a document to a path and return the response document."""
+        """Post a JSON document to a path and return the response document."""
         ...
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """Yield the documents of a watch until the service ends it. Closing the generator ends it too."""
+        """Request a watch and yield its documents until the service ends it. Closing the generator ends it too."""
         ...

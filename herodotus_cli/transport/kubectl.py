@@ -60,7 +60,7 @@ _WRONG_ROUTE_REASONS = (
 
 
 class KubectlResult(NamedTuple):
-    """The exit code and outputs of a finished kubectl."""
+    """The exit code, stdout and stderr of a kubectl process that has ended."""
 
     returncode: int
     stdout: bytes
@@ -68,12 +68,15 @@ class KubectlResult(NamedTuple):
 
 
 class KubectlTransport:
-    """The transport that runs `kubectl get --raw` for each request, or `create --raw` to send a document."""
+    """The transport that reaches the decisions service through the API server.
+
+    It runs `kubectl get --raw` for each request, or `kubectl create --raw` to send a document.
+    """
 
     def __init__(
         self, connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
     ) -> None:
-        """`prefetched` holds kubectl processes that are already running."""
+        """Create a transport. `prefetched` holds kubectl processes that are already running."""
         self._connection = connection
         self._begun = prefetched or PrefetchedProcesses()
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
@@ -96,16 +99,17 @@ class KubectlTransport:
         return parse_response(run.stdout, "the decisions service")
 
     def get_from_api_server(self, path: str) -> dict[str, Any]:
-        """Return a document of the API server, not of the decisions service."""
+        """Return the JSON document at a path of the API server itself. Raises CliError if the request fails."""
         run = self._run(path)
         if run.returncode:
             raise self._failure(_stderr(run))
         return parse_response(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
-        """Yield the documents of a watch, one per line, without a time limit.
+        """Request a watch and yield its documents, one per line, without a time limit.
 
-        Raises ConnectionFailedError when the connection breaks. A `get` must come first: it finds the route.
+        Raises ConnectionFailedError if the connection breaks. Call `get` first, because it finds the route to the
+        service.
         """
         import subprocess  # here, because only a watch needs it
 
@@ -128,9 +132,10 @@ class KubectlTransport:
             raise ConnectionFailedError(failure.message, failure.hints)
 
     def proxy(self, socket: str) -> tuple[list[str], str]:
-        """Return the `kubectl proxy` command for GET requests on a Unix socket, and the path prefix of the route.
+        """Return the command line of `kubectl proxy` on a Unix socket, and the prefix of the service's paths behind it.
 
-        A `get` must come first: it finds the route.
+        The proxy accepts only GET requests for the decisions service. Call `get` first, because it finds the route to
+        the service.
         """
         self._require_kubectl()
         within = self._kubectl.service_path(f"{api_paths.api_group()}/")
@@ -143,19 +148,19 @@ class KubectlTransport:
         return command, self._kubectl.service_path("")
 
     def live_pod(self, namespace: str, pod: str) -> LivePodQuery:
-        """Start the request for the Pod object that has this name now."""
+        """Start a request to the API server for the Pod object that has this name now."""
         return LivePodQuery(self._start_concurrently(api_paths.cluster_pod(namespace, pod)))
 
     def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPodsQuery:
-        """Start the request for the pods without a node."""
+        """Start a request to the API server for the pods without a node. `labels` is a label selector."""
         return UnassignedPodsQuery(self._start_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
 
     def node_zones(self, nodes: Sequence[str]) -> NodeZonesQuery:
-        """Start the request for the zones of these nodes."""
+        """Start a request to the API server for the zones of these nodes."""
         return NodeZonesQuery(self._start_concurrently(api_paths.nodes_by_hostname(nodes)) if nodes else None)
 
     def _start_concurrently(self, path: str) -> Process | None:
-        """Start a request to the API server; None if kubectl cannot run, which the main request reports."""
+        """Start kubectl for a path of the API server and return the process, or None if kubectl cannot run."""
         with suppress(OSError):
             return (
                 self._begun.take(self._kubectl.raw("get", path), inherits_stdin=False)
@@ -165,7 +170,10 @@ class KubectlTransport:
         return None
 
     def _run_on_working_route(self, path: str, ask: Callable[[str], KubectlResult]) -> KubectlResult:
-        """Run a request by the cached route; if that fails, by the first route that reaches the service."""
+        """Run a request by the cached route; if that fails, by the first route that reaches the service.
+
+        `ask` runs the request with the API server's path for a route. The route that works is cached.
+        """
         first = ask(self._kubectl.service_path(path))
         if self._kubectl.has_custom_service or _reached_service(first):
             return first
@@ -181,7 +189,11 @@ class KubectlTransport:
         return tried[self._kubectl.route]
 
     def _candidate_routes(self) -> tuple[str, ...]:
-        """Return the possible routes, by whether there is an APIService; none if that is unknown."""
+        """Return the routes by which the service may be reached; () if it is unknown whether there is an APIService.
+
+        If there is an APIService, it is the only route; otherwise the Service is reached through the API server's
+        proxy.
+        """
         run = self._run(api_paths.api_group())
         reason, words = _parse_status(_stderr(run))
         if not run.returncode or reason == "ServiceUnavailable":  # it exists, though its backend may be down
@@ -197,7 +209,10 @@ class KubectlTransport:
         return self._run_to_end(lambda: self._begun.take(command))
 
     def _run_to_end(self, start: Callable[[], Process]) -> KubectlResult:
-        """Run kubectl within the time limit and return its result."""
+        """Start kubectl with `start`, wait for it within the time limit, and return its result.
+
+        Raises CliError if it cannot run or is too slow.
+        """
         self._require_kubectl()
         timeout_s = self._connection.request_timeout_s
         try:
@@ -219,7 +234,10 @@ class KubectlTransport:
             raise CliError("error: kubectl is not on PATH", ["or ask the decisions service directly: --endpoint URL"])
 
     def _failure(self, message: str, verb: str = "get") -> CliError:
-        """Return the error that kubectl's stderr stands for. `verb` is the right that the request needs."""
+        """Return the error to raise for kubectl's message on stderr.
+
+        `verb` is the right that the request needs, for the hint of a Forbidden error.
+        """
         service = self._connection.service
         reason, words = _parse_status(message)
         if not reason:
@@ -262,15 +280,16 @@ def _stderr(run: KubectlResult) -> str:
 
 
 def _parse_status(message: str) -> tuple[str, str]:
-    """Return reason and message of the Status that kubectl printed, or two empty strings."""
+    """Return reason and message of the Status in kubectl's output, or two empty strings if there is none."""
     match = _SERVER_ERROR.search(message)
     return (match[1] or "Unknown", match[2].strip()) if match else ("", "")
 
 
 def _reached_service(run: KubectlResult) -> bool:
-    """Return whether the result is an answer of the service, or an error that another route would not mend.
+    """Return whether the request reached the decisions service, so that no other route needs to be tried.
 
-    A service that requires identities refuses requests through its proxy, which passes none on.
+    An Unauthorized error does not count, because a service that requires identities refuses requests that come through
+    the API server's service proxy.
     """
     message = _stderr(run)
     reason, words = _parse_status(message)
@@ -287,7 +306,7 @@ def _is_service_missing(reason: str, words: str) -> bool:
 
 
 def _parse_logged_details(log: str) -> Json:
-    """Return the `details` of the last Status in kubectl's log, or {} if the log has none."""
+    """Return the `details` of the last Status in kubectl's log of response bodies, or {} if it has none."""
     try:
         bodies = [json.loads(quoted) if quoted else plain for quoted, plain in _LOGGED_BODY.findall(log)]
         details = json.loads(bodies[-1])["details"]
@@ -297,7 +316,7 @@ def _parse_logged_details(log: str) -> Json:
 
 
 def _is_proxy_error(words: str) -> bool:
-    """Return whether the error comes from the API server's proxy and not from the service."""
+    """Return whether an error message is from the API server's proxy and not from the service behind it."""
     return any(
         sign in words
         for sign in ("no endpoints available", "error trying to reach service", "currently unable to handle", "EOF")

@@ -28,7 +28,10 @@ PROXY, PLAIN_HTTP_PROXY, API_SERVICE = "", "plain-http", "api-service"
 
 
 class KubectlCommand:
-    """The kubectl commands of one connection. `program` is kubectl's path, empty if it is not installed."""
+    """Builds the kubectl command lines for one connection.
+
+    `program` is kubectl's path, or "" if kubectl is not on PATH.
+    """
 
     def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
         self._connection = connection
@@ -39,7 +42,10 @@ class KubectlCommand:
 
     @property
     def route(self) -> str:
-        """The route of the next request. Setting it also caches it for later runs."""
+        """The route of the next request to the service: service proxy, its port without TLS, or APIService.
+
+        Setting it also caches it for later runs.
+        """
         return self._route
 
     @route.setter
@@ -48,21 +54,24 @@ class KubectlCommand:
             self._route = self._cache.route = route
 
     def service_path(self, path: str) -> str:
-        """Return the API server's path for a path of the decisions service, by the present route."""
+        """Return the API server's path for a path of the decisions service, by the current route."""
         return self.path_by_route(self._route, path)
 
     def path_by_route(self, route: str, path: str) -> str:
-        """Return the API server's path for a path of the decisions service, by the given route."""
+        """Return the API server's path for a path of the decisions service, by the given route.
+
+        `route` is PROXY, PLAIN_HTTP_PROXY or API_SERVICE.
+        """
         if route == API_SERVICE:
             return path
         return (PLAIN_HTTP_SERVICE if route == PLAIN_HTTP_PROXY else self._connection.service).proxy_path + path
 
     def raw(self, verb: str, path: str, *more: str) -> list[str]:
-        """Return the command that sends a raw request with a path of the API server."""
+        """Return the command line `kubectl VERB --raw PATH` for a path of the API server."""
         return self.complete(verb, "--raw", path, *more)
 
     def complete(self, *words: str) -> list[str]:
-        """Return the command with the options for context, impersonation and kubeconfig."""
+        """Return the kubectl command line with these words and the options for context, user, groups and kubeconfig."""
         c = self._connection
         command = [self.program, *words]
         command += [f"--context={c.context}"] * bool(c.context)

@@ -37,12 +37,15 @@ _TIMEOUT_S = 60.0
 
 
 class LoopbackProxy(ThreadingHTTPServer):
-    """The server on 127.0.0.1. Port 0 takes a free port. The constructor raises OSError if the port is taken."""
+    """An HTTP server on 127.0.0.1 that forwards requests with a secret token to a Unix socket.
+
+    Port 0 chooses a free port. The constructor raises OSError if the port is taken.
+    """
 
     daemon_threads = True
 
     def __init__(self, port: int, unix_socket: str, upstream_prefix: str, served_prefix: str) -> None:
-        """Serve paths below `served_prefix`; `upstream_prefix` is put before each forwarded path."""
+        """Forward requests for paths below `served_prefix`, with `upstream_prefix` put before each path."""
         self.token = secrets.token_urlsafe(24)
         self.unix_socket = unix_socket
         self.upstream_prefix, self.served_prefix = upstream_prefix, served_prefix
@@ -50,11 +53,11 @@ class LoopbackProxy(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The URL with the token."""
+        """The base URL of this server, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}"
 
     def upstream_path(self, path: str, host: str) -> str | None:
-        """Return the path to request on the socket, or None if token, Host or path are not accepted."""
+        """Return the path to request on the Unix socket, or None if the token, Host header or path is not accepted."""
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
@@ -114,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _UnixConnection(HTTPConnection):
-    """HTTP over a Unix socket."""
+    """An HTTP connection over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=_TIMEOUT_S)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 
 class PopenProcess:
-    """A process that can get input. The constructor raises OSError if it cannot be started."""
+    """A child process run by `subprocess`, which can get input. The constructor raises OSError if it cannot start."""
 
     def __init__(
         self, command: Sequence[str], environ: Mapping[str, str], *, inherits_stdin: bool, stdin: bytes | None = None
     ):
-        """`alone`: it may read what we may read. `stdin`: what it reads instead."""
+        """Start the command. Its standard input is `stdin`, or the parent's with `inherits_stdin`, or else empty."""
         pipe = subprocess.PIPE if stdin is not None else None if inherits_stdin else subprocess.DEVNULL
         self._stdin = stdin
         self._process = subprocess.Popen(
@@ -23,7 +23,10 @@ class PopenProcess:
         )
 
     def communicate(self, timeout_s: float) -> tuple[int, bytes, bytes]:
-        """Return exit code, stdout and stderr. Raises TimeoutError after `timeout_s`; 0 waits without limit."""
+        """Wait for the process and return exit code, stdout and stderr.
+
+        Raises TimeoutError after `timeout_s` seconds; 0 means no limit.
+        """
         try:
             out, err = self._process.communicate(self._stdin, timeout=timeout_s or None)
         except subprocess.TimeoutExpired:
@@ -31,7 +34,7 @@ class PopenProcess:
         return self._process.returncode, out, err
 
     def kill(self) -> None:
-        """Kill the process without reading its output to the end, which a child of kubectl may hold open."""
+        """Kill the process. Its output is not read to the end, because a child of kubectl may hold it open."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream:

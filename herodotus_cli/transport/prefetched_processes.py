@@ -24,35 +24,38 @@ _KUBECTL_VARIABLES = {"GOGC": "400"}
 
 
 class PrefetchedProcesses:
-    """Processes that were started ahead of time and are not yet in use."""
+    """Child processes that were started ahead of time, by command line, until a caller takes them."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, ...], Process] = {}
 
     def start(self, command: Sequence[str], *, inherits_stdin: bool = True) -> None:
-        """Start a command ahead of time. A command that cannot be started fails in `take`."""
+        """Start a command ahead of time. If it cannot be started, `take` tries again and reports the error."""
         try:
             self._waiting[tuple(command)] = start_process(command, inherits_stdin=inherits_stdin)
         except OSError:
             return
 
     def take(self, command: Sequence[str], *, inherits_stdin: bool = True) -> Process:
-        """Return the process of a command: the one that was started ahead of time, or a new one.
+        """Return the process that was started ahead of time for a command line, or start one now.
 
-        With `inherits_stdin` a credential plugin of kubectl can prompt the user. Only one process at a time may do so.
+        With `inherits_stdin`, a credential plugin of kubectl can prompt the user; only one process at a time may do so.
         Raises OSError if the command cannot be started.
         """
         return self._waiting.pop(tuple(command), None) or start_process(command, inherits_stdin=inherits_stdin)
 
     def close(self) -> None:
-        """Kill the processes that were not taken."""
+        """Kill the processes that no caller took."""
         for process in self._waiting.values():
             process.kill()
         self._waiting.clear()
 
 
 def start_process(command: Sequence[str], *, inherits_stdin: bool = True, stdin: bytes | None = None) -> Process:
-    """Start a process, with `stdin` as its standard input if it is given. Raises OSError if that fails."""
+    """Start a command and return the process. Raises OSError if it cannot be started.
+
+    Its standard input is `stdin` if that is given, the parent's with `inherits_stdin`, and otherwise empty.
+    """
     environ = _KUBECTL_VARIABLES | dict(os.environ)
     if IS_SUPPORTED and stdin is None:
         return SpawnedProcess(command, environ, inherits_stdin=inherits_stdin)

@@ -12,9 +12,10 @@ from herodotus_cli.errors import CliError, from_status, is_status
 
 
 def parse_response(body: bytes, source: str, status: str = "") -> dict[str, Any]:
-    """Return the JSON object in a body. Raises ServerError for a Status and CliError for anything else.
+    """Return the JSON object in a response body. Raises ServerError for a Status and CliError for anything else.
 
-    `status` is the HTTP status of a failed request, such as `403 Forbidden`; the body may then be a proxy's HTML page.
+    `source` names the server in errors. `status` is the HTTP status of a failed request, such as `403 Forbidden`; the
+    body may then be a proxy's HTML page.
     """
     try:
         found = json.loads(body)
@@ -31,6 +32,6 @@ def parse_response(body: bytes, source: str, status: str = "") -> dict[str, Any]
 
 
 def _start(body: bytes) -> str:
-    """Return a hint with the first words of a body, so that the user recognizes a proxy's page."""
+    """Return a hint with the first words of a response body, so that the user recognizes a proxy's page."""
     words = " ".join(body[:400].decode("utf-8", "replace").split())
     return f"it begins: {words[:70]}" if words else "it was empty"

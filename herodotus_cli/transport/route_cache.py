@@ -23,7 +23,7 @@ _MAX_LENGTH = 64  # characters of a route's name
 
 
 class RouteCache:
-    """The cached route of one kubeconfig and context."""
+    """The route to the decisions service that last worked for one kubeconfig and context, kept in a file."""
 
     def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
         home = environ.get("HOME") or environ.get("USERPROFILE") or ""
@@ -33,7 +33,10 @@ class RouteCache:
 
     @property
     def route(self) -> str:
-        """The route that worked last; empty for the default route or if none is known."""
+        """The name of the route that worked last; "" for the default route or if none is cached.
+
+        Setting it writes the file, or deletes the file for the default route.
+        """
         if not os.path.isdir(self._folder):
             return ""
         try:
@@ -60,7 +63,7 @@ class RouteCache:
             os.unlink(old)
 
     def _file(self) -> str:
-        """Return the path of the file, named by a checksum of the context and the content of the kubeconfig files."""
+        """Return the path of the cache file, named by a checksum of the context and the kubeconfig files' content."""
         import zlib  # here, because it is needed only if a route is cached
 
         content = [self._connection.context.encode()]

@@ -24,10 +24,10 @@ _CHUNK = 65_536  # bytes
 
 
 class SpawnedProcess:
-    """A process whose output is read. The constructor raises OSError if it cannot be started."""
+    """A child process started with `posix_spawnp`. The constructor raises OSError if it cannot start."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], *, inherits_stdin: bool) -> None:
-        """`alone`: it may read what we may read; otherwise it reads nothing."""
+        """Start the command. With `inherits_stdin` it reads the parent's standard input, otherwise an empty one."""
         (self._out, out), (self._err, err) = os.pipe(), os.pipe()
         self._pipes = [self._out, self._err]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
@@ -44,7 +44,10 @@ class SpawnedProcess:
                 self.kill()
 
     def communicate(self, timeout_s: float) -> tuple[int, bytes, bytes]:
-        """Return exit code, stdout and stderr. Raises TimeoutError after `timeout_s`; 0 waits without limit."""
+        """Wait for the process and return exit code, stdout and stderr.
+
+        Raises TimeoutError after `timeout_s` seconds; 0 means no limit.
+        """
         import select  # here, because the process is running by now
 
         poll, last = select.poll(), time.monotonic() + timeout_s
@@ -67,7 +70,7 @@ class SpawnedProcess:
         return code, b"".join(found[self._out]), b"".join(found[self._err])
 
     def kill(self) -> None:
-        """Kill the process without reading its output to the end, which a child of kubectl may hold open."""
+        """Kill the process. Its output is not read to the end, because a child of kubectl may hold it open."""
         if not self.ended:
             os.kill(self._pid, 9)
             os.waitpid(self._pid, 0)
