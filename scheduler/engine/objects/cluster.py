@@ -33,7 +33,7 @@ def _same_version(one: Object, other: Object) -> bool:
 
 
 class _Changes:
-    """The number of changes of a kind and the latest of them, as (namespace, name)."""
+    """A counter of the changes to the objects of one kind, with the (namespace, name) of the latest changes."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -49,7 +49,11 @@ class _Changes:
 
 
 class ClusterObjects:
-    """The latest objects, stored by kind. A kind is the struct that its objects decode to."""
+    """A store of the cluster's objects other than nodes and pods, by kind, namespace and name.
+
+    A kind is the struct class of its objects, such as `PersistentVolume`. An assumed object, which this process changed
+    before the API server confirms the change, hides the version that the API server sent.
+    """
 
     def __init__(self) -> None:
         self.revision = 0  # increases with every change
@@ -58,7 +62,10 @@ class ClusterObjects:
         self._shown: dict[tuple[type[Object], str, str], Object] = {}  # the API server's version of each assumed object
 
     def set(self, obj: Object) -> None:
-        """Store an object that the API server sent. The same version again leaves an assumption in place."""
+        """Store an object that the API server sent, which ends an assumption about the object.
+
+        The assumption stays if the object has the resource version that the assumed change is based on.
+        """
         key = _key(obj)
         shown = self._shown.get(key)
         if shown is not None and _same_version(shown, obj):
@@ -67,25 +74,25 @@ class ClusterObjects:
         self._put(obj)
 
     def assume(self, obj: Object) -> None:
-        """Store a changed object before the API server confirms the change.
+        """Store an object that this process changed, before the API server confirms the change.
 
-        Raise KeyError if the object is not known.
+        Raise KeyError if the store has no such object.
         """
         key = _key(obj)
         self._shown.setdefault(key, self._kinds[key[0]][key[1]][key[2]])
         self._put(obj)
 
     def restore(self, obj: Object) -> None:
-        """Drop the assumption about an object and return to the API server's version.
+        """Replace an assumed object with the version that the API server last sent.
 
-        Do nothing if nothing is assumed.
+        Do nothing if the object is not assumed.
         """
         shown = self._shown.pop(_key(obj), None)
         if shown is not None:
             self._put(shown)
 
     def shown(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """Return an object as the API server last sent it, without assumptions, or None."""
+        """Return an object as the API server last sent it, without assumed changes, or None if it does not exist."""
         found = self._shown.get((kind, namespace, name))
         return found if isinstance(found, kind) else self.get(kind, name, namespace)
 
@@ -95,14 +102,17 @@ class ClusterObjects:
         self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def remove(self, obj: Object) -> None:
-        """Remove an object and any assumption about it."""
+        """Remove an object, together with an assumed change of it."""
         self._shown.pop(_key(obj), None)
         self.revision += 1
         self._kinds.get(type(obj), {}).get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
         self._changes_of(type(obj)).add(obj.metadata.namespace, obj.metadata.name)
 
     def replace_all(self, kind: type[T], objects: Iterable[T]) -> None:
-        """Replace every object of a kind. An assumption stays if the object's version is unchanged."""
+        """Replace the stored objects of a kind with `objects`, the result of a new list request.
+
+        An assumed object stays if the resource version that its change is based on is still the current one.
+        """
         assumed = [(self._shown[k], o) for k, o in self._assumed(kind)]
         self._kinds.pop(kind, None)
         self.revision += 1
@@ -117,7 +127,10 @@ class ClusterObjects:
                 self.assume(believed)
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """Return an object or None. Cluster-scoped kinds have the namespace ""."""
+        """Return an object with its assumed change, if any, or None if the object does not exist.
+
+        Cluster-scoped kinds have the namespace "".
+        """
         found = self._kinds.get(kind, {}).get(namespace, {}).get(name)
         return found if isinstance(found, kind) else None
 
@@ -130,11 +143,14 @@ class ClusterObjects:
         return [o for o in self._kinds.get(kind, {}).get(namespace, {}).values() if isinstance(o, kind)]
 
     def revision_of(self, kind: type[Object]) -> int:
-        """Return a number that increases with every change of a kind."""
+        """Return a number that increases with every change to an object of the kind."""
         return self._changes_of(kind).revision
 
     def changed_since(self, kind: type[Object], revision: int) -> list[tuple[str, str]] | None:
-        """Return (namespace, name) of each change after a revision, or None if the changes are no longer stored."""
+        """Return the (namespace, name) of each change to a kind since a revision, or None if some are not stored.
+
+        `revision` is an earlier result of `revision_of`. The store keeps only the latest changes of each kind.
+        """
         changes = self._changes_of(kind)
         behind = changes.revision - revision
         if behind > len(changes.recent):
@@ -152,7 +168,10 @@ class ClusterObjects:
 
 
 class Index(Generic[K, T]):
-    """The objects of a kind, grouped by a key function. It updates itself when it is read."""
+    """An index of the objects of one kind by the result of a key function.
+
+    Each read first applies the changes that `ClusterObjects` recorded since the last read.
+    """
 
     def __init__(self, objects: ClusterObjects, kind: type[T], key: Callable[[T], K]) -> None:
         self._objects = objects
@@ -163,7 +182,7 @@ class Index(Generic[K, T]):
         self._found: dict[K, dict[tuple[str, str], T]] = {}
 
     def get(self, key: K) -> list[T]:
-        """Return the objects that have this key, in no particular order."""
+        """Return the objects for which the key function returns `key`, in no particular order."""
         self.catch_up()
         return list(self._found.get(key, {}).values())
 
@@ -172,7 +191,7 @@ class Index(Generic[K, T]):
         return iter(list(self._found))
 
     def catch_up(self) -> None:
-        """Apply the changes since the last update now rather than on the next read."""
+        """Bring the index up to date with the stored objects now rather than on the next read."""
         revision = self._objects.revision_of(self._kind)
         if revision == self._revision:
             return

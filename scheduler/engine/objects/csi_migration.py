@@ -25,7 +25,7 @@ _EBS_ID = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(ValueError):
-    """An in-tree volume that has no CSI form."""
+    """An error for an in-tree volume that cannot be translated to a CSI volume."""
 
 
 class Migration(NamedTuple):
@@ -51,24 +51,30 @@ _BY_PLUGIN = {m.plugin: m for m in MIGRATIONS}
 
 
 def find_migration(source: InTreeSource) -> Migration | None:
-    """Return the migration that covers a volume, or None if the volume is of no migrated kind."""
+    """Return the migration (in-tree plugin and CSI driver) for a volume source, or None if no driver replaces it."""
     return next((m for m in MIGRATIONS if getattr(source, m.field) is not None), None)
 
 
 def find_migration_by_plugin(plugin: str) -> Migration | None:
-    """Return the migration of an in-tree provisioner name, or None if it is not migrated."""
+    """Return the migration of an in-tree plugin by name, such as `kubernetes.io/aws-ebs`, or None if it has none."""
     return _BY_PLUGIN.get(plugin)
 
 
 def translate_inline_volume(volume: Volume) -> str:
-    """Return the CSI handle of a pod's inline in-tree volume. Raise TranslationError if it has none."""
+    """Return the CSI volume handle for an in-tree volume that a pod defines inline.
+
+    Raise TranslationError if the volume cannot be translated to CSI.
+    """
     if volume.gce_persistent_disk is not None:
         return f"projects/{_UNSPECIFIED}/zones/{_UNSPECIFIED}/disks/{volume.gce_persistent_disk.pd_name}"
     return _handle(volume)
 
 
 def translate_volume(volume: PersistentVolume) -> CsiSource:
-    """Return the driver and handle of an in-tree persistent volume. Raise TranslationError if it has none."""
+    """Return the CSI driver and volume handle for an in-tree persistent volume.
+
+    Raise TranslationError if the volume cannot be translated to CSI.
+    """
     migration = find_migration(volume.spec)
     assert migration is not None
     disk = volume.spec.gce_persistent_disk
@@ -77,9 +83,10 @@ def translate_volume(volume: PersistentVolume) -> CsiSource:
 
 
 def translate_node_affinity(volume: PersistentVolume) -> NodeSelector | None:
-    """Return an in-tree volume's required node affinity with its driver's own topology labels.
+    """Return the required node affinity of an in-tree persistent volume as a CSI volume, or None if it has none.
 
-    Raise TranslationError if the volume has no CSI form.
+    Requirements on zones use the topology label of the CSI driver instead of the general label. Raise TranslationError
+    if the volume cannot be translated to CSI.
     """
     translate_volume(volume)
     migration = find_migration(volume.spec)
@@ -116,7 +123,7 @@ def _handle(source: InTreeSource) -> str:
 
 
 def _ebs_handle(volume_id: str) -> str:
-    """Return the volume ID in `vol-1`, `aws://ZONE/vol-1` or `aws:///vol-1`."""
+    """Return the EBS volume ID from the forms `vol-1`, `aws://ZONE/vol-1` and `aws:///vol-1`."""
     if not volume_id.startswith("aws://"):
         return volume_id
     disk = urlsplit(volume_id).path.strip("/")
@@ -154,9 +161,9 @@ def _gce_region(zones: Iterable[str]) -> str:
 
 
 def _topology_labels(terms: list[NodeSelectorTerm], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the zone and region labels that the volume uses.
+    """Return the keys of the zone label and the region label that a volume uses: general keys or beta keys.
 
-    General labels precede beta ones, and the volume's affinity precedes its labels.
+    Keys in the volume's node affinity (`terms`) take precedence over its own labels, and general keys over beta keys.
     """
     keys = {r.key for r in _expressions(terms)}
     places = ((ZONE, keys), (BETA_ZONE, keys), (ZONE, labels), (BETA_ZONE, labels))

@@ -12,7 +12,10 @@ from scheduler.engine.objects.types import Pod
 
 
 class Disk(NamedTuple):
-    """A disk that a pod mounts. `monitors`: the monitors of its Ceph cluster; without a common one two disks differ."""
+    """A disk that a pod mounts inline, as compared with the disks of other pods on a node.
+
+    `monitors` are the monitors of a Ceph cluster. Two RBD disks without a common monitor are different disks.
+    """
 
     kind: str
     name: str
@@ -20,7 +23,10 @@ class Disk(NamedTuple):
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Return whether a node cannot mount both disks: the same disk, unless both are read-only (EBS: even then)."""
+        """Return whether two pods on one node cannot mount these two disks at the same time.
+
+        They cannot if both are the same disk, unless both are read-only. An EBS disk conflicts with itself even then.
+        """
         if (self.kind, self.name) != (other.kind, other.name):
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:
@@ -29,7 +35,10 @@ class Disk(NamedTuple):
 
 
 def find_disks(pod: Pod) -> Iterator[Disk]:
-    """Return the pod's inline disks of the kinds that exclude each other."""
+    """Yield the pod's inline disks of the kinds that two pods on one node may be unable to share.
+
+    The kinds are GCE persistent disk, EBS, Ceph RBD and iSCSI.
+    """
     for volume in pod.spec.volumes or ():
         if (gce := volume.gce_persistent_disk) is not None:
             yield Disk("gcePersistentDisk", gce.pd_name, gce.read_only)

@@ -44,5 +44,5 @@ def normalize(text: str) -> str:
 
 
 def _decimal(number: Fraction) -> str:
-    """Return an exact decimal without trailing zeros. Nanoseconds need at most nine digits."""
+    """Return a non-negative number as decimal text with at most nine decimal places and no trailing zeros."""
     return f"{int(number)}.{int(number % 1 * 10**9):09}".rstrip("0").rstrip(".")

@@ -30,13 +30,16 @@ _FIRST: Final = {_INT: "-+0123456789", _FLOAT: "-+0123456789."}
 
 
 class YamlError(ValueError):
-    """Text that is not YAML or exceeds a limit; the message starts with the line where it is known."""
+    """An error for text that is not valid YAML, or that exceeds the limits on nesting or aliases.
+
+    The message starts with the line number where it is known.
+    """
 
 
 def decode_text(content: bytes) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark. Raise YamlError for other bytes.
+    """Decode a file's content from UTF-8, or from UTF-16 if it starts with a byte order mark.
 
-    Some shells write UTF-16 when output is redirected to a file.
+    Some shells write UTF-16 when output is redirected to a file. Raise YamlError for other encodings.
     """
     utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -46,14 +49,14 @@ def decode_text(content: bytes) -> str:
 
 
 def load_documents(text: str) -> list[Any]:
-    """Return every document of a text. Raise YamlError if one cannot be read."""
+    """Return every YAML document of a text, as JSON values. Raise YamlError if one cannot be read."""
     return list(_load_documents(text))
 
 
 def load_first_document(text: str) -> Any:
-    """Return the first document, or None if there is none. Raise YamlError if it cannot be read.
+    """Return the first YAML document of a text, as JSON values, or None if the text has no document.
 
-    Further documents are not parsed.
+    Raise YamlError if the first document cannot be read. Further documents are not parsed.
     """
     return next(_load_documents(text), None)
 
@@ -79,9 +82,10 @@ def _line(mark: Any) -> str:
 
 
 def _check_limits(text: str) -> Iterator[bool]:
-    """Yield True for each document within the limits.
+    """Yield True for each YAML document of a text that is within the limits on nesting and aliases.
 
-    Raise YamlError for one that is too deep or multiplies aliases.
+    Raise YamlError for a document that is nested too deeply, that contains itself, or whose aliases add too many
+    values.
     """
     sizes: dict[str, int] = {}  # of what an anchor names, aliases within counted in full
     open_at: list[tuple[str | None, int]] = []
@@ -109,7 +113,7 @@ def _check_limits(text: str) -> Iterator[bool]:
 
 
 class _Loader(_FASTEST):  # type: ignore[misc]
-    """A loader that reads numbers as Go does and rejects duplicate keys."""
+    """A YAML loader that reads numbers as Go does and rejects duplicate keys."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, regexp) for tag, regexp in resolvers if tag not in (*_NUMBERS, _TIME)]
@@ -129,13 +133,19 @@ class _Loader(_FASTEST):  # type: ignore[misc]
         return {key if isinstance(key, str) else _key_to_text(key): value for key, value in mapping.items()}
 
     def construct_number(self, node: yaml.ScalarNode) -> float:
-        """Return a number as JSON has it, which does not distinguish 16 from 16.0."""
+        """Return a YAML float as an int if it is a whole number below 2^53, and as a float otherwise.
+
+        JSON does not distinguish 16 from 16.0.
+        """
         number: float = self.construct_yaml_float(node)
         return int(number) if abs(number) < _EXACT and number.is_integer() else number
 
 
 def _key_to_text(key: object) -> str:
-    """Return a map key as JSON has it, where every key is a string."""
+    """Return a boolean or number that is a map key as text, since every JSON key is a string.
+
+    Raise YamlError for a key of another type.
+    """
     if isinstance(key, bool | int | float):
         return str(key).lower()
     raise YamlError(f"unsupported map key {key!r}")

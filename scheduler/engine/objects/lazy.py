@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):  # noqa: N801 - read as a decorator, like `property`
-    """A decorator for methods without arguments.
+    """A decorator that turns a method into a property whose value is computed on the first read.
 
-    The value is stored in the instance's `__dict__`, which is read first.
+    The value is then stored in the instance's `__dict__`, where later reads find it.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

@@ -32,7 +32,10 @@ _DOMAIN_RULE: Final = (
 
 
 def validate_label_key(key: str) -> list[str]:
-    """Return why a text is not a label key (`NAME` or `DOMAIN/NAME`, a "qualified name"); empty if it is one."""
+    """Return the API server's messages for an invalid label key, or an empty list if the key is valid.
+
+    A label key is `NAME` or `DOMAIN/NAME`, a "qualified name".
+    """
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
         return [
@@ -49,7 +52,7 @@ def validate_label_key(key: str) -> list[str]:
 
 
 def validate_label_value(value: str) -> list[str]:
-    """Return why a text is not a label value; empty if it is one."""
+    """Return the API server's messages for an invalid label value, or an empty list if the value is valid."""
     found = [_too_long(_MAX_NAME)] if len(value.encode()) > _MAX_NAME else []
     return found if re.fullmatch(_VALUE, value) else [*found, _VALUE_RULE]
 

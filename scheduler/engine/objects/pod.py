@@ -21,14 +21,17 @@ from scheduler.engine.objects.types import Container, Pod, Volume
 
 
 class HostPort(NamedTuple):
-    """A port on the node. An empty address in the API is 0.0.0.0, which means all addresses."""
+    """A host port that a container requests. An empty address in the API is 0.0.0.0, which means all addresses."""
 
     ip: str
     protocol: str
     port: int
 
     def conflicts(self, other: HostPort) -> bool:
-        """Return whether one node cannot offer both ports. Addresses compare as text, as in kube-scheduler."""
+        """Return whether two pods that request these host ports cannot run on one node.
+
+        Addresses compare as text, as in kube-scheduler.
+        """
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False
         return "0.0.0.0" in (self.ip, other.ip) or self.ip == other.ip
@@ -43,9 +46,9 @@ FINISHED_PHASES: Final = ("Succeeded", "Failed")  # such a pod no longer counts 
 
 @dataclass(frozen=True, eq=False)
 class PodInfo:
-    """A Pod and the values derived from it.
+    """A Pod with the values that scheduling derives from it, each computed on its first read.
 
-    `running`: the pod is on a node, so that a resize in progress counts (see `requests`).
+    `running` means that the pod is on a node. The requests then include an in-place resize in progress.
     """
 
     pod: Pod
@@ -84,12 +87,12 @@ class PodInfo:
 
     @property
     def started(self) -> str:
-        """The value of status.startTime, which sorts as text; a pod that has not started sorts last."""
+        """The text of status.startTime, for sorting; "9999" if the pod has not started, so that it sorts last."""
         return self.pod.status.start_time or "9999"
 
     @lazy
     def requests(self) -> Mapping[str, int]:
-        """The effective requests in base units."""
+        """The pod's effective requests by resource name, in base units (cpu in milli, memory in bytes)."""
         return (
             self._spec_requests.requests
             if self._spec_requests
@@ -98,7 +101,10 @@ class PodInfo:
 
     @lazy
     def scoring_requests(self) -> tuple[int, int]:
-        """The (cpu, memory) that the pod adds to a node's non-zero requests, with defaults for absent requests."""
+        """The pod's non-zero requests (cpu in milli, memory in bytes), with defaults for absent requests.
+
+        A node's sums of these amounts serve scoring, not filtering.
+        """
         return (
             self._spec_requests.scoring
             if self._spec_requests
@@ -107,12 +113,15 @@ class PodInfo:
 
     @lazy
     def counted(self) -> CountedRequests:
-        """Both kinds of requests that a node counts for the pod, for comparison."""
+        """The effective requests and the non-zero requests as one tuple, which can be compared and hashed."""
         return tuple(self.requests.items()), self.scoring_requests
 
     @lazy
     def incoming_scoring_requests(self) -> tuple[int, int]:
-        """The non-zero requests without pod-level resources, with which NodeResourcesFit scores the incoming pod."""
+        """The non-zero requests (cpu in milli, memory in bytes) without pod-level resources (spec.resources).
+
+        NodeResourcesFit scores the pod that is being scheduled with them.
+        """
         return (
             self._spec_requests.incoming_scoring
             if self._spec_requests
@@ -129,7 +138,7 @@ class PodInfo:
 
     @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
-        """The host ports of containers and sidecars."""
+        """The host ports that the pod's containers and sidecars request."""
         spec = self.pod.spec
         sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
         return tuple(
@@ -141,28 +150,31 @@ class PodInfo:
 
     @lazy
     def terms(self) -> PodTerms | None:
-        """The affinity and anti-affinity to pods, or None if the pod has neither."""
+        """The pod affinity and pod anti-affinity terms, or None if the pod has neither."""
         return PodTerms.from_affinity(self.namespace, self.pod.spec.affinity)
 
     @lazy
     def claims(self) -> tuple[str, ...]:
-        """NAMESPACE/NAME of each claim that a volume names; claims of generic ephemeral volumes are not included."""
+        """NAMESPACE/NAME of each persistent volume claim that the pod's volumes name.
+
+        Claims of generic ephemeral volumes are not included.
+        """
         named = (v.persistent_volume_claim for v in self.pod.spec.volumes or ())
         return tuple(f"{self.namespace}/{claim.claim_name}" for claim in named if claim is not None)
 
     @lazy
     def disks(self) -> tuple[Disk, ...]:
-        """The inline disks of the kinds that exclude each other."""
+        """The pod's inline disks of the kinds that two pods on one node may be unable to share."""
         return tuple(find_disks(self.pod))
 
     @lazy
     def has_storage(self) -> bool:
-        """Whether the pod has volumes that scheduling reads, other than images."""
+        """Whether the pod has volumes of types that scheduling reads, other than image volumes."""
         return any(v != Volume(name=v.name, image=v.image) for v in self.pod.spec.volumes or ())
 
     @lazy
     def spec_digest(self) -> bytes:
-        """A digest that is equal for specs that scheduling treats alike.
+        """A 16-byte digest of the spec that is equal for pods which scheduling treats alike.
 
         Image volumes count in full. Of other volumes only their presence counts, since their names differ within one
         template.
@@ -175,5 +187,5 @@ class PodInfo:
 
     @property
     def containers(self) -> list[Container]:
-        """The init containers, followed by the containers."""
+        """The pod's init containers, followed by its containers."""
         return [*(self.pod.spec.init_containers or ()), *(self.pod.spec.containers or ())]

@@ -23,7 +23,7 @@ from scheduler.engine.objects.types import (
 
 
 class LabelledPod(Protocol):
-    """What a term reads of a pod: its namespace and its labels. `PodInfo` is one."""
+    """The protocol of a pod that an affinity term can select, by its namespace and labels. `PodInfo` implements it."""
 
     @property
     def namespace(self) -> str: ...
@@ -33,7 +33,10 @@ class LabelledPod(Protocol):
 
 
 class Term(NamedTuple):
-    """One affinity or anti-affinity term. `namespaces` holds the pod's own namespace if the term names none."""
+    """A pod affinity or anti-affinity term, required or preferred, with parsed selectors.
+
+    `namespaces` holds the namespace of the term's own pod if the term has neither namespaces nor a namespace selector.
+    """
 
     topology_key: str
     selector: LabelSelector | None
@@ -42,7 +45,7 @@ class Term(NamedTuple):
     weight: int = 0  # of a preferred term, negative for anti-affinity
 
     def selects(self, pod: LabelledPod, namespace_labels: Mapping[str, str]) -> bool:
-        """Return whether the term selects the pod. `namespace_labels` are the labels of the pod's namespace."""
+        """Return whether the term's selectors match a pod. `namespace_labels` are the labels of the pod's namespace."""
         in_namespace = pod.namespace in self.namespaces
         if not in_namespace and not label_selector_matches(self.namespace_selector, namespace_labels):
             return False
@@ -54,7 +57,7 @@ Terms = tuple[Term, ...]
 
 @dataclass(frozen=True)
 class PodTerms:
-    """The pod affinity and anti-affinity of a pod, equal for all pods of a namespace with the same terms.
+    """The pod affinity and anti-affinity terms of a pod, equal for all pods of a namespace with the same terms.
 
     Reading one of the four lists of terms raises InvalidSelectorError if a selector in it does not parse.
     """

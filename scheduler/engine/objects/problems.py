@@ -17,7 +17,7 @@ import msgspec
 
 
 class ProblemType(Enum):
-    """The type of a problem; the value is the API machinery's term for it."""
+    """The type of a field error; the value is the API machinery's term for it."""
 
     INVALID = "Invalid value"
     REQUIRED = "Required value"
@@ -31,7 +31,7 @@ _WITHOUT_VALUE = frozenset({ProblemType.REQUIRED, ProblemType.FORBIDDEN})
 
 @dataclass(frozen=True)
 class Problem:
-    """An invalid field: its path, the type of problem, its value, and the reason."""
+    """A validation error of one field: the type of error, the field's path and value, and the reason."""
 
     kind: ProblemType
     path: str
@@ -39,7 +39,7 @@ class Problem:
     detail: str = ""
 
     def below(self, parent: str) -> Problem:
-        """Return the same problem with a path relative to `parent`'s parent."""
+        """Return the same problem with `parent` prepended to its path."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         return replace(self, path=f"{parent}{joint}{self.path}")
 
@@ -52,27 +52,27 @@ class Problem:
 
 
 def invalid(path: str, value: object, detail: str) -> Problem:
-    """Return the problem of a value that is malformed or out of range."""
+    """Return the problem of a field whose value is malformed or out of range."""
     return Problem(ProblemType.INVALID, path, value, detail)
 
 
 def required(path: str, detail: str = "") -> Problem:
-    """Return the problem of a missing value."""
+    """Return the problem of a field whose value is missing."""
     return Problem(ProblemType.REQUIRED, path, detail=detail)
 
 
 def forbidden(path: str, detail: str) -> Problem:
-    """Return the problem of a value that is well-formed but not allowed here."""
+    """Return the problem of a field whose value is well-formed but not allowed there."""
     return Problem(ProblemType.FORBIDDEN, path, detail=detail)
 
 
 def duplicate(path: str, value: object) -> Problem:
-    """Return the problem of a value that may occur only once."""
+    """Return the problem of a field whose value may occur only once in a list."""
     return Problem(ProblemType.DUPLICATE, path, value)
 
 
 def not_supported(path: str, value: object, supported: Sequence[str]) -> Problem:
-    """Return the problem of a value that is not among the supported ones."""
+    """Return the problem of a field whose value is not one of the `supported` values."""
     listed = ", ".join(f'"{each}"' for each in supported)
     return Problem(ProblemType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
 
@@ -95,13 +95,16 @@ def _go_escaped(character: str) -> str:
 
 
 def aggregate(problems: Iterable[Problem]) -> str:
-    """Return the problems as one line without repetitions: `[FIRST, SECOND]`, or a single one without brackets."""
+    """Return the problems as one line without repetitions: `[FIRST, SECOND]`, or `FIRST` if there is only one."""
     said = list(dict.fromkeys(str(problem) for problem in problems))
     return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
 
 
 def format_decode_error(message: str) -> str:
-    """Return msgspec's message `DETAIL - at `$.PATH`` as `PATH: DETAIL`, in the API machinery's words."""
+    """Return a decode error of msgspec in the API machinery's form and words: `PATH: DETAIL`.
+
+    msgspec's own form is `DETAIL - at `$.PATH``.
+    """
     match = re.fullmatch(r"(?s)(.*) - at `(?:key in )?\$\.?(.*)`", message)
     detail, path = (match[1], match[2]) if match else (message, "")
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", detail)

@@ -30,7 +30,7 @@ _CHUNK: Final = 4000  # digits that Python converts at once
 
 
 class _Parts(NamedTuple):
-    """The parts of a quantity: digits / 10^`places` * 10^`exponent`, or * 2^`exponent` where it is binary."""
+    """The parts of a quantity's text: digits / 10^`places` * 10^`exponent`, or * 2^`exponent` if `binary`."""
 
     negative: bool
     digits: int
@@ -59,7 +59,10 @@ def _parse_parts(text: str | int | float) -> _Parts:
 
 @lru_cache(maxsize=4096)
 def parse(text: str | int | float) -> int:
-    """Return a quantity in units of 10^-9. Raise ValueError if the text is not a quantity."""
+    """Return a quantity such as `500m` or `1Gi` as an integer number of 10^-9 units.
+
+    Raise ValueError if the text is not a quantity.
+    """
     parsed = _parse_parts(text)
     amount = _nanos(parsed)
     if parsed.binary:
@@ -68,7 +71,7 @@ def parse(text: str | int | float) -> int:
 
 
 def _nanos(parsed: _Parts) -> int:
-    """Return the magnitude in units of 10^-9, rounded up."""
+    """Return the absolute amount of a parsed quantity in units of 10^-9, rounded up."""
     if parsed.binary:
         return -(-(parsed.digits * NANO << parsed.exponent) // _ten_to(parsed.places))
     shift = parsed.exponent - parsed.places + _NANO_SCALE
@@ -76,31 +79,32 @@ def _nanos(parsed: _Parts) -> int:
 
 
 def milli(nanos: int) -> int:
-    """Return units of 10^-9 as thousandths, rounded up. Not cut to an int64."""
+    """Convert an amount from units of 10^-9 to thousandths, rounded up. The result may exceed an int64."""
     return -(-nanos // 10**6)
 
 
 def value(nanos: int) -> int:
-    """Return units of 10^-9 as whole units, rounded up. Not cut to an int64."""
+    """Convert an amount from units of 10^-9 to whole units, rounded up. The result may exceed an int64."""
     return -(-nanos // NANO)
 
 
 def fits_int64(amount: int) -> bool:
-    """Return whether an amount is an int64."""
+    """Return whether the absolute value of an amount is at most the largest int64."""
     return -INT64_MAX <= amount <= INT64_MAX
 
 
 def scaled_value(text: str | int | float, scale: int) -> int:
-    """Return a quantity as kube-scheduler's Value (`WHOLE`) or MilliValue (`MILLI`) has it: an int64."""
+    """Return a quantity as the int64 that Go's Quantity.Value (`WHOLE`) or Quantity.MilliValue (`MILLI`) returns."""
     amount = value(parse(text)) if scale == WHOLE else milli(parse(text))
     return amount if fits_int64(amount) else Quantity.parse(text).scaled_value(scale)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """The amount `unscaled` * 10^-`places`, held as an int64 with a scale or as a decimal (`is_decimal`).
+    """A quantity in one of the two forms in which Go holds it: `unscaled` * 10^-`places`.
 
-    The form decides the result for an amount that does not fit an int64.
+    The form is an int64 with a scale or, if `is_decimal`, a decimal of any size. It decides what an amount that does
+    not fit an int64 becomes.
     """
 
     unscaled: int
@@ -109,7 +113,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str | int | float) -> Quantity:
-        """Return a quantity in ParseQuantity's form. Raise ValueError if the text is not a quantity."""
+        """Return a quantity in the form that Go's ParseQuantity chooses. Raise ValueError for other text."""
         parsed = _parse_parts(text)
         sign = -1 if parsed.negative else 1
         places = parsed.places - (0 if parsed.binary else parsed.exponent)
@@ -127,7 +131,7 @@ class Quantity:
         return cls(sign * amount, _NANO_SCALE, is_decimal=True)
 
     def __add__(self, other: object) -> Quantity:
-        """Return the sum, in the form of Quantity.Add."""
+        """Return the sum, in the form that Go's Quantity.Add chooses."""
         if not isinstance(other, Quantity):
             return NotImplemented
         places = max(self.places, other.places)
@@ -142,13 +146,13 @@ class Quantity:
         return Quantity(unscaled, places, is_decimal=True)
 
     def __gt__(self, other: object) -> bool:
-        """Compare the amounts; the forms do not matter."""
+        """Return whether this amount is greater, whatever the forms of the two quantities."""
         assert isinstance(other, Quantity)
         places = max(self.places, other.places)
         return self.unscaled * _ten_to(places - self.places) > other.unscaled * _ten_to(places - other.places)
 
     def scaled_value(self, scale: int) -> int:
-        """Return the amount in units of 10^`scale` as Quantity.ScaledValue has it: an int64."""
+        """Return the amount in units of 10^`scale` as the int64 that Go's Quantity.ScaledValue returns."""
         excess = self.places + scale  # decimal places to round away; below 0: those to add
         if not self.is_decimal:
             if excess > 0:
@@ -167,7 +171,7 @@ class Quantity:
 
 
 def wrap_int(number: int, bits: int = 64) -> int:
-    """Return a number as a signed Go integer of so many bits after overflow."""
+    """Return the signed Go integer of `bits` bits that a number becomes by overflow."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
@@ -184,7 +188,7 @@ def _power_of_ten(power: int) -> int:
 
 
 def _ten_to(power: int) -> int:
-    """Return a power of ten whose exponent is not negative."""
+    """Return 10 to the given power, which must not be negative."""
     return int(10**power)
 
 

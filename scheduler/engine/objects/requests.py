@@ -45,15 +45,15 @@ def is_scalar(resource: str) -> bool:
 
 
 def is_extended(resource: str) -> bool:
-    """Return whether the name is qualified, outside kubernetes.io and without the quota prefix `requests.`."""
+    """Return whether the resource is extended: its name has a `/`, outside kubernetes.io, and no prefix `requests.`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def compute_pod_requests(pod: Pod, *, running: bool = False) -> dict[str, int]:
-    """Return the pod's effective requests in base units (cpu in milli), for the resources that count.
+    """Return the pod's effective requests in base units (cpu in milli), for the resources that scheduling counts.
 
-    `running`: the pod is on a node, where a resize in progress counts with the largest of the desired, allocated and
-    actual amount.
+    `running` means that the pod is on a node, where a resize in progress counts with the largest of the desired,
+    allocated and actual amount.
     """
     return _sum_in_base_units(lambda parse: _total(pod, parse, defaults={}, pod_level=True, running=running))
 
@@ -76,7 +76,7 @@ def compute_scoring_requests(pod: Pod, *, running: bool = False, pod_level: bool
 
 
 class SpecRequests(NamedTuple):
-    """The requests that follow from a pod's spec alone, while nothing in its status counts."""
+    """The requests that a pod's spec alone determines, for pods whose status reports no resources."""
 
     requests: Mapping[str, int]
     scoring: tuple[int, int]
@@ -84,7 +84,7 @@ class SpecRequests(NamedTuple):
 
 
 def compute_spec_requests(pod: Pod) -> SpecRequests:
-    """Return the requests that follow from the spec, computed once for all pods with equal resources.
+    """Return the requests that the pod's spec alone determines, cached for pods with equal resources.
 
     Raise ValueError for an invalid quantity.
     """
@@ -95,7 +95,7 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
 
 
 def has_resource_status(pod: Pod) -> bool:
-    """Return whether the status of a running pod may contain resources."""
+    """Return whether a pod's status may report allocated or actual resources, which change its requests."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources)
 
@@ -111,13 +111,16 @@ def _compute_encoded_spec(encoded: bytes) -> SpecRequests:
 
 
 def compute_allocatable(amounts: Amounts | None) -> dict[str, int]:
-    """Return a node's allocatable in base units, for the resources that count and `pods`."""
+    """Return a node's allocatable by resource in base units: `pods`, and the resources that scheduling counts."""
     pods = quantity.scaled_value((amounts or {}).get(PODS, 0), quantity.WHOLE)
     return _sum_in_base_units(lambda parse: _parsed(amounts, parse)) | {PODS: pods}
 
 
 def _sum_in_base_units(total: Callable[[Parse], Sums]) -> dict[str, int]:
-    """Return sums in base units, for the resources that count. `total` adds up the amounts that a parser returns."""
+    """Return the sums by resource in base units (cpu in milli), for the resources that scheduling counts.
+
+    `total` takes a parser of quantities and returns sums of the amounts that the parser returns.
+    """
     nanos = {resource: amount for resource, amount in total(quantity.parse).items() if is_counted(resource)}
     units = {r: quantity.milli(amount) if r == CPU else quantity.value(amount) for r, amount in nanos.items()}
     if all(map(quantity.fits_int64, units.values())):
@@ -152,7 +155,7 @@ def _total(pod: Pod, parse: Parse, *, defaults: Amounts, pod_level: bool, runnin
 
 
 def _at_pod_level(pod: Pod, parse: Parse, *, running: bool) -> Sums:
-    """Return the pod-level requests: cpu, memory and huge pages, which replace the sums of the containers."""
+    """Return the requests of spec.resources for cpu, memory and huge pages, which replace the containers' sums."""
     requested = _parsed(pod.spec.resources.requests if pod.spec.resources else None, parse)
     status = pod.status
     given = requested
@@ -176,7 +179,10 @@ def _container(
 
 
 def _resizing(pod: Pod, parse: Parse, requested: Sums, actual: Amounts | None, allocated: Amounts | None) -> Sums:
-    """Return the largest of the desired, actual and allocated amounts; an infeasible resize does not count."""
+    """Return by resource the largest of the desired (`requested`), actual and allocated amounts during a resize.
+
+    The desired amounts do not count if the resize is infeasible.
+    """
     given = _parsed(actual, parse)
     _maximum(given, _parsed(allocated, parse))
     if not _resize_infeasible(pod):

@@ -18,12 +18,15 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def is_valid(term: NodeSelectorTerm) -> bool:
-    """Return whether every requirement of a term parses."""
+    """Return whether every requirement of a node selector term parses."""
     return next(find_term_problems(term, ""), None) is None
 
 
 def find_term_problems(term: NodeSelectorTerm, path: str) -> Iterator[Problem]:
-    """Yield the problems of a term: of its label requirements, then of its field requirements."""
+    """Yield the problems of a node selector term, those of its label requirements before its field requirements.
+
+    `path` is the term's path in its document; the paths of the problems start with it.
+    """
     for i, requirement in enumerate(term.match_expressions or ()):
         yield from _label_problems(requirement, f"{path}.matchExpressions[{i}]")
     for i, requirement in enumerate(term.match_fields or ()):

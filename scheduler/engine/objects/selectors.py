@@ -18,13 +18,13 @@ _INT64 = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 class InvalidSelectorError(ValueError):
-    """A requirement that the API server would reject: unknown operator, or the wrong number of values for it."""
+    """An error for a selector requirement with an unknown operator, or the wrong number of values for its operator."""
 
 
 def requirement_matches(requirement: Requirement, value: str | None) -> bool:
-    """Return whether a requirement holds for a label value, None if the label is absent.
+    """Return whether a label or node selector requirement holds for a label's value, None if the label is absent.
 
-    Node operators are included.
+    Raise InvalidSelectorError for an unknown operator.
     """
     values = requirement.values or []
     match requirement.operator:
@@ -55,7 +55,7 @@ def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, 
 
 
 def validate_selector(selector: LabelSelector | None) -> LabelSelector | None:
-    """Return the selector. Raise InvalidSelectorError if one of its requirements is malformed."""
+    """Return the given label selector. Raise InvalidSelectorError if one of its requirements is malformed."""
     for r in (selector.match_expressions if selector else None) or ():
         if r.operator in ("In", "NotIn"):
             if not r.values:
@@ -68,18 +68,21 @@ def validate_selector(selector: LabelSelector | None) -> LabelSelector | None:
 
 
 def field_matches(requirement: Requirement, name: str) -> bool:
-    """Return whether a valid field requirement holds for a node of this name; every other field is empty."""
+    """Return whether a valid requirement of matchFields holds for the node with this name.
+
+    Every field except metadata.name counts as empty.
+    """
     value = name if requirement.key == NAME_FIELD else ""
     return (value in (requirement.values or ())) == (requirement.operator == "In")
 
 
 def is_empty_term(term: NodeSelectorTerm) -> bool:
-    """Return whether a term has no requirements; such a term matches nothing."""
+    """Return whether a node selector term has no requirements; such a term matches nothing."""
     return not term.match_expressions and not term.match_fields
 
 
 def format_requirement(requirement: Requirement) -> str:
-    """Return a requirement in kubectl's notation: `disktype in (ssd,nvme)`."""
+    """Return a label or node selector requirement in kubectl's notation: `disktype in (ssd,nvme)`."""
     values = ",".join(requirement.values or ())
     match requirement.operator:
         case "In" if len(requirement.values or ()) == 1:
@@ -95,7 +98,10 @@ def format_requirement(requirement: Requirement) -> str:
 
 
 def format_label_selector(selector: LabelSelector | None) -> str:
-    """Return a selector in kubectl's notation: `app=web,tier in (a,b)`."""
+    """Return a label selector in kubectl's notation: `app=web,tier in (a,b)`.
+
+    The result is `no pod` for None and `any pod` for an empty selector.
+    """
     if selector is None:
         return "no pod"
     equal = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]

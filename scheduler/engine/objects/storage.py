@@ -46,7 +46,7 @@ class _Annotated(Object, frozen=True):
 
     @property
     def annotations(self) -> Annotations:
-        """Empty where there are none."""
+        """The annotations that scheduling reads; every field is None if the object has no annotations."""
         return self.metadata.annotations or _NO_ANNOTATIONS
 
 
@@ -62,7 +62,7 @@ class ClaimReference(Struct, frozen=True):
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
-    """The nodes that can access a volume."""
+    """The spec.nodeAffinity of a persistent volume: the nodes that can access it."""
 
     required: NodeSelector | None = None
 
@@ -88,7 +88,7 @@ class VolumeSpec(InTreeSource, frozen=True):
 
 
 class StoragePhase(Struct, frozen=True):
-    """The status of a volume or claim."""
+    """The status of a persistent volume or claim."""
 
     phase: str = ""
 
@@ -168,7 +168,7 @@ class StorageClass(Object, frozen=True):
 
 
 class DriverAllocatable(Struct, frozen=True):
-    """The number of volumes that a driver can attach to a node."""
+    """The number of volumes that a CSI driver can attach to a node."""
 
     count: Int32 | None = None
 
@@ -193,13 +193,13 @@ class CSINode(_Annotated, frozen=True):
 
     @property
     def limits(self) -> dict[str, int]:
-        """The number of volumes that each driver can attach; drivers without a limit are absent."""
+        """The number of volumes that each CSI driver can attach; drivers without a limit are absent."""
         drivers = self.spec.drivers or ()
         return {d.name: d.allocatable.count for d in drivers if d.allocatable and d.allocatable.count is not None}
 
     @property
     def migrated(self) -> tuple[str, ...]:
-        """The in-tree volume plugins that CSI drivers replace on this node."""
+        """The names of the in-tree volume plugins that CSI drivers replace on this node."""
         return tuple((self.annotations.migrated_plugins or "").split(","))
 
 
@@ -216,7 +216,7 @@ class CSIDriver(Object, frozen=True):
 
 
 class CSIStorageCapacity(Object, frozen=True):
-    """A CSIStorageCapacity of storage.k8s.io/v1: the capacity left to a class on the nodes that a selector matches."""
+    """A CSIStorageCapacity of storage.k8s.io/v1: the free capacity of a storage class on the selected nodes."""
 
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
@@ -245,14 +245,17 @@ class VolumeAttachment(Object, frozen=True):
 
 
 def find_claim_name(pod: Pod, volume: Volume) -> str | None:
-    """Return the name of the claim behind a pod's volume, or None. An ephemeral volume's claim is named POD-VOLUME."""
+    """Return the name of the claim that a pod's volume uses, or None if the volume uses no claim.
+
+    The claim of a generic ephemeral volume is named POD-VOLUME.
+    """
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else None
 
 
 def is_owned_by_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Return whether the pod is the claim's controller, which an ephemeral volume's claim requires."""
+    """Return whether the pod is the claim's controlling owner, as the claim of an ephemeral volume requires."""
     owners = claim.metadata.owner_references or ()
     controller = next((owner for owner in owners if owner.controller), None)
     return controller is not None and controller.uid == pod.metadata.uid

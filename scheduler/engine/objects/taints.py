@@ -14,9 +14,9 @@ UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether a toleration covers a taint. An empty key covers every key.
+    """Return whether a toleration covers a taint. A toleration with an empty key covers every key.
 
-    The operators Lt and Gt belong to an alpha feature gate that is off.
+    A toleration with the operator Lt or Gt covers no taint, since their alpha feature gate is off.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -31,7 +31,7 @@ class OwnerReference(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True):
-    """The ObjectMeta of an object."""
+    """The ObjectMeta of an object, with the fields that scheduling reads."""
 
     name: str = ""
     namespace: str = ""
@@ -59,20 +59,20 @@ class LabelSelector(Struct, frozen=True):
 
 
 class NodeSelectorTerm(Struct, frozen=True):
-    """A term whose requirements must all hold; a term without any matches nothing."""
+    """A node selector term: all of its requirements must hold. A term without requirements matches nothing."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
 
 class NodeSelector(Struct, frozen=True):
-    """A list of terms of which at least one must match."""
+    """A list of node selector terms of which at least one must match."""
 
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
-    """A weighted node selector term."""
+    """A preferred node affinity term: a node selector term with a weight."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
@@ -97,7 +97,7 @@ class PodAffinityTerm(Struct, frozen=True):
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
-    """A preferred pod affinity term."""
+    """A preferred pod affinity term: a pod affinity term with a weight."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
@@ -232,7 +232,7 @@ class VsphereVolume(Struct, frozen=True):
 
 
 class InTreeSource(Struct, frozen=True):
-    """The source of a volume of a kind that CSI drivers replace; at most one field is set."""
+    """The source of a volume, of the in-tree kinds that CSI drivers replace. At most one field is set."""
 
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None
@@ -341,9 +341,10 @@ class PodStatus(Struct, frozen=True):
 
 
 class Object(Struct, frozen=True):
-    """Base class of all objects with metadata.
+    """Base class of all API objects with metadata.
 
-    `manifest`: the whole object as JSON, kept where an extender receives it; it is never a field of the API.
+    `manifest` is the whole object as JSON, kept only if an HTTP extender receives the object. It is no field of the
+    API.
     """
 
     metadata: Metadata = Metadata()

@@ -23,14 +23,14 @@ from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController
 
 
 class WatchedKind(NamedTuple):
-    """A watched kind: the path of its collection and the struct that its objects decode to."""
+    """A kind that the scheduler watches: the API path of its collection and the struct that its objects decode to."""
 
     path: str
     decode_as: type[Object]
 
     @property
     def name(self) -> str:
-        """The collection's name, for logs: `namespaces`."""
+        """The last part of the collection's path, such as `namespaces`, for logs."""
         return self.path.rpartition("/")[2]
 
 

@@ -12,7 +12,7 @@ class MapSelectorSpec(Struct, frozen=True):
 
 
 class LabelSelectorSpec(Struct, frozen=True):
-    """The spec of a ReplicaSet or StatefulSet."""
+    """The spec of a ReplicaSet or StatefulSet, with the label selector of its pods."""
 
     selector: LabelSelector | None = None
 

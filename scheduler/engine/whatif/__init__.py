@@ -1,1 +1,1 @@
-"""Places hypothetical pods one after the other on a copy of the state."""
+"""Places hypothetical pods one after the other on a copy of the cluster's state."""

@@ -35,14 +35,20 @@ _CONTROLLERS: Final[Mapping[str, tuple[str, type[Object]]]] = {
 
 
 def owner_reference(template: PodTemplate) -> Json:
-    """Return the controller's owner reference for the pods of a workload, which must not be a Pod."""
+    """Return the owner reference by which the pods of a workload refer to their controller.
+
+    The controller of a Deployment's pods is a ReplicaSet. `template` must not be a Pod's.
+    """
     version, kind = _CONTROLLERS.get(template.kind, ("batch/v1", None))
     named = kind.__name__ if kind else template.kind
     return {"apiVersion": version, "kind": named, "name": template.name, "controller": True}
 
 
 def controller_of(template: PodTemplate, namespace: str) -> Object | None:
-    """Return the controller as it would be created, or None where it does not affect spreading."""
+    """Return the controller of a workload's pods as it would be created.
+
+    Return None if it does not affect the default topology spreading of the pods, as for a Job.
+    """
     _, kind = _CONTROLLERS.get(template.kind, ("", None))
     labels = template.pod["metadata"].get("labels")
     metadata = Metadata(name=template.name, namespace=namespace)
@@ -57,6 +63,9 @@ def controller_of(template: PodTemplate, namespace: str) -> Object | None:
 
 
 def ensure(controller: Object | None, objects: ClusterObjects) -> None:
-    """Add the controller to the objects unless it exists. `objects` must be a copy, or used by the caller only."""
+    """Add a workload's controller to the cluster's objects unless an object with its kind and name exists.
+
+    Do nothing if `controller` is None. `objects` must be a copy, or used by the caller only.
+    """
     if controller and not objects.get(type(controller), controller.metadata.name, controller.metadata.namespace):
         objects.set(controller)

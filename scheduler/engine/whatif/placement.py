@@ -31,7 +31,10 @@ from scheduler.engine.whatif.pods import Pods
 
 @dataclass(frozen=True)
 class Origin:
-    """The cluster ("" for files) and scheduler identity that the frames carry, and the labels that they omit."""
+    """What the records of a review state about their origin, and which labels they leave out.
+
+    `cluster` is the cluster's name, "" if the objects come from files. `identity` is the identity of the scheduler.
+    """
 
     cluster: str
     identity: str
@@ -39,7 +42,11 @@ class Origin:
 
 
 def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
-    """Yield the node rows, decision and outcome of each pod. `seed`: of the draws among nodes with equal totals."""
+    """Schedule the pods of a review in order, and yield the records of each: node rows, decision and outcome.
+
+    Stop after the first pod without a node, which has no outcome. `nodes` must be a copy, since each placed pod is
+    added to it. `seed` determines the choice among nodes with equal totals.
+    """
     if requested.named:
         remove_existing(nodes, requested.pods[0])
         framework.nominator.remove_named(requested.pods[0])
@@ -78,7 +85,7 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
 
 
 def remove_existing(nodes: NodeColumns, pod: PodInfo) -> None:
-    """Remove a bound pod from its node, since the review is about where it would go now."""
+    """Remove every pod with the UID or full name of `pod` from its node, so that a review can place it anew."""
     for slot, there in enumerate(nodes.pods):
         found = [uid for uid, other in there.items() if uid == pod.uid or other.full_name == pod.full_name]
         for uid in found:
@@ -86,7 +93,7 @@ def remove_existing(nodes: NodeColumns, pod: PodInfo) -> None:
 
 
 def _without_eviction(result: CycleResult) -> CycleResult:
-    """Return the result with its preemption marked as not carried out."""
+    """Mark the preemption in a result, if any, as not carried out, and return the result."""
     preemption = result.trace.preemption
     if preemption is not None:
         result.trace.preemption = replace(preemption, evicted=False)

@@ -38,9 +38,10 @@ class PriorityClass(Object, frozen=True):
 
 @dataclass(frozen=True)
 class Pods:
-    """One or more pods of a review. `named`: the first has the given name, and may exist.
+    """The pods of one review, all created from one pod template.
 
-    `marks`: the fields that were ignored. `controller`: the pods' controller, as it would be created.
+    `named` means that the template is a Pod, whose name the first pod has; a pod with this name may exist. `marks`
+    state which fields were ignored. `controller` is the pods' controller as it would be created.
     """
 
     pods: tuple[PodInfo, ...]
@@ -49,7 +50,7 @@ class Pods:
     controller: Object | None = None
 
     def with_marks(self, marks: Iterable[Reason]) -> Pods:
-        """Return a copy with more marks."""
+        """Return a copy with further marks, which are remarks that each decision of the review repeats."""
         return replace(self, marks=(*self.marks, *marks))
 
 
@@ -60,10 +61,10 @@ def pods_of(
     replicas: int,
     classes: Mapping[str, PriorityClass] | None,
 ) -> Pods:
-    """Return `replicas` pods of a template. Raises ManifestError that names the invalid field.
+    """Return `replicas` pods of a pod template, as the API server would store them.
 
-    `namespace`, `scheduler`: used where the template has none, "" for the API server's defaults. `classes`: None where
-    they are unknown.
+    `namespace` and `scheduler` take precedence over the template's values unless they are "". `classes` are the
+    priority classes by name, or None if they are unknown. Raise ManifestError that names an invalid field.
     """
     spec = dict(template.pod["spec"]) | {"schedulerName": scheduler or template.scheduler}
     marks = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
@@ -90,7 +91,11 @@ def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:
 
 
 def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:
-    """Set the priority of the named or default class; return a mark where it is unknown."""
+    """Set the priority of `spec` from its priority class, or from the default class if it names none.
+
+    If the classes are unknown (None), change nothing, and return a mark if `spec` names a class without a priority.
+    Raise ManifestError if the named class does not exist.
+    """
     name = spec.get("priorityClassName")
     if classes is None:
         unknown = Reason("priority-class-unknown", {"name": str(name)})
@@ -105,5 +110,5 @@ def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] |
 
 
 def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
-    """Return the global default with the lowest value, since the API server tolerates several."""
+    """Return the global default priority class, or None. If there are several, return the one with the lowest value."""
     return min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None)
