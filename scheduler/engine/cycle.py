@@ -37,7 +37,11 @@ from scheduler.engine.objects.pod import PodInfo
 
 @dataclass(frozen=True)
 class CycleResult:
-    """The result of a cycle. `chosen` is a slot; `next_start` is where the next cycle starts its search."""
+    """The result of a scheduling cycle.
+
+    `chosen` is the slot (row index in the columns) of the chosen node. `next_start` is the position in the visiting
+    order at which the next cycle starts to search nodes.
+    """
 
     path: DecisionPath
     trace: Trace
@@ -50,7 +54,10 @@ class CycleResult:
 
 
 def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:
-    """Find a node for the pod and return the result. If a plugin fails, the path is DecisionPath.ERROR."""
+    """Choose a node for the pod and return the result. If a plugin or extender fails, its path is DecisionPath.ERROR.
+
+    `seed` decides between equally good nodes. `start` is the position in the visiting order at which the search starts.
+    """
     nodes = snapshot.nodes
     trace, state = Trace.start(nodes), CycleState()
     if not len(nodes.order.slots()):
@@ -98,7 +105,7 @@ def _schedule(
 
 
 def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDArray[np.intp]:
-    """Return the slots that PreFilter leaves, in visiting order; mark the others in the trace."""
+    """Return the slots of the nodes that PreFilter leaves, in visiting order; mark the others in the trace."""
     order = nodes.order.slots()
     if outcome.names is None:
         return order
@@ -110,9 +117,9 @@ def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDAr
 def _nominated(
     framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace
 ) -> tuple[int, list[FilterRun]] | None:
-    """Return the slot of status.nominatedNodeName with the extenders' columns, if it passes all filters.
+    """Return the slot of the pod's nominated node with the extenders' verdicts, or None if the node is not feasible.
 
-    The cycle then chooses it without evaluating other nodes. If an extender fails here, the cycle goes on to all nodes.
+    The cycle then chooses this node without evaluating others. If an extender fails here, the result is None too.
     """
     name = pod.pod.status.nominated_node_name
     slot = nodes.index.get(name) if name else None
@@ -128,7 +135,7 @@ def _nominated(
 
 
 def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], trace: Trace, start: int) -> int:
-    """Mark the evaluated nodes, fewer than all with sampling; return where the next search starts."""
+    """Mark the evaluated nodes in the trace, fewer than all with sampling; return where the next search starts."""
     profile = framework.profile
     enough = num_feasible_nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
     if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:
@@ -168,12 +175,12 @@ def _unplaced(
 
 
 def _filters(trace: Trace, positions: NDArray[np.integer]) -> frozenset[str]:
-    """Return the names of the filters at these positions; -1 is none."""
+    """Return the names of the filters at these positions in `trace.filters`; -1 stands for no filter."""
     return frozenset(trace.filters[i].plugin for i in np.unique(positions) if i >= 0)
 
 
 def _histogram(trace: Trace) -> Counter[str]:
-    """Count nodes by reason: the first rejection of an evaluated node, or the exclusion by PreFilter."""
+    """Count rejected nodes by message: that of the first filter that rejects an evaluated node, or of PreFilter."""
     counts: Counter[str] = Counter()
     evaluated, unnamed = trace.evaluated, 0
     for i, run in enumerate(trace.filters):
@@ -194,5 +201,5 @@ def _histogram(trace: Trace) -> Counter[str]:
 
 
 def _choose(best_slots: NDArray[np.intp], seed: int) -> int:
-    """Return one of these slots at random."""
+    """Return one of these node slots at random, determined by `seed`."""
     return int(best_slots[random.Random(seed).randrange(len(best_slots)) if len(best_slots) > 1 else 0])

@@ -22,7 +22,10 @@ _SPARE = 16  # additional unused values, so that a small column is not renumbere
 
 
 class DictionaryColumn(Generic[T]):
-    """A value for each slot. `values[0]` is the value of a slot before it is set."""
+    """An array with one value for each slot (a node or a pod), stored as IDs into `values`, the distinct values.
+
+    `values[0]` is the default, which a slot has before its value is set.
+    """
 
     def __init__(self, default: T, capacity: int) -> None:
         self.version = 0  # increases when the ID of a slot may have changed
@@ -31,11 +34,11 @@ class DictionaryColumn(Generic[T]):
         self._ids: Ids = np.zeros(capacity, np.int32)
 
     def number(self, value: T) -> int | None:
-        """Return the ID of a value, None if no slot has had it."""
+        """Return the ID of a value, or None if no slot has had it."""
         return self._numbers.get(value)
 
     def fill(self, values: Iterable[T]) -> None:
-        """Set the values of the first slots, faster than one at a time."""
+        """Set the values of the first slots, which is faster than setting one at a time."""
         self.version += 1
         values = list(values)
         self.values = list(dict.fromkeys([*self.values, *values]))
@@ -55,27 +58,30 @@ class DictionaryColumn(Generic[T]):
             self.version += 1
 
     def grow(self, capacity: int) -> None:
-        """Extend the column to this capacity."""
+        """Extend the column to `capacity` slots; new slots have the default value."""
         self._ids = np.concatenate([self._ids, np.zeros(capacity - len(self._ids), np.int32)])
 
     def ids(self, slots: int) -> Ids:
-        """Return the IDs of the first `slots` slots, without a copy."""
+        """Return the value IDs of the first `slots` slots, without a copy."""
         return self._ids[:slots]
 
     def rows(self, chosen: NDArray[np.intp]) -> DictionaryColumn[T]:
-        """Return a read-only column of these slots with the same IDs."""
+        """Return a read-only column of the slots `chosen` only, with the same value IDs."""
         column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
         column.version = self.version
         column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
         return column
 
     def where(self, slots: int, predicate: Callable[[T], bool]) -> NDArray[np.bool_]:
-        """Return the slots whose value satisfies `predicate`, which is called once for each distinct value."""
+        """Return the mask of the first `slots` slots whose value satisfies `predicate`.
+
+        `predicate` is called once for each distinct value.
+        """
         answers = np.fromiter((predicate(value) for value in self.values), np.bool_, len(self.values))
         return answers.take(self._ids[:slots])
 
     def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
-        """Return the slots that have one of these values."""
+        """Return the mask of the first `slots` slots whose value is one of `wanted`."""
         ids = self._ids[:slots]
         numbers = [self._numbers[value] for value in wanted if value in self._numbers]
         if len(numbers) == 1:
@@ -86,7 +92,7 @@ class DictionaryColumn(Generic[T]):
         return answers.take(ids)
 
     def _drop_unused(self) -> None:
-        """Drop unused values and renumber the others; the default keeps ID 0."""
+        """Drop values that no slot has, and renumber the others; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]
         self._numbers = {value: number for number, value in enumerate(self.values)}

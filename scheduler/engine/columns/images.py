@@ -13,21 +13,21 @@ from scheduler.engine.objects.types import Node
 
 @dataclass
 class Image:
-    """One image name: its size in bytes and the slots of the nodes that have it."""
+    """A container image: its size in bytes and the slots of the nodes that have it."""
 
     size: int
     slots: set[int] = field(default_factory=set)
 
 
 class Images:
-    """Size and nodes of each image, by name."""
+    """The size of each container image, and the nodes that have it, by image name."""
 
     def __init__(self) -> None:
         self._images: dict[str, Image] = {}
         self._names: dict[int, tuple[str, ...]] = {}
 
     def set(self, slot: int, node: Node | None) -> None:
-        """Replace the images of a slot's node; None removes them."""
+        """Replace the images of the node in `slot` by those in the node's status; None removes them."""
         for name in self._names.pop(slot, ()):
             image = self._images[name]
             image.slots.discard(slot)
@@ -43,5 +43,5 @@ class Images:
         self._names[slot] = tuple(dict.fromkeys(names))
 
     def get(self, name: str) -> Image | None:
-        """Return size and nodes of an image; None if no node has it."""
+        """Return the size of an image and the nodes that have it, or None if no node has it."""
         return self._images.get(name)

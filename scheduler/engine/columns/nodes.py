@@ -47,7 +47,10 @@ class StaleSnapshotError(RuntimeError):
 
 
 class NodeColumns:
-    """Nodes and the pods on them, by slot. One thread changes them; readers use a `Snapshot`."""
+    """The state of all nodes and the pods on them, as arrays with one entry for each node slot (a node's stable index).
+
+    One thread changes them; readers use a `Snapshot`.
+    """
 
     def __init__(self) -> None:
         self.generation = 0  # increases when a row changes
@@ -83,55 +86,64 @@ class NodeColumns:
 
     @property
     def live(self) -> Mask:
-        """Which slots hold a node."""
+        """The mask of the slots that hold a node."""
         return self._live[: self.slots]
 
     @property
     def unschedulable(self) -> Mask:
-        """Which slots hold a cordoned node (spec.unschedulable)."""
+        """The mask of the slots that hold a cordoned node (spec.unschedulable)."""
         return self._unschedulable[: self.slots]
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Every resource that some node has or some pod requests."""
+        """The names of all resources that some node has or some pod requests."""
         return self._resources.names
 
     def allocatable(self, resource: str) -> Amounts:
-        """Return status.allocatable in base units; `pods` is the number of pods allowed."""
+        """Return each node's status.allocatable of a resource in base units: milli-CPUs, bytes, counts.
+
+        For the resource `pods`, this is the number of pods allowed.
+        """
         return self._resources.allocatable[self._resources.row(resource), : self.slots]
 
     def requested(self, resource: str) -> Amounts:
-        """Return the sum of the requests of each node's pods in base units; `pods` is their number."""
+        """Return the sum of the requests of each node's pods for a resource, in base units: milli-CPUs, bytes, counts.
+
+        For the resource `pods`, this is the number of pods.
+        """
         return self._resources.requested[self._resources.row(resource), : self.slots]
 
     def scoring_requested(self, resource: str) -> Amounts:
-        """Return `requested` with kube-scheduler's default cpu and memory for containers without requests."""
+        """Return `requested` with kube-scheduler's default cpu and memory counted for containers without requests."""
         return self._resources.scoring[self._resources.row(resource), : self.slots]
 
     def allocatable_of(self, resources: Iterable[str]) -> Amounts:
-        """Return a copy of `allocatable` of several resources as `[resource, slot]`."""
+        """Return `allocatable` of several resources as a copied array of the shape [resource, node slot]."""
         return self._resources.allocatable[:, : self.slots].take(self._resources.rows(resources), axis=0)
 
     def requested_of(self, resources: Iterable[str]) -> Amounts:
-        """Return a copy of `requested` of several resources as `[resource, slot]`."""
+        """Return `requested` of several resources as a copied array of the shape [resource, node slot]."""
         return self._resources.requested[:, : self.slots].take(self._resources.rows(resources), axis=0)
 
     def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
-        """Return a copy of `scoring_requested` of several resources as `[resource, slot]`."""
+        """Return `scoring_requested` of several resources as a copied array of the shape [resource, node slot]."""
         return self._resources.scoring[:, : self.slots].take(self._resources.rows(resources), axis=0)
 
     @property
     def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
-        """The taints of nodes (spec.taints), each distinct list once."""
+        """Each node's taints (spec.taints); each distinct list of taints is stored once."""
         return self._taints
 
     @property
     def declared_features(self) -> DictionaryColumn[frozenset[str]]:
-        """The declared features of nodes (status.declaredFeatures), each distinct set once."""
+        """Each node's declared features (status.declaredFeatures); each distinct set is stored once."""
         return self._features
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
-        """Return the values of a node label, None for a node without it. Built at the first call, then kept current."""
+        """Return each node's value of the label `key`, or None for a node without the label.
+
+        The column is built at the first call and then kept current.
+        """
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = DictionaryColumn(None, self._capacity)
@@ -141,7 +153,10 @@ class NodeColumns:
         return column
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
-        """Return the values of a node annotation that a plugin declares to read; see `label`."""
+        """Return each node's value of the annotation `key`, or None for a node without the annotation.
+
+        A plugin must declare the keys that it reads. The column is built at the first call and then kept current.
+        """
         column = self._annotations.get(key)
         if column is None:
             column = self._annotations[key] = DictionaryColumn(None, self._capacity)
@@ -151,36 +166,45 @@ class NodeColumns:
         return column
 
     def slots_with_port(self, wanted: HostPort) -> Iterable[int]:
-        """Return the slots where a pod uses a host port that conflicts with this one."""
+        """Return the slots of the nodes where a pod uses a host port that conflicts with `wanted`."""
         holders = self._ports.get((wanted.protocol, wanted.port), {})
         return (slot for slot, ports in holders.items() if any(p.conflicts(wanted) for p in ports))
 
     @property
     def pod_rows(self) -> PodRows:
-        """The pods on all slots as rows, for selectors. Built at the first use, then kept current."""
+        """The pods on all nodes as a table with one row for each pod, on which selectors are evaluated.
+
+        The table is built at the first use and then kept current.
+        """
         if self._pod_rows is None:
             self._pod_rows = PodRows(self.pods)
         return self._pod_rows
 
     @property
     def since(self) -> Amounts:
-        """The generation at which each slot last changed."""
+        """For each node slot, the generation (count of changes) at which the node or its pods last changed."""
         return self._since[: self.slots]
 
     @property
     def revised(self) -> Amounts:
-        """The revision at which each slot last changed, including replacement of a pod by one with equal requests."""
+        """For each node slot, the revision at which the node or its pods last changed.
+
+        In contrast to `since`, replacing a pod by one with equal requests, ports and volumes counts as a change.
+        """
         return self._revised[: self.slots]
 
     def changed_since(self, generation: int) -> NDArray[np.intp]:
-        """Return the slots that changed after a generation, ascending."""
+        """Return the slots of the nodes that changed, or whose pods changed, after `generation`, ascending."""
         behind = self.generation - generation
         if behind > len(self._latest):
             return np.flatnonzero(self.since > generation)
         return np.array(sorted(set(islice(reversed(self._latest), behind))), np.intp)
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return a value that depends on the Node objects alone: computed once, cached until one of them changes."""
+        """Return the value of `compute`, cached under `key` until a Node object changes.
+
+        The value must depend on the Node objects alone.
+        """
         generation = (self.node_generation, self.slots)
         if self._cache_generation != generation or len(self._cache) > _MAX_CACHED:
             self._cache, self._cache_generation = {}, generation
@@ -191,13 +215,14 @@ class NodeColumns:
 
     @property
     def slot_numbers(self) -> NDArray[np.intp]:
-        """The slot numbers; in a `RowSubset`, the numbers of its rows in all columns."""
+        """The numbers of the node slots: 0, 1, 2 and so on. In a `RowSubset`, the numbers in the full columns."""
         return np.arange(self.slots)
 
     def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
-        """Return for these slots the generation of the last change, and allocatable and requested by resource.
+        """Return, for these node slots, the generations of their last changes, the allocatable and requested amounts.
 
-        Amounts are 0 for a slot without a node.
+        Both kinds of amounts have one list for each of `resources`, with one entry for each slot, 0 for a slot without
+        a node.
         """
         here, known, held = [(slot, self._live.item(slot)) for slot in slots], len(self.resources), self._resources
 
@@ -210,7 +235,7 @@ class NodeColumns:
     # --- changing -------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:
-        """Add or replace a node; return its slot."""
+        """Add or replace a node; return its slot (the node's index in all columns)."""
         slot = self._slot(node.metadata.name)
         self.uids[slot] = node.metadata.uid
         self.nodes[slot] = node
@@ -230,9 +255,9 @@ class NodeColumns:
         return slot
 
     def refresh_node(self, node: Node) -> None:
-        """Replace a Node object that differs only in annotations and in fields that no column holds.
+        """Replace a Node object that differs from the present one only in annotations and fields that no column holds.
 
-        No row counts as changed.
+        The node does not count as changed.
         """
         slot = self.index[node.metadata.name]
         self.nodes[slot] = node
@@ -241,7 +266,7 @@ class NodeColumns:
             self.revision += 1
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. Its slot stays until no pod is counted on it."""
+        """Remove a node. Its slot is not reused until all pods on the node are removed too."""
         slot = self.index.get(name)
         if slot is None or self.nodes[slot] is None:
             return
@@ -260,20 +285,23 @@ class NodeColumns:
         self._release_if_empty(slot)
 
     def add_pod(self, pod: PodInfo, node_name: str) -> None:
-        """Add a pod to a node, which need not be known yet."""
+        """Add a pod to a node, even if the Node object is not known yet."""
         slot = self._slot(node_name)
         self._put(slot, pod)
         self._count(slot, pod, +1)
         self._register_volumes_and_ports(slot, pod)
 
     def remove_pod(self, uid: str, node_name: str) -> None:
-        """Remove a pod from a node. Raises KeyError if it is not there."""
+        """Remove the pod with this UID from a node. Raises KeyError if it is not there."""
         slot = self.index[node_name]
         self._count(slot, self._take(slot, uid), -1)
         self._release_if_empty(slot)
 
     def replace_pod(self, pod: PodInfo, node_name: str) -> None:
-        """Replace a pod on this node by a newer version. The row changes only if requests, ports or volumes do."""
+        """Replace a pod on this node by a newer version.
+
+        The node counts as changed only if the pod's requests, host ports or volumes differ.
+        """
         slot = self.index[node_name]
         old = self.pods[slot][pod.uid]
         same = (old.requests, old.scoring_requests, old.host_ports, old.pod.spec.volumes) == (
@@ -291,7 +319,7 @@ class NodeColumns:
             self.add_pod(pod, node_name)
 
     def take_changed_slots(self) -> list[int]:
-        """Return the slots that changed since the last call, ascending."""
+        """Return the slots of the nodes that changed, or whose pods changed, since the last call, ascending."""
         touched, self._touched = sorted(self._touched), set()
         return touched
 
@@ -339,7 +367,7 @@ class NodeColumns:
             column.set(slot, annotations.get(key))
 
     def _register_volumes_and_ports(self, slot: int, pod: PodInfo) -> None:
-        """Register the pod's volumes and host ports."""
+        """Count the pod's volumes and host ports as used on the node in `slot`."""
         self.volumes.add(slot, pod)
         for port in pod.host_ports:
             self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
@@ -375,7 +403,10 @@ class NodeColumns:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The columns at a revision, without a copy. Reading it after a change raises `StaleSnapshotError`."""
+    """A view of the node columns at one revision, without a copy.
+
+    Reading it after the columns have changed raises `StaleSnapshotError`.
+    """
 
     columns: NodeColumns
     generation: int
@@ -383,12 +414,12 @@ class Snapshot:
 
     @classmethod
     def from_columns(cls, columns: NodeColumns) -> Snapshot:
-        """Return a snapshot of the present state."""
+        """Return a snapshot of the present state of the columns."""
         return cls(columns, columns.generation, columns.revision)
 
     @property
     def nodes(self) -> NodeColumns:
-        """The columns. Raises StaleSnapshotError if they have changed."""
+        """The node columns. Raises StaleSnapshotError if they have changed since the snapshot was taken."""
         if self.columns.revision != self.revision:
             raise StaleSnapshotError(f"revision {self.revision} is over, the columns are at {self.columns.revision}")
         return self.columns

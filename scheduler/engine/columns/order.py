@@ -18,7 +18,7 @@ _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone
 
 
 def zone_key(node: Node) -> tuple[str, str]:
-    """Return (region, zone) from the node's labels, beta labels first; "" if there is none."""
+    """Return (region, zone) from the node's labels, with "" for one that is missing; beta labels count first."""
     labels = node.metadata.labels or {}
 
     def first(keys: tuple[str, str]) -> str:
@@ -28,7 +28,10 @@ def zone_key(node: Node) -> tuple[str, str]:
 
 
 class VisitOrder:
-    """Slots by zone, each zone in the order in which its nodes were added."""
+    """The order in which a cycle visits nodes: one node of each zone in turn.
+
+    Within a zone, nodes keep the order in which they were added.
+    """
 
     def __init__(self) -> None:
         self._zones: dict[tuple[str, str], dict[int, None]] = {}
@@ -36,7 +39,7 @@ class VisitOrder:
         self._list: NDArray[np.intp] | None = None
 
     def set(self, slot: int, node: Node) -> None:
-        """Add a slot's node, or move it to the end of its new zone if its zone changed."""
+        """Add the node in `slot`; if it is known and its zone changed, move it to the end of its new zone."""
         key = zone_key(node)
         if self._zone_of.get(slot) == key:
             return
@@ -45,7 +48,7 @@ class VisitOrder:
         self._zone_of[slot] = key
 
     def remove(self, slot: int) -> None:
-        """Remove a slot; a zone without nodes loses its position."""
+        """Remove the node in `slot`. A zone without nodes loses its position."""
         self._list = None
         key = self._zone_of.pop(slot, None)
         if key is not None:
@@ -54,7 +57,7 @@ class VisitOrder:
                 del self._zones[key]
 
     def slots(self) -> NDArray[np.intp]:
-        """Return every slot with a node, zones in turn."""
+        """Return the slots of all nodes in visiting order, one node of each zone in turn."""
         if self._list is None:
             turns = zip_longest(*self._zones.values())
             self._list = np.array([s for turn in turns for s in turn if s is not None], np.intp)

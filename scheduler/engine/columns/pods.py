@@ -30,10 +30,13 @@ _MAX_LABELS: Final = 256  # keys with a column; users write selectors, so the nu
 
 
 class PodRows:
-    """The pods on all nodes. Only the thread that changes the node columns changes it."""
+    """The pods on all nodes as a table with one row for each pod, for label selectors and counts by node.
+
+    Only the thread that changes the node columns changes it.
+    """
 
     def __init__(self, pods: Iterable[Mapping[str, PodInfo]]) -> None:
-        """`pods` holds the pods of each slot, by UID."""
+        """Build the table. `pods` holds, for each node slot, the pods on that node by UID."""
         placed = [(slot, pod) for slot, on_slot in enumerate(pods) for pod in on_slot.values()]
         self.count = len(placed)  # the high-water mark: rows are numbered below it
         self._pods: list[PodInfo | None] = [pod for _, pod in placed]
@@ -56,27 +59,30 @@ class PodRows:
 
     @property
     def slots(self) -> NDArray[np.int32]:
-        """The slot of each row's pod; negative for a free row."""
+        """For each row, the slot of its pod's node; negative for a free row."""
         return self._slots[: self.count]
 
     @property
     def terminating(self) -> Mask:
-        """Whether each row's pod is terminating."""
+        """For each row, whether its pod is terminating."""
         return self._terminating[: self.count]
 
     @property
     def terms(self) -> DictionaryColumn[PodTerms | None]:
-        """Each row's pod affinity and anti-affinity terms; None if the pod has none."""
+        """For each row, its pod's affinity and anti-affinity terms, or None if the pod has none."""
         return self._terms
 
     def pod(self, row: int) -> PodInfo:
-        """Return the pod of a row that is not free."""
+        """Return the pod of `row`, which must not be free."""
         pod = self._pods[row]
         assert pod is not None
         return pod
 
     def matching(self, selector: LabelSelector | None, namespaces: Set[str] | None) -> Mask:
-        """Return the rows of matching pods. `namespaces` None means all; `selector` None matches nothing."""
+        """Return the mask of the rows whose pod is in one of the namespaces and matches the selector.
+
+        If `namespaces` is None, all namespaces count. If `selector` is None, no pod matches.
+        """
         if selector is None:
             return np.zeros(self.count, np.bool_)
         found: Mask = self.slots != _NO_SLOT if namespaces is None else self._namespaces.among(self.count, namespaces)
@@ -89,9 +95,10 @@ class PodRows:
     def tally(
         self, selector: LabelSelector | None, namespaces: frozenset[str] | None, slots: int, *, staying: bool = False
     ) -> Tally:
-        """Return the number of matching pods on each of the first `slots` slots.
+        """Return the number of matching pods on each of the first `slots` node slots.
 
-        `staying` excludes terminating pods.
+        Counts pods that are in one of the namespaces and match the selector. If `namespaces` is None, all namespaces
+        count. If `staying` is True, terminating pods do not count.
         """
 
         def weigh(pod: PodInfo) -> int:
@@ -105,9 +112,11 @@ class PodRows:
         return self._tallies.get((msgspec.msgpack.encode(selector), namespaces, staying), slots, weigh, count)
 
     def tally_terms(self, query: Hashable, weights: Mapping[PodTerms, int], slots: int) -> Tally:
-        """Return the sum of the weights of the pods' affinity terms on each of the first `slots` slots.
+        """Return, for each of the first `slots` node slots, the sum of its pods' weights.
 
-        Queries must be equal if the weights are. Weights of terms that no pod had before may be added later.
+        `weights` holds the weight of a pod by the pod's affinity terms; others count 0. `query` is the key under which
+        the sums are cached, so queries must be equal if the weights are. Weights of terms that no pod had before may be
+        added later.
         """
 
         def weigh(pod: PodInfo) -> int:
@@ -122,13 +131,13 @@ class PodRows:
         return self._tallies.get(query, slots, weigh, count)
 
     def per_slot(self, rows: Mask, slots: int) -> Counts:
-        """Return how many of these rows each of the first `slots` slots has."""
+        """Return how many pods of the row mask `rows` are on each of the first `slots` node slots."""
         return np.bincount(self.slots[rows], minlength=slots).astype(np.int64)
 
     # --- changing -------------------------------------------------------------------------------------------------
 
     def set(self, slot: int, pod: PodInfo) -> None:
-        """Add a pod to a slot, or replace the pod with the same UID."""
+        """Add a pod to the node in `slot`, or replace the pod there that has the same UID."""
         row = self._row_of.get((slot, pod.uid))
         if row is None:
             row = self._row_of[slot, pod.uid] = self._new_row()
@@ -145,7 +154,7 @@ class PodRows:
             column.set(row, labels.get(key))
 
     def remove(self, slot: int, uid: str) -> None:
-        """Free a pod's row. Raises KeyError if it has none."""
+        """Free the row of the pod with this UID on the node in `slot`. Raises KeyError if there is none."""
         row = self._row_of.pop((slot, uid))
         self._tallies.record(slot, self.pod(row), -1)
         self._pods[row] = None

@@ -22,7 +22,10 @@ _UNKNOWN: Final = -1
 
 
 class ResourceColumns:
-    """Amounts in base units, with a column for each slot up to the capacity."""
+    """Allocatable and requested amounts in base units (milli-CPUs, bytes, counts), by resource and node slot.
+
+    Each kind of amounts is a matrix with a row for each resource and a column for each node slot up to the capacity.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
@@ -30,56 +33,62 @@ class ResourceColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every resource that a node has or a pod requests, in the order of the rows."""
+        """The names of all resources that a node has or a pod requests, in the order of the matrix rows."""
         return tuple(self._rows)
 
     @property
     def allocatable(self) -> Amounts:
-        """The allocatable amounts as `[row, slot]`."""
+        """The nodes' allocatable amounts as a matrix [resource row, node slot]."""
         return self._matrix(0)
 
     @property
     def requested(self) -> Amounts:
-        """The sums of the pods' requests as `[row, slot]`."""
+        """The sums of the requests of each node's pods as a matrix [resource row, node slot]."""
         return self._matrix(1)
 
     @property
     def scoring(self) -> Amounts:
-        """`requested` with defaults for cpu and memory."""
+        """The matrix `requested`, with kube-scheduler's default cpu and memory for containers without requests."""
         return self._matrix(2)
 
     def row(self, resource: str) -> int:
-        """Return the row of a resource."""
+        """Return the matrix row of a resource; for a resource that is not known, the last row, which is all zeros."""
         return self._rows.get(resource, _UNKNOWN)
 
     def rows(self, resources: Iterable[str]) -> list[int]:
-        """Return the rows of several resources."""
+        """Return the matrix rows of several resources; for one that is not known, the last row, which is all zeros."""
         return [self._rows.get(resource, _UNKNOWN) for resource in resources]
 
     def select(self, chosen: NDArray[np.intp]) -> ResourceColumns:
-        """Return a copy of the columns of some slots."""
+        """Return a copy with the node slots `chosen` only."""
         part = ResourceColumns.__new__(ResourceColumns)
         part._rows, part._amounts = dict(self._rows), self._amounts.take(chosen, axis=2)
         return part
 
     def content(self) -> bytes:
-        """Return a key that is equal if the number of slots and all amounts are."""
+        """Return all amounts as bytes, by which node slots with equal amounts are recognized."""
         return self._amounts.tobytes()
 
     def set_allocatable(self, slot: int, amounts: Mapping[str, int]) -> None:
-        """Replace the allocatable amounts of a slot."""
+        """Replace the allocatable amounts of the node in `slot`."""
         self._intern(amounts)
         self.allocatable[:, slot] = 0
         for resource, amount in amounts.items():
             self.allocatable[self._rows[resource], slot] = amount
 
     def count(self, slot: int, requests: Mapping[str, int], scoring: tuple[int, int], sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) a pod. `scoring` is its cpu and memory with defaults."""
+        """Add a pod's amounts to the node in `slot` (`sign` 1), or subtract them (`sign` -1).
+
+        `scoring` holds the pod's cpu and memory with the defaults for containers without requests.
+        """
         self._intern(requests)
         self._amounts[1:, :, slot] += sign * self._pod_amounts(requests, scoring)  # overflow wraps around as in Go
 
     def count_all(self, slots: Sequence[int], pods: Sequence[CountedRequests], sign: int) -> None:
-        """Add or remove a pod on each of these slots, which may repeat; equal pods are computed once."""
+        """Add the amounts of each of `pods` to the node at the same position in `slots`, or subtract them.
+
+        `sign` is 1 to add and -1 to subtract. `slots` may have duplicates. Equal pods are computed once.
+        """
         numbers = {counted: number for number, counted in enumerate(dict.fromkeys(pods))}
         for requests, _ in numbers:
             self._intern(resource for resource, _ in requests)
@@ -92,9 +101,10 @@ class ResourceColumns:
                     np.add.at(amounts[row], at, amounts_by_pod[row].take(which))
 
     def _pod_amounts(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
-        """Return what a pod adds to a node's requested amounts, one row per resource: for Filter and for scoring.
+        """Return what a pod adds to a node's requested amounts, as [2, resource row]: for Filter, then for scoring.
 
-        `scoring` has the cpu and memory that scoring assumes where a pod requests none. Each resource must have a row.
+        `scoring` holds the pod's cpu and memory with the defaults for containers without requests. Each resource must
+        have a row.
         """
         pod = np.zeros((2, len(self._amounts[0])), np.int64)
         for resource, amount in requests.items():
@@ -104,7 +114,7 @@ class ResourceColumns:
         return pod
 
     def grow(self, more: int) -> None:
-        """Add capacity for `more` slots."""
+        """Add capacity for `more` node slots to each matrix."""
         self._amounts = np.pad(self._amounts, ((0, 0), (0, 0), (0, more)))
 
     def _intern(self, resources: Iterable[str]) -> None:

@@ -25,9 +25,10 @@ from scheduler.engine.objects.types import Node, Taint
 
 
 class RowSubset(NodeColumns):
-    """A read-only view of some slots: amounts, taints, features, labels and pods.
+    """A read-only view of the node columns for a few nodes: amounts, taints, features, labels and pods.
 
-    Attributes are computed at the first access, because a plugin reads a few of them.
+    Index i of the view is the node slot `chosen[i]` of the full columns. Attributes are computed at the first access,
+    because a plugin reads only a few of them.
     """
 
     def __init__(self, columns: NodeColumns, chosen: NDArray[np.intp]) -> None:
@@ -71,7 +72,7 @@ class RowSubset(NodeColumns):
 
     @lazy
     def content(self) -> bytes:
-        """Return a key that is equal for subsets with equal amounts in every row and the same `live` mask."""
+        """Return a key that is equal for subsets with equal resource amounts in every row and the same `live` mask."""
         return self._resources.content() + self.live.tobytes()
 
     @lazy
@@ -106,10 +107,10 @@ class RowSubset(NodeColumns):
 
 
 class RowCopy(RowSubset):
-    """A copy of some nodes and their pods for dry runs, which add and remove pods. The set of nodes is fixed.
+    """A copy of the columns for a few nodes and their pods, to which dry runs add pods and from which they remove pods.
 
-    Amounts are copied at once. Pods, volumes and ports are copied at the first access, because most filters do not read
-    them; until then the full columns must not change.
+    The set of nodes is fixed. Amounts are copied at once. Pods, volumes and ports are copied at the first access,
+    because most filters do not read them; until then the full columns must not change.
     """
 
     def __init__(self, columns: NodeColumns, slots: Sequence[int] | NDArray[np.intp]) -> None:
@@ -147,11 +148,11 @@ class RowCopy(RowSubset):
         return self._ports
 
     def add_pods(self, pods: Sequence[tuple[int, PodInfo]]) -> None:
-        """Add pods to slots."""
+        """Add pods to nodes of this copy, given as pairs (index of the node in the copy, pod)."""
         self._change(pods, +1)
 
     def remove_pods(self, pods: Sequence[tuple[int, PodInfo]]) -> None:
-        """Remove pods from slots."""
+        """Remove pods from nodes of this copy, given as pairs (index of the node in the copy, pod)."""
         self._change(pods, -1)
 
     def _change(self, pods: Sequence[tuple[int, PodInfo]], sign: int) -> None:
@@ -188,4 +189,4 @@ class RowCopy(RowSubset):
                 self._register_volumes_and_ports(slot, pod)
 
     def _release_if_empty(self, slot: int) -> None:
-        """Keep the slot, because its node stays."""
+        """Do nothing: the copy keeps the slot, because its set of nodes is fixed."""

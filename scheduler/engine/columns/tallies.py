@@ -30,7 +30,10 @@ MAX_JOURNAL_ENTRIES: Final = 1024  # each costs some microseconds to apply; with
 
 
 class _ByValue:
-    """A query's sums over the slots with the same value of a label, by the ID of the value."""
+    """The sums of one query over all nodes with the same value of a node label, indexed by the value's ID.
+
+    `where` is the mask of the node slots that count; None means all.
+    """
 
     def __init__(self, column: DictionaryColumn[Any], where: Mask | None, counts: Counts) -> None:
         self.column = column
@@ -42,17 +45,21 @@ class _ByValue:
         self.sums: Counts = np.bincount(ids, counts, minlength=len(column.values)).astype(np.int64)
 
     def is_current(self, column: DictionaryColumn[Any], where: Mask | None) -> bool:
-        """Return whether the sums are for this label and these slots, and no value has changed."""
+        """Return whether the sums are for this label and this mask, and no node's label value has changed since."""
         return self.column is column and self.where is where and self.version == column.version
 
     def add(self, slot: int, change: int) -> None:
-        """Add `change` to the value of a slot."""
+        """Add `change` to the sum of the label value that the node in `slot` has."""
         if self.version == self.column.version and (self.where is None or self.where[slot : slot + 1].any()):
             self.sums[self.column.ids(slot + 1)[slot]] += change
 
 
 class Tally:
-    """One query's sums at a position of the journal. Callers must not change the arrays, nor keep them."""
+    """The sum over the pods on each node for one query, such as the number of pods that match a selector.
+
+    `up_to` is the position in the journal of pod changes up to which the sums are current. Callers must not change the
+    arrays, nor keep them.
+    """
 
     def __init__(self, counts: Counts, up_to: int = 0) -> None:
         self._counts = counts
@@ -62,13 +69,14 @@ class Tally:
 
     @property
     def counts(self) -> Counts:
-        """The sum of each slot."""
+        """The sum for each node slot."""
         return self._counts[: self.slots]
 
     def by_value(self, column: DictionaryColumn[Any], where: Mask | None = None) -> Counts:
-        """Return the sums by the IDs of the column's values.
+        """Return the sums over all nodes with the same value of a node label, indexed by the column's value IDs.
 
-        `where` limits the slots; callers must pass the same array object as long as the slots are the same.
+        `where` is the mask of the node slots that count; None means all. Callers must pass the same array object as
+        long as the mask is the same.
         """
         for i, known in enumerate(self._by_value):
             if known.is_current(column, where):
@@ -80,7 +88,7 @@ class Tally:
         return self._by_value[-1].sums
 
     def add(self, slot: int, change: int) -> None:
-        """Add `change` to a slot."""
+        """Add `change` to the sum of a node slot, and to the sums by label value."""
         if slot >= len(self._counts):
             self.extend(slot + 1)
         self._counts[slot] += change
@@ -88,14 +96,14 @@ class Tally:
             known.add(slot, change)
 
     def extend(self, slots: int) -> None:
-        """Extend the sums to this number of slots."""
+        """Set the number of node slots; new slots have the sum 0."""
         if slots > len(self._counts):
             self._counts = np.pad(self._counts, (0, slots - len(self._counts)))
         self.slots = slots
 
 
 class Tallies:
-    """The tallies of recent queries, with the journal of pods."""
+    """A cache of the tallies of recent queries, which a journal of added and removed pods keeps current."""
 
     def __init__(self) -> None:
         self._journal: list[tuple[int, PodInfo, int]] = []  # slot, pod, +1 added or -1 removed
@@ -103,17 +111,20 @@ class Tallies:
         self._tallies: Lru[Hashable, Tally] = Lru(MAX_TALLIES)
 
     def record(self, slot: int, pod: PodInfo, change: int) -> None:
-        """Record that a pod was added (+1) or removed (-1). A changed pod is removed, then added."""
+        """Add to the journal that a pod was added to (`change` +1) or removed from (-1) the node in `slot`.
+
+        A changed pod is recorded as removed, then as added.
+        """
         self._journal.append((slot, pod, change))
         if len(self._journal) > 2 * MAX_JOURNAL_ENTRIES:
             del self._journal[:MAX_JOURNAL_ENTRIES]
             self._first += MAX_JOURNAL_ENTRIES
 
     def get(self, query: Hashable, slots: int, weigh: Callable[[PodInfo], int], count: Callable[[], Counts]) -> Tally:
-        """Return the tally of a query over the first `slots` slots.
+        """Return the current tally of a query over the first `slots` node slots.
 
-        Queries must be equal if and only if `weigh` and `count` are equivalent. `weigh` returns how much a pod counts;
-        `count` computes the sums over all pods.
+        `query` is the key in the cache: queries must be equal if and only if `weigh` and `count` are equivalent.
+        `weigh` returns how much a pod counts; `count` computes the sums over all pods anew.
         """
         now = self._first + len(self._journal)
         known = self._tallies.get(query)

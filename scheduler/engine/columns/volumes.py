@@ -13,14 +13,14 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class VolumeColumns:
-    """Claims and disks in use, by slot."""
+    """The persistent volume claims and inline disks that pods use, by node slot."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[int, int]] = {}
         self._disks: dict[tuple[str, str], dict[int, list[Disk]]] = {}
 
     def add(self, slot: int, pod: PodInfo) -> None:
-        """Add a pod's claims and disks to a slot."""
+        """Add a pod's claims and disks to those in use on the node in `slot`."""
         for claim in pod.claims:
             users = self._claims.setdefault(claim, {})
             users[slot] = users.get(slot, 0) + 1
@@ -28,7 +28,7 @@ class VolumeColumns:
             self._disks.setdefault((disk.kind, disk.name), {}).setdefault(slot, []).append(disk)
 
     def remove(self, slot: int, pod: PodInfo) -> None:
-        """Remove a pod's claims and disks from a slot."""
+        """Remove a pod's claims and disks from those in use on the node in `slot`."""
         for claim in pod.claims:
             users = self._claims[claim]
             users[slot] -= 1
@@ -49,6 +49,6 @@ class VolumeColumns:
         return claim in self._claims
 
     def slots_with_conflicting_disk(self, wanted: Disk) -> Iterable[int]:
-        """Return the slots where a pod mounts a disk that conflicts with this one."""
+        """Return the slots of the nodes where a pod mounts a disk that conflicts with `wanted`."""
         mounted = self._disks.get((wanted.kind, wanted.name), {})
         return (slot for slot, disks in mounted.items() if any(disk.conflicts(wanted) for disk in disks))

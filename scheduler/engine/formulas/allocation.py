@@ -18,12 +18,18 @@ MAX_SCORE = 100
 
 
 def least_allocated(allocatable: Amounts, requested: Amounts) -> Amounts:
-    """Return (a - q) * 100 / a for allocatable a and requested q; 0 if q exceeds a or a is 0."""
+    """Return (allocatable - requested) * 100 / allocatable, the score of what is free.
+
+    It is 0 where more is requested than allocatable, or nothing is allocatable.
+    """
     return _share(allocatable - requested, allocatable, requested <= allocatable)
 
 
 def most_allocated(allocatable: Amounts, requested: Amounts) -> Amounts:
-    """Q * 100 / a, q at most a. 0 where a is 0."""
+    """Return requested * 100 / allocatable, the score of what is in use.
+
+    It is at most 100, and 0 where nothing is allocatable.
+    """
     return _share(np.minimum(requested, allocatable), allocatable, np.bool_(True))
 
 
@@ -33,7 +39,11 @@ def utilization(allocatable: Amounts, requested: Amounts) -> Amounts:
 
 
 def broken_linear(shape: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
-    """Return the piecewise linear function through `shape` (points by ascending x), with Go's truncating division."""
+    """Return, for each x in `at`, the value of the piecewise linear function through the points `shape`.
+
+    `shape` holds (x, y) by ascending x. Before the first and after the last point, the function is constant. Divisions
+    truncate as in Go.
+    """
     result = np.full_like(at, shape[-1][1])
     for i in range(len(shape) - 1, -1, -1):
         x, y = shape[i]
@@ -47,13 +57,21 @@ def broken_linear(shape: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
 
 
 def weighted_mean(scores: Amounts, counts: NDArray[np.bool_], weights: Sequence[int]) -> Amounts:
-    """Integer mean over the resources that count on a slot; 0 where none does."""
+    """Return each node's weighted mean of the scores of its resources, as an integer; 0 if no resource counts there.
+
+    `scores` and `counts`, the mask of the scores that count, have the shape [resource, node slot]; `weights` has one
+    entry for each resource.
+    """
     w = np.asarray(weights, np.int64)[:, None] * counts
     return _quotient((scores * w).sum(axis=0), np.maximum(w.sum(axis=0), 1))
 
 
 def rounded_mean_of_positive(scores: Amounts, counts: NDArray[np.bool_], weights: Sequence[int]) -> Amounts:
-    """Mean over the resources that count and score above 0, rounded half up: RequestedToCapacityRatio's."""
+    """Return each node's weighted mean of the scores above 0, rounded half up, as RequestedToCapacityRatio does.
+
+    `scores` and `counts`, the mask of the scores that count, have the shape [resource, node slot]; `weights` has one
+    entry for each resource. The mean is 0 if no score counts.
+    """
     w = np.asarray(weights, np.int64)[:, None] * (counts & (scores > 0))
     total = w.sum(axis=0)
     mean = (scores * w).sum(axis=0) / np.maximum(total, 1)
@@ -61,9 +79,10 @@ def rounded_mean_of_positive(scores: Amounts, counts: NDArray[np.bool_], weights
 
 
 def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
-    """How even the requested shares of the resources are: (1 - standard deviation) * 100, cut to an integer.
+    """Return how evenly each node's resources are requested: (1 - standard deviation of the shares) * 100, truncated.
 
-    Resources that a node does not have are left out there. Two resources: half their distance, as upstream computes it.
+    The arguments have the shape [resource, node slot]; a share is requested / allocatable. Resources that a node does
+    not have are left out there. For two resources, the deviation is half their distance, as upstream computes it.
     """
     has = allocatable != 0
     if has.all():
@@ -76,20 +95,24 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
 
 
 def balance_gain(allocatable: Amounts, before: Amounts, after: Amounts) -> Amounts:
-    """NodeResourcesBalancedAllocation since v1.36: 50 plus half of what the pod adds to the balance."""
+    """Return the score of NodeResourcesBalancedAllocation since v1.36: 50 + (50 + gain) / 2.
+
+    The gain is `balance` with the requested amounts `after` minus that with `before`, without the pod. Arrays have the
+    shape [resource, node slot].
+    """
     slots = allocatable.shape[1]
     both = balance(np.concatenate([allocatable, allocatable], axis=1), np.concatenate([before, after], axis=1))
     return 50 + truncated_division(50 + both[slots:] - both[:slots], 2)
 
 
 def _truncated(values: NDArray[np.float64]) -> Amounts:
-    """Go's conversion to int64; on amd64 a float out of range becomes the least int64."""
+    """Convert floats to int64 as Go does; on amd64, a float out of range becomes the least int64."""
     with np.errstate(invalid="ignore"):
         return values.astype(np.int64)
 
 
 def _quotient(a: Amounts, b: Amounts) -> Amounts:
-    """Go's integer division: towards zero. `b` is nowhere 0."""
+    """Divide integers as Go does, truncating towards zero. `b` is nowhere 0."""
     if not a.size or (int(a.min()) >= 0 and int(b.min()) > 0):
         quotient: Amounts = a // b
         return quotient
@@ -100,13 +123,16 @@ def _quotient(a: Amounts, b: Amounts) -> Amounts:
 
 
 def truncated_division(a: Amounts, b: int) -> Amounts:
-    """Go's integer division by a positive constant: towards zero."""
+    """Divide integers by a positive constant as Go does, truncating towards zero."""
     quotient: Amounts = (a + (a < 0) * (b - 1)) // b
     return quotient
 
 
 def default_normalize(raw: Amounts, feasible: NDArray[np.bool_], *, reverse: bool = False) -> Amounts:
-    """Scale to 0..100 by the largest raw score of a feasible slot; `reverse`: the largest becomes 0."""
+    """Scale raw scores to 0..100 by the largest raw score of a feasible node, which becomes 100.
+
+    With `reverse`, the largest becomes 0 and a raw score of 0 becomes 100.
+    """
     top = int(raw[feasible].max(initial=0))
     if top == 0:
         return np.full_like(raw, MAX_SCORE) if reverse else raw
@@ -120,7 +146,11 @@ def _share(part: Amounts, whole: Amounts, where: NDArray[np.bool_] | np.bool_) -
 
 
 def _deviation_of_some(has: NDArray[np.bool_], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation over the resources that each slot has; slots with the same ones are computed together."""
+    """Return each node's standard deviation of the shares of the resources that it has.
+
+    `has`, the mask of these resources, and `shares` have the shape [resource, node slot]. Nodes with the same resources
+    are computed together.
+    """
     deviation = np.zeros(shares.shape[1])
     numbers = (np.left_shift(1, np.arange(len(has)))[:, None] * has).sum(axis=0)
     # counting is the faster way, but takes room for every pattern that there could be
@@ -132,7 +162,7 @@ def _deviation_of_some(has: NDArray[np.bool_], shares: NDArray[np.float64]) -> N
 
 
 def _deviation(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the population standard deviation of each column, in upstream's order of operations."""
+    """Return the population standard deviation of each column of `shares`, in upstream's order of operations."""
     count = len(shares)
     if count < 2:
         return np.zeros(shares.shape[1])

@@ -24,9 +24,9 @@ _MAX_TERMS: Final = 5000  # some 5 * sqrt(parameter) are needed
 
 
 def fit(mean: ArrayLike, deviation: ArrayLike) -> tuple[Floats, Floats]:
-    """Alpha and beta of the distribution with this mean and standard deviation; NaN where there is none.
+    """Return alpha and beta of the beta distribution with this mean and standard deviation.
 
-    There is none unless 0 < deviation**2 < mean * (1 - mean).
+    Both are NaN where no such distribution exists, which is unless 0 < deviation**2 < mean * (1 - mean).
     """
     mean, variance = np.broadcast_arrays(_floats(mean), _floats(deviation) ** 2)
     spread = mean * (1 - mean)
@@ -37,7 +37,10 @@ def fit(mean: ArrayLike, deviation: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def distribution(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """P(share <= x): the regularised incomplete beta function I_x(alpha, beta). NaN where a parameter is."""
+    """Return P(share <= x) for a beta-distributed share: the regularised incomplete beta function I_x(alpha, beta).
+
+    It is NaN where a parameter is NaN.
+    """
     x, alpha, beta = np.broadcast_arrays(np.clip(_floats(x), 0.0, 1.0), _floats(alpha), _floats(beta))
     result = np.where(np.isnan(alpha + beta), np.nan, (x >= 1.0).astype(float))
     inside = (x > 0) & (x < 1) & ~np.isnan(alpha + beta)
@@ -47,12 +50,12 @@ def distribution(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def survival(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """P(share > x), exact where it is small too."""
+    """Return P(share > x) for a beta-distributed share, without loss of precision where it is small."""
     return distribution(1.0 - np.clip(_floats(x), 0.0, 1.0), beta, alpha)
 
 
 def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Return the probability density at x for 0 < x < 1, and 0 elsewhere."""
+    """Return the probability density of the beta distribution at x for 0 < x < 1, and 0 elsewhere."""
     x, alpha, beta = np.broadcast_arrays(_floats(x), _floats(alpha), _floats(beta))
     inside = (x > 0) & (x < 1)
     safe = np.where(inside, x, 0.5)
@@ -61,7 +64,7 @@ def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def moments(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return the first three moments about 0."""
+    """Return the first three moments of the beta distribution about 0."""
     a, b = _floats(alpha), _floats(beta)
     first = a / (a + b)
     second = first * (a + 1) / (a + b + 1)
@@ -69,7 +72,7 @@ def moments(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 
 def mean_residual_life(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """How much more than x to expect of a share that is more than x; 0 where none is."""
+    """Return by how much a beta-distributed share exceeds x on average if it exceeds x; 0 if it never does."""
     x, a, b = _floats(x), _floats(alpha), _floats(beta)
     beyond = survival(x, a, b)
     some = beyond > 0
@@ -82,7 +85,7 @@ def _floats(values: ArrayLike) -> Floats:
 
 
 def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
-    """I_x for 0 < x < 1, by the side on which the fraction converges fast."""
+    """Return I_x(alpha, beta) for 0 < x < 1, or 1 minus I_(1-x)(beta, alpha) where that converges faster."""
     log = alpha * np.log(x) + beta * np.log1p(-x) - _log_beta(alpha, beta)
     left = x < (alpha + 1) / (alpha + beta + 2)
     a, b, at = np.where(left, alpha, beta), np.where(left, beta, alpha), np.where(left, x, 1 - x)
@@ -91,7 +94,10 @@ def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Return the continued fraction, two terms per round; rounds leave out entries that have converged."""
+    """Return the continued fraction of the incomplete beta function at x, by Lentz's method.
+
+    Each round adds two terms; entries that have converged are left out of later rounds.
+    """
     result = np.empty_like(x)
     left = np.arange(len(x))
     c = np.ones_like(x)

@@ -9,6 +9,9 @@ MAX_POINTS = 10
 
 
 def points(factor: ArrayLike, maximum: int) -> NDArray[np.int64]:
-    """10 without congestion, 0 at `maximum` and above, rounded half up. A factor below 0 is none."""
+    """Return the scores of nodes by their congestion factor: 10 without congestion, 0 at `maximum` and above.
+
+    Scores are rounded half up. A factor below 0 counts as no congestion.
+    """
     share = np.clip(np.asarray(factor, np.float64), 0, maximum) / maximum
     return np.floor(MAX_POINTS * (1 - share) + 0.5).astype(np.int64)

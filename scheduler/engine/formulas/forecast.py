@@ -16,7 +16,10 @@ LEAST: Final = 4 * ORDER  # averages; of fewer nothing is forecast
 
 
 def next_value(samples: NDArray[np.float64]) -> float | None:
-    """Return the expected average of the next hundredth of the window, or None if there are too few samples."""
+    """Return a forecast of the average of the next hundredth of the window that `samples` cover.
+
+    Returns None if there are too few samples.
+    """
     averages = np.array([chunk.mean() for chunk in np.array_split(samples, min(CHUNKS, len(samples))) if len(chunk)])
     if len(averages) < LEAST:
         return None

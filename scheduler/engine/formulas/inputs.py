@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class NodeInputColumn:
-    """One number for every node, NaN if there is none. `digits`: the decimals to keep."""
+    """One measurement of every node, such as its load; NaN where unknown. The record keeps `digits` decimals."""
 
     name: str
     values: Floats
@@ -29,10 +29,11 @@ class NodeInputColumn:
 
 @dataclass(frozen=True)
 class NodeInputs:
-    """The numbers from one source, which is named in words: the annotations, the query.
+    """The measurements of all nodes from one source, such as an annotation or a query.
 
-    `measured_s`: the times in seconds since 1970; NaN, or None altogether, if unknown. `stale`: the nodes whose value
-    was too old and therefore ignored.
+    `source` describes the source in words. `measured_s` holds each node's time of measurement in seconds since 1970,
+    NaN where unknown; None if no time is known. `stale` is the mask of the nodes whose values were too old and
+    therefore ignored.
     """
 
     source: str
@@ -43,18 +44,21 @@ class NodeInputs:
 
 @dataclass(frozen=True)
 class MeasurementTimes:
-    """The time of each node's annotated values, and which values are too old."""
+    """The time of each node's annotated measurements, in seconds since 1970, and the mask of those that are too old."""
 
     moments_s: Floats
     stale: Mask
 
     @classmethod
     def from_moments(cls, moments_s: Floats, now_s: float, limit_s: float) -> MeasurementTimes:
-        """Return the times; those older than the limit are stale, and NaN, an unknown time, never is."""
+        """Return the times, with those more than `limit_s` seconds before `now_s` marked as stale.
+
+        A time that is unknown (NaN) is never stale.
+        """
         return cls(moments_s, now_s - moments_s > limit_s)
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
-        """Return the inputs that come from annotations with these keys."""
+        """Return these columns as inputs that were read at these times from the node annotations `keys`."""
         source = f"annotation{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
         return NodeInputs(source, numbers, self.moments_s, self.stale)
 
@@ -62,7 +66,10 @@ class MeasurementTimes:
 def build_load_columns(
     resource: str, mean: Floats, deviation: Floats, risk: Floats | None = None
 ) -> tuple[NodeInputColumn, ...]:
-    """Return a resource's used share with the pod, its deviation and the risk of overload, in per cent."""
+    """Return input columns in per cent: a resource's used share with the pod, its deviation and the risk of overload.
+
+    The arguments are shares from 0 to 1, with one entry for each node. Without `risk`, there is no third column.
+    """
     known = np.where(np.isnan(mean), np.nan, deviation)
     shares = {"used": mean, "deviation": known} | ({} if risk is None else {"risk": risk})
     return tuple(NodeInputColumn(f"{resource} {name}", 100 * values, "%") for name, values in shares.items())

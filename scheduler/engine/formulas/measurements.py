@@ -37,7 +37,7 @@ DEFAULT_LIMIT_S: Final = 300.0  # five rounds of an annotator
 
 
 def number(text: str | None) -> float:
-    """Return a measured value as a number; NaN if it is absent, not a number (`N/A`) or not finite."""
+    """Parse an annotated measurement; return NaN if it is absent, not a number (`N/A`) or not finite."""
     try:
         value = float(text) if text else math.nan
     except ValueError:
@@ -46,9 +46,9 @@ def number(text: str | None) -> float:
 
 
 def moment(measured_at: str | None) -> float:
-    """When values are from, in seconds since 1970; NaN where they do not say.
+    """Parse the time of measurement; return it in seconds since 1970, or NaN if it is absent.
 
-    A time that cannot be read is before all others: somebody broke it.
+    A time that cannot be parsed becomes minus infinity, so that the measurement counts as too old.
     """
     if measured_at is None:
         return math.nan
@@ -59,10 +59,13 @@ def moment(measured_at: str | None) -> float:
 
 
 def stamp(now_s: float) -> str:
-    """Return a time in the format that annotators write."""
+    """Return a time, given in seconds since 1970, as the ISO 8601 text that annotators write."""
     return datetime.fromtimestamp(now_s, timezone.utc).isoformat()
 
 
 def rewards_key(labels: Mapping[str, str], name: str) -> str:
-    """Return the type of a pod: its label `podtype`, else `app`, else `name`, else the pod's name."""
+    """Return the pod type by which rewards are learnt.
+
+    It is the pod's label `podtype`, else its label `app`, else its label `name`, else the pod's name.
+    """
     return next((labels[key] for key in ("podtype", "app", "name") if labels.get(key)), name)

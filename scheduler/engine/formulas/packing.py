@@ -32,14 +32,18 @@ _SAME: Final = 1e-9  # values closer than this differ by rounding alone
 
 @dataclass(frozen=True)
 class Demand:
-    """What pods asked for so far: mean and second moments a resource. Empty at first."""
+    """Statistics of what pods requested so far, empty before the first pod.
+
+    `count` is the number of pods, at most `WINDOW`. `mean` holds the mean request of each resource, and `second` the
+    mean product of the requests of each pair of resources.
+    """
 
     count: int = 0
     mean: tuple[float, ...] = ()
     second: tuple[tuple[float, ...], ...] = ()
 
     def learn(self, sample: Sequence[float]) -> Demand:
-        """With one more pod."""
+        """Return the statistics with one more pod. `sample` holds its requests by resource."""
         new = np.asarray(sample, np.float64)
         products = np.outer(new, new)
         count = min(self.count + 1, WINDOW)
@@ -50,7 +54,10 @@ class Demand:
         return Demand(count, _row(mean), tuple(map(_row, second)))
 
     def variation(self, capacity: Floats) -> float:
-        """Return the variation of pod sizes, relative to the average node."""
+        """Return the multivariate coefficient of variation of the pods' requests, in units of the average node.
+
+        `capacity` has the shape [resource, node].
+        """
         has = capacity > 0
         unit = np.where(has, capacity, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
         unit = np.where(unit > 0, unit, np.inf)
@@ -60,10 +67,11 @@ class Demand:
 
 
 def learn(learnt: Demand, sample: Sequence[float], capacity: Floats) -> Demand:
-    """Return the demand with one more pod, none of it larger than `LARGEST` median nodes of the cluster.
+    """Return the statistics with one more pod, with all requests limited to `LARGEST` times the median node's capacity.
 
-    So neither a pod that asks for more than any machine has, nor one that was learnt while a node claimed to have it,
-    counts for longer than the ordinary average remembers.
+    The limit also applies to the statistics in `learnt`. So a pod that requests more than any machine has, or that was
+    learnt while a node claimed an excessive capacity, distorts the average only for a while. `capacity` has the shape
+    [resource, node].
     """
     limit = _largest(capacity)
     if learnt.count:
@@ -74,19 +82,28 @@ def learn(learnt: Demand, sample: Sequence[float], capacity: Floats) -> Demand:
 
 
 def _largest(capacity: Floats) -> Floats:
-    """Return, by resource, the largest demand with which a pod counts; infinite if no node has the resource."""
+    """Return, by resource, the largest request that counts: `LARGEST` times the median node's capacity.
+
+    It is infinite if no node has the resource.
+    """
     rows = [row[row > 0] for row in capacity]
     return np.array([LARGEST * np.median(row) if len(row) else np.inf for row in rows])
 
 
 def fits(capacity: Floats, usage: Floats, demand: Floats) -> Mask:
-    """On which nodes there is room for the pod."""
+    """Return the mask of the nodes with room for the pod.
+
+    `capacity` and `usage` have the shape [resource, node]; `demand` holds the pod's requests by resource.
+    """
     room: Mask = np.logical_and.reduce(demand[:, None] <= capacity - usage)
     return room
 
 
 def load_balance(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> Floats:
-    """Return the standard deviation of the prime resource's used share with the pod on each node, to be minimized."""
+    """Return, for the pod on each node in turn, the standard deviation of all nodes' used shares; smaller is better.
+
+    Only the resource with the index `prime` counts. The value is NaN for a node on which the pod does not fit.
+    """
     before, after = _prime_shares(capacity[prime], usage[prime], demand[prime])
     centre = before.mean()
     mean, square = _with_trial(before - centre, after - centre)
@@ -95,7 +112,12 @@ def load_balance(capacity: Floats, usage: Floats, demand: Floats, prime: int) ->
 
 
 def consolidate(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> Floats:
-    """1 - the root mean square of how far nodes are towards empty or full, from the mean: fills node after node."""
+    """Return, for the pod on each node in turn, an objective that prefers to fill node after node; smaller is better.
+
+    It is 1 minus the root mean square of the nodes' distances from the mean used share, relative to an empty node's
+    below the mean and a full node's above it. Only the resource with the index `prime` counts. The value is NaN for a
+    node on which the pod does not fit.
+    """
     before, after = _prime_shares(capacity[prime], usage[prime], demand[prime])
     mean = (before.sum() - before + after) / len(before)
     sides = _square_sums(np.sort(before), mean) - _square_sides(before, mean) + _square_sides(after, mean)
@@ -107,9 +129,11 @@ def consolidate(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> 
 
 
 def adaptive_bin_pack(capacity: Floats, usage: Floats, demand: Floats, learnt: Demand) -> Floats:
-    """How far the variation of the nodes' usage is from that of the pods' sizes.
+    """Return, for the pod on each node in turn, how far the nodes' usage varies from how pods vary; smaller is better.
 
-    Equal pods spread, tiny and huge ones pack. `learnt` includes this pod.
+    The value is the difference of two coefficients of variation: of the nodes' usage, and of the pods' requests in
+    `learnt`, which includes this pod. So equal pods are spread, and pods of very different sizes are packed. The value
+    is NaN for a node on which the pod does not fit.
     """
     before, after = (shares.T for shares in _all_shares(capacity, usage, demand))
     centre = before.mean(axis=0)
@@ -123,7 +147,10 @@ def adaptive_bin_pack(capacity: Floats, usage: Floats, demand: Floats, learnt: D
 
 
 def points(values: Floats) -> Points:
-    """10 for the smallest value, 1 for the largest, 0 for one that is not finite; 10 each where all are the same."""
+    """Return scores for objective values: 10 for the smallest, 1 for the largest, and 0 for a value that is not finite.
+
+    If all finite values are equal, each gets 10.
+    """
     known = np.isfinite(values)
     if not known.any():
         return np.zeros(len(values), np.int64)
@@ -135,7 +162,10 @@ def points(values: Floats) -> Points:
 
 
 def scaled(resource: str, amount: Amount) -> Amount:
-    """Return an amount in the units of objectives: cpu in milli, memory in MiB, storage in GiB; rounded down."""
+    """Convert an amount from base units to those of the objectives, rounded down.
+
+    Memory becomes MiB and ephemeral storage GiB; cpu stays in milli-CPUs, and counts stay as they are.
+    """
     return amount >> _SHIFTS.get(resource, 0)
 
 
@@ -144,14 +174,17 @@ def _row(values: Floats) -> tuple[float, ...]:
 
 
 def _prime_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
-    """Return the used shares without and with the pod. A node without the resource counts as full."""
+    """Return each node's used share of a resource without and with the pod.
+
+    A node without the resource counts as full.
+    """
     has = capacity > 0
     whole = np.where(has, capacity, 1.0)
     return np.where(has, usage / whole, 1.0), np.where(has, (usage + demand) / whole, 1.0)
 
 
 def _all_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats, Floats]:
-    """Return the used shares of all resources without and with the pod, at most 1.
+    """Return each node's used shares of all resources without and with the pod, at most 1, as [resource, node].
 
     A node without a resource counts as full once a pod requests it there.
     """
@@ -162,7 +195,10 @@ def _all_shares(capacity: Floats, usage: Floats, demand: Floats) -> tuple[Floats
 
 
 def _with_trial(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Mean and mean square over all nodes, for each node in turn with its `after` instead of its `before`."""
+    """Return the mean and the mean square over all nodes, with the pod on each node in turn.
+
+    `before` holds each node's value without the pod, `after` with it.
+    """
     mean = (before.sum() - before + after) / len(before)
     square = ((before * before).sum() - before * before + after * after) / len(before)
     return mean, square
@@ -174,7 +210,10 @@ def _square_sides(shares: Floats, mean: Floats) -> Floats:
 
 
 def _square_sums(ordered: Floats, mean: Floats) -> Floats:
-    """Return the sums of `_square_sides` over all shares (ascending), for each mean."""
+    """Return, for each of several means, the two sums of `_square_sides` over all shares.
+
+    `ordered` holds the shares ascending.
+    """
     count = np.searchsorted(ordered, mean)
     first = np.concatenate([[0.0], np.cumsum(ordered)])
     second = np.concatenate([[0.0], np.cumsum(ordered * ordered)])
@@ -185,7 +224,10 @@ def _square_sums(ordered: Floats, mean: Floats) -> Floats:
 
 
 def _variation(mean: Floats, covariance: Floats) -> Floats:
-    """Return sqrt(m' C m) / m'm for each of several means and covariances; 0 where either is not positive."""
+    """Return the coefficient of variation sqrt(m' C m) / m'm for each pair of mean vector m and covariance matrix C.
+
+    It is 0 where m' C m or m'm is not positive.
+    """
     top = np.einsum("ij,ijk,ik->i", mean, covariance, mean)
     bottom = (mean * mean).sum(axis=1)
     some = (top > 0) & (bottom > 0)

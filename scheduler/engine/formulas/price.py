@@ -11,9 +11,10 @@ MAX_SCORE = 100
 
 
 def scores(prices: NDArray[np.float64], feasible: Mask) -> NDArray[np.int64]:
-    """100 for the cheapest feasible node and for it alone, 0 for the dearest; 0 where there is no price (NaN).
+    """Return scores of nodes by price: 100 for the cheapest feasible node, 0 for the dearest.
 
-    Floored, so that no dearer node reaches the cheapest one's score, however far away the dearest is.
+    A node without a price (NaN) gets 0. Scores between are floored, so that no dearer node reaches 100. If all prices
+    are equal, each node with a price gets 100.
     """
     priced = feasible & ~np.isnan(prices)
     result = np.zeros(len(prices), np.int64)

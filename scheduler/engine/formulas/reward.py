@@ -23,7 +23,7 @@ _DIGITS: Final = 6  # decimals that a stored reward has; the points are those of
 
 
 def update_reward(reward: float, outcome: float) -> float:
-    """Return the reward after one more outcome (0 to 1)."""
+    """Return the moving average of rewards after one more outcome, from 0 (failed) to 1."""
     return (1 - WEIGHT) * reward + WEIGHT * outcome
 
 
@@ -41,7 +41,10 @@ def parse_reward(published: str | None, kind: str) -> float:
 
 
 def points(rewards: ArrayLike) -> NDArray[np.int64]:
-    """Floor(reward * 10), of the reward rounded to six decimals; 0 where it is unknown (NaN)."""
+    """Return scores from 0 to 10: floor(reward * 10), or 0 where the reward is unknown (NaN).
+
+    Rewards are first rounded to six decimals, as they are stored.
+    """
     known = np.nan_to_num(np.asarray(rewards, np.float64), nan=0.0)
     millionths = np.rint(known * 10**_DIGITS).astype(np.int64)
     found: NDArray[np.int64] = np.clip(millionths // 10 ** (_DIGITS - 1), 0, MAX_POINTS)

@@ -21,15 +21,19 @@ MAX_POINTS = 10
 
 
 def expected_free(mean: ArrayLike, forecast: ArrayLike, weight: float) -> Floats:
-    """Return the mean, moved towards the forecast by `weight` (0 to 1); NaN is no forecast."""
+    """Return the mean of what is free, moved towards the forecast by `weight` (0 to 1).
+
+    Where the forecast is NaN, the mean alone counts.
+    """
     mean, forecast = np.asarray(mean, np.float64), np.asarray(forecast, np.float64)
     return np.where(np.isnan(forecast), mean, (1 - weight) * mean + weight * forecast)
 
 
 def utilization(capacity: ArrayLike, free: ArrayLike, deviation: ArrayLike, demand: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and deviation of the used share once the pod is there; NaN where there is no capacity.
+    """Return mean and standard deviation of each node's used share once the pod is there; NaN where the capacity is 0.
 
-    Free may be more than the capacity, which the kubelet's reservations make smaller than the machine.
+    `free` and `deviation` are mean and standard deviation of what is free, `demand` is what the pod requests, all in
+    the unit of `capacity`. What is free may exceed the capacity, which excludes the kubelet's reservations.
     """
     capacity = np.asarray(capacity, np.float64)
     whole = np.where(capacity > 0, capacity, np.nan)
@@ -39,9 +43,10 @@ def utilization(capacity: ArrayLike, free: ArrayLike, deviation: ArrayLike, dema
 
 
 def risk(mean: ArrayLike, deviation: ArrayLike, threshold: float) -> Floats:
-    """P(used share > threshold), of a beta distribution with this mean and deviation. NaN where the mean is.
+    """Return P(used share > threshold) from a beta distribution with this mean and deviation.
 
-    Without deviation the mean decides. A deviation that no beta distribution has is the highest risk.
+    The risk is NaN where the mean is NaN, and 0 where the mean is 0. If the deviation is 0, the risk is 1 or 0, by
+    whether the mean exceeds the threshold. If no beta distribution has this deviation, the risk is 1.
     """
     mean, deviation = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(deviation, np.float64))
     fitted = beta.survival(threshold, *beta.fit(mean, deviation))
@@ -51,14 +56,17 @@ def risk(mean: ArrayLike, deviation: ArrayLike, threshold: float) -> Floats:
 
 
 def acceptable(risks: ArrayLike, limit: float) -> Mask:
-    """Whether the risk is at most `limit`; an unknown one is."""
+    """Return the mask of the risks that are at most `limit`; an unknown risk (NaN) is acceptable."""
     risks = np.asarray(risks, np.float64)
     accepted: Mask = np.isnan(risks) | (risks <= limit)
     return accepted
 
 
 def overload_points(risks: ArrayLike, limit: float) -> Points:
-    """10 without risk, 0 from `limit` on, falling steeply at first. 0 where the risk is unknown."""
+    """Return scores from 10 without risk to 0 for a risk of `limit` or more, falling steeply at first.
+
+    The score is 0 where the risk is unknown (NaN).
+    """
     risks = np.asarray(risks, np.float64)
     if limit > 0:
         share = np.minimum(np.nan_to_num(risks, nan=1.0) / limit, 1.0)
@@ -69,7 +77,10 @@ def overload_points(risks: ArrayLike, limit: float) -> Points:
 
 
 def balance_points(mean: ArrayLike, deviation: ArrayLike) -> Points:
-    """10 for an idle and steady node: mean against the root of the relative deviation. 0 where unknown."""
+    """Return scores that prefer idle and steady nodes: 10 * (1 - (mean + sqrt(deviation)) / 2), rounded half up.
+
+    `mean` and `deviation` are those of a node's used share, from 0 to 1. The score is 0 where they are unknown (NaN).
+    """
     mean, deviation = np.asarray(mean, np.float64), np.asarray(deviation, np.float64)
     objective = np.nan_to_num((mean + np.sqrt(deviation)) / 2, nan=1.0)
     points: Points = np.floor((1 - objective) * MAX_POINTS + 0.5).astype(np.int64)
@@ -77,6 +88,9 @@ def balance_points(mean: ArrayLike, deviation: ArrayLike) -> Points:
 
 
 def least_known(points: Sequence[Points], known: Sequence[Mask]) -> Points:
-    """Return the lowest points over the resources with known values, or 0 if none has any."""
+    """Return each node's lowest score over the resources whose values are known, or 0 if none is known.
+
+    `points` and `known` hold one array for each resource, with one entry for each node.
+    """
     worst = np.min([np.where(k, p, MAX_POINTS + 1) for p, k in zip(points, known, strict=True)], axis=0)
     return np.where(worst > MAX_POINTS, 0, worst).astype(np.int64)

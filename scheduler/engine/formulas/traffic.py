@@ -14,9 +14,10 @@ _BITS: Final = 56  # above, 100 times the amount does not fit into int64
 
 
 def scores(traffic: Amounts, feasible: NDArray[np.bool_]) -> Amounts:
-    """100 - traffic * 100 / the most of any feasible node, the quotient cut; 100 each where nothing moves.
+    """Return scores of nodes by network traffic: 100 - traffic * 100 / the largest traffic of a feasible node.
 
-    `traffic`: bytes or bytes a second, not negative.
+    The quotient is truncated. If no feasible node has traffic, each node gets 100. `traffic` is in bytes or bytes per
+    second, and not negative.
     """
     top = int(traffic[feasible].max(initial=0))
     if top == 0:

@@ -17,7 +17,7 @@ QUANTITY_FIELDS: Final = frozenset(
 
 
 def find_invalid_quantity(content: object) -> str | None:
-    """Return `FIELD: error` for the first invalid quantity, or None if all are valid."""
+    """Return `FIELD: error` for the first invalid quantity in a manifest, or None if all are valid."""
     return next(_wrong(content, "", False), None)
 
 

@@ -49,11 +49,11 @@ _READ: Final[Mapping[str, tuple[str, type[Object]]]] = {
 
 
 class ManifestError(ValueError):
-    """A manifest that cannot be read: its location, its kind and the invalid field."""
+    """The error of a manifest that cannot be read. The message names its location, its kind and the invalid field."""
 
 
 class SourceManifest(NamedTuple):
-    """An object as written, and its location: `nodes.yaml: document 2: items[3]`."""
+    """A manifest as written, not decoded yet, and its location, such as `nodes.yaml: document 2: items[3]`."""
 
     where: str
     content: object
@@ -61,7 +61,10 @@ class SourceManifest(NamedTuple):
 
 @dataclass
 class LoadedCluster:
-    """The objects that were read. `skipped`: kinds that scheduling does not read, as API VERSION/KIND."""
+    """The cluster that was read from manifests.
+
+    `skipped` holds the kinds that were ignored because scheduling does not read them, as API VERSION/KIND.
+    """
 
     nodes: NodeColumns = field(default_factory=NodeColumns)
     objects: ClusterObjects = field(default_factory=ClusterObjects)
@@ -70,9 +73,10 @@ class LoadedCluster:
 
 
 def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None = None) -> LoadedCluster:
-    """Return the cluster that the manifests describe, without the incoming pod.
+    """Return the cluster that the manifests describe, without `incoming`, the pod that is to be scheduled there.
 
-    Of two objects with one name the later replaces the earlier. Raises ManifestError for the first invalid manifest.
+    Of two objects with the same kind and name, the later replaces the earlier. Raises ManifestError for the first
+    invalid manifest.
     """
     cluster, pods = LoadedCluster(), dict[str, PodInfo]()
     with _without_collecting():
@@ -94,7 +98,7 @@ def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None =
 
 
 def decode_pod(where: str, content: object) -> Pod:
-    """Return the pod of a manifest. Raise ManifestError if it is not a valid pod."""
+    """Return the pod of a manifest, whose location is `where`. Raises ManifestError if it is not a valid pod."""
     skipped: set[str] = set()
     pod = _decoded(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
     if not isinstance(pod, Pod):
@@ -106,7 +110,7 @@ def decode_pod(where: str, content: object) -> Pod:
 
 
 def _counted(pod: Pod) -> PodInfo:
-    """Return a pod on a node with its requests computed. Raise ValueError for an invalid quantity."""
+    """Return a pod with its requests computed. Raises ValueError if one of them is invalid."""
     info = PodInfo(pod, running=True)
     _ = info.requests, info.scoring_requests
     return info
@@ -122,7 +126,10 @@ def _place(pod: PodInfo, cluster: LoadedCluster) -> None:
 
 
 def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
-    """Return the object of a manifest, or None if its kind is not read."""
+    """Return the object of a manifest; if its kind is not read, return None and add the kind to `skipped`.
+
+    Raises ManifestError if the manifest is invalid.
+    """
     if not isinstance(content, Mapping):
         raise ManifestError(f"{where}: expected an object")
     kind, version = content.get("kind"), content.get("apiVersion")
@@ -179,7 +186,7 @@ def _named(obj: AnyObject, *, namespaced: bool) -> AnyObject:
 
 
 def _name_of(content: Any) -> str:
-    """Return the name of an object for messages, as far as it is known: `Pod default/web`."""
+    """Return kind and name of an object for error messages, as far as they are known, such as `Pod default/web`."""
     metadata = content.get("metadata")
     named = metadata if isinstance(metadata, Mapping) else {}
     parts = [named.get("namespace"), named.get("name")]
@@ -192,7 +199,7 @@ def _kind_of(content: Any) -> str:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Disable garbage collection while objects are read; a collection would only traverse live objects."""
+    """Disable garbage collection in the context, while objects are read; it would only traverse live objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -21,7 +21,7 @@ _HUGE_PAGES: Final = "hugepages-"
 
 
 def apply_pod_defaults(pod: Pod) -> Pod:
-    """Return the pod as the API server would store it. Its quantities must be valid."""
+    """Return the pod with the defaults that the API server would set. Its quantities must be valid."""
     spec = replace(pod.spec, scheduler_name=pod.spec.scheduler_name or DEFAULT_SCHEDULER)
     spec = _each_container(spec, _requests_from_limits)
     if spec.host_network:
@@ -44,13 +44,16 @@ def _requests_from_limits(container: Container) -> Container:
 
 
 def _host_ports(container: Container) -> Container:
-    """Return a container whose ports are host ports, as on the host network."""
+    """Return the container with each missing host port set to the container port, as on the host network."""
     ports = [replace(p, host_port=p.host_port or p.container_port) for p in container.ports or ()]
     return replace(container, ports=ports) if ports else container
 
 
 def _pod_level(pod: Pod) -> ResourceRequirements | None:
-    """Return spec.resources with absent requests filled in from the containers' sum, then from its own limits."""
+    """Return the pod's spec.resources with missing requests filled in.
+
+    They are taken from the sum over the containers, then from the limits in spec.resources.
+    """
     own = pod.spec.resources
     if own is None or not (own.limits or own.requests):
         return own

@@ -58,7 +58,7 @@ _NOTHING: Final = array("B")
 class AttemptData(NamedTuple):
     """The data of one attempt from which its record is built.
 
-    `unknown`, `reconstruction`: set only for another scheduler's attempt.
+    `unknown`, the fields that are not known, and `reconstruction` are set only for another scheduler's attempt.
     """
 
     pod: objects.PodInfo
@@ -76,7 +76,7 @@ class AttemptData(NamedTuple):
 
 
 class ClassRecordCache:
-    """The parts of the last record of one equivalence class, and the arrays they were built from."""
+    """The parts of the last record of one equivalence class of pods, reused in the next record if unchanged."""
 
     def __init__(self) -> None:
         self._evaluated: Evaluated | None = None
@@ -85,7 +85,10 @@ class ClassRecordCache:
         self._scores: ElementCache[ScoreRun, ScoreColumn] = ElementCache(self._score)
 
     def evaluated(self, evaluation: NDArray[np.uint8]) -> Evaluated:
-        """Return the evaluation's parts; equal arrays give the same object."""
+        """Return the parts of the record that follow from which nodes were evaluated.
+
+        Equal arrays give the same object.
+        """
         known = self._evaluated
         if known is None or (evaluation is not known.array and not np.array_equal(evaluation, known.array)):
             known = self._evaluated = Evaluated(evaluation)
@@ -93,15 +96,18 @@ class ClassRecordCache:
         return known
 
     def filters(self, runs: Sequence[FilterRun]) -> tuple[FilterColumn, ...]:
-        """Return the filter columns. Rows of nodes that were not evaluated are 0."""
+        """Return the record's filter columns. The entries of nodes that were not evaluated are 0."""
         return self._filters.update(runs)
 
     def scores(self, runs: Sequence[ScoreRun]) -> tuple[ScoreColumn, ...]:
-        """Return the score columns. Normalized scores that equal the raw ones are DERIVED."""
+        """Return the record's score columns.
+
+        Normalized scores that equal the raw scores are replaced by the marker DERIVED.
+        """
         return self._scores.update(runs)
 
     def totals(self, totals: Scores | None) -> Column:
-        """Return the column of totals, empty where nothing was scored."""
+        """Return the record's column of total scores, which is empty if no node was scored."""
         return _NOTHING if totals is None else self._columns["totals"].update(totals)
 
     def _filter(self, position: int, run: FilterRun) -> FilterColumn:
@@ -138,9 +144,10 @@ def decision(
     classes: Lru[Hashable, ClassRecordCache] | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
-    """Return the record of one attempt, with DERIVED columns where `codec.fill_derived` can compute them.
+    """Return the record of one attempt; columns that `codec.fill_derived` can compute are the marker DERIVED.
 
-    `marks`: marks in addition to the attempt's own. `classes`: the parts of earlier records, by equivalence class.
+    `marks` are added to the attempt's own marks. `classes` caches the parts of earlier records by equivalence class of
+    pods. `omitted` names the labels that the record omits.
     """
     pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
     parts = (
@@ -184,7 +191,11 @@ def decision(
 
 
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
-    """Return the present rows of these slots. A slot without a node has no name."""
+    """Return the rows of the recorded node table for these node slots, as the columns are now.
+
+    A slot without a node has an empty name. `base` is the generation of the preceding rows that were written; -1 marks
+    a complete table.
+    """
     made = column_from_list if len(slots) > SMALL_COLUMN else _of_few
     live = [columns.nodes[slot] is not None for slot in slots]
     since, allocatable, requested = columns.amounts(slots)
@@ -209,12 +220,15 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
 
 
 def _of_few(values: list[int]) -> Column:
-    """Return a 64-bit column: finding the narrowest type of a few entries costs more than it saves."""
+    """Return a few values as a column of 64-bit integers.
+
+    Finding the narrowest type for them would cost more than it saves.
+    """
     return array("q", values)
 
 
 def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> RecordedPod:
-    """Return the part of a pod that is recorded: what scheduling reads, without the omitted labels."""
+    """Return the part of a pod that is recorded: what scheduling reads, without the labels in `omitted`."""
     labels = omitted.kept(pod.labels)
     controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
     return RecordedPod(
@@ -231,7 +245,7 @@ def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> 
 
 
 class _Read:
-    """The input of a pod's digest, compared by values that determine it and are cheap to hash."""
+    """The part of a pod that its digest covers, which equals another by a key that is cheap to hash."""
 
     __slots__ = ("key", "labels", "namespace", "spec", "volumes")
 
@@ -251,7 +265,7 @@ class _Read:
 
 @lru_cache(maxsize=256)  # templates
 def _digest(read: _Read) -> str:
-    """Return the digest of what scheduling reads, which all pods of a template share."""
+    """Return the digest of the pod fields that scheduling reads, which is the same for all pods of a template."""
     spec = read.spec if read.volumes is read.spec.volumes else msgspec.structs.replace(read.spec, volumes=read.volumes)
     content = (read.namespace, read.labels, spec)
     return hashlib.blake2b(msgspec.msgpack.encode(content), digest_size=12).hexdigest()
@@ -279,7 +293,10 @@ def _inputs(run: InputRun) -> Inputs:
 
 
 def _number(number: inputs.NodeInputColumn) -> InputColumn:
-    """Return a column of integers in units of the last digit; values beyond 62 bits count as unknown."""
+    """Return a measurement of nodes as a record column of integers, in units of its last decimal.
+
+    Values beyond 62 bits count as unknown.
+    """
     digits = min(max(number.digits, 0), MAX_DIGITS)
     scaled = np.asarray(number.values, np.float64) * 10**digits
     known = np.abs(scaled) < MOST  # not NaN
@@ -288,7 +305,10 @@ def _number(number: inputs.NodeInputColumn) -> InputColumn:
 
 
 def _measured(moments_s: NDArray[np.float64] | None) -> Column:
-    """Return Unix seconds, as one entry where all are equal; an invalid time is 0."""
+    """Return times of measurement as whole Unix seconds, as one entry if all are equal. An invalid time is 0.
+
+    The column is empty if no time is known.
+    """
     if moments_s is None:
         return empty_column()
     known = (moments_s >= 0) & (moments_s < END_OF_TIME_S)  # not NaN

@@ -11,7 +11,7 @@ _last = 0
 
 
 def uuid7() -> str:
-    """Return a new id, greater than every earlier one, even where the clock stops or steps back."""
+    """Return a new UUID, greater than every earlier one of this process, even if the clock stops or steps back."""
     global _last
     with _lock:
         # 48 bits of milliseconds and 12 bits of their fraction: one counter that only goes up

@@ -22,12 +22,12 @@ _PATTERN: Final = re.compile(r"[A-Za-z0-9*?][A-Za-z0-9*?_./-]*")  # a label key 
 
 @dataclass(frozen=True)
 class OmittedLabels:
-    """Patterns of label keys: `*` matches any text, `?` any one character."""
+    """The patterns of label keys that records omit from pods: `*` matches any text, `?` any one character."""
 
     patterns: tuple[str, ...] = ()
 
     def kept(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return the labels that are recorded."""
+        """Return the labels whose keys match no pattern, which are those that a record keeps."""
         if not self.patterns:
             return dict(labels)
         return {key: value for key, value in labels.items() if not any(fnmatchcase(key, p) for p in self.patterns)}
@@ -42,7 +42,7 @@ NOTHING_OMITTED: Final = OmittedLabels()
 
 
 def omitted_labels(text: str) -> OmittedLabels:
-    """Parse comma-separated patterns. Raises ValueError for a pattern that no label key can match."""
+    """Parse comma-separated patterns of label keys. Raises ValueError for a pattern that no label key can match."""
     patterns = tuple(dict.fromkeys(text.split(",")))
     for pattern in patterns:
         if not _PATTERN.fullmatch(pattern):

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Evaluated:
-    """The nodes that exist and those that were evaluated: the array of the trace and the column of the record."""
+    """Which nodes existed and were evaluated in one cycle: the trace's array, the record's column, mask and counts."""
 
     def __init__(self, evaluation: NDArray[np.uint8]) -> None:
         self.array = evaluation
@@ -38,21 +38,21 @@ class Evaluated:
         self._feasible = 0
 
     def feasible(self, codes: NDArray[np.uint8]) -> int:
-        """Return how many of the evaluated nodes have the code 0."""
+        """Return the number of evaluated nodes whose status code in `codes` is 0 (Success)."""
         if codes is not self._codes:
             self._codes, self._feasible = codes, int(np.count_nonzero(self.mask & (codes == 0)))
         return self._feasible
 
 
 class Narrowed:
-    """One column of the record in its narrowest type, built from the column before by changing rows."""
+    """One column of a record, in the narrowest integer type, built from the previous record's by changing some rows."""
 
     def __init__(self) -> None:
         self._values: NDArray[Any] | None = None
         self._column: Column | None = None
 
     def update(self, values: NDArray[Any]) -> Column:
-        """Return the column of these values; the same object as before where they did not change."""
+        """Return the column of these values; the same object as in the last call if the values are equal."""
         if values is not self._values or self._column is None:
             self._column = column_from_numpy(values) if self._column is None else self._changed(self._column, values)
             self._values = values
@@ -76,16 +76,19 @@ class Narrowed:
 
 
 class ElementCache(Generic[S, T]):
-    """Builds a part from each element of a sequence, and reuses the parts of unchanged elements."""
+    """A cache of the parts that are built from the elements of a sequence.
+
+    A part is rebuilt only if its element has changed.
+    """
 
     def __init__(self, make: Callable[[int, S], T]) -> None:
-        """`make`: builds the part of an element, given its position and the element."""
+        """Create an empty cache. `make` builds the part of an element from its position and the element."""
         self._make = make
         self._sources: Sequence[S] = ()
         self._made: tuple[T, ...] = ()
 
     def update(self, sources: Sequence[S]) -> tuple[T, ...]:
-        """Return the parts; the same tuple where all elements are the same objects as before."""
+        """Return the parts of these elements; the same tuple as in the last call if all are the same objects."""
         before, made = self._sources, self._made
         if len(sources) != len(before):
             self._made = tuple([self._make(i, source) for i, source in enumerate(sources)])
