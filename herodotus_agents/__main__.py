@@ -43,7 +43,7 @@ _FAILURES: Final = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code."""
+    """Run the command that `argv` names (default: the process's arguments), and return the exit code."""
     logs.configure(logging.INFO)
     logging.getLogger().setLevel(parse_log_level(os.environ.get("LOG_LEVEL", "INFO")))
     logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs every request at INFO.

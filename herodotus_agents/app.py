@@ -104,9 +104,10 @@ def _add_info_routes(app: Flask, loaded: LoadedAgents) -> None:
 
 
 def _add_rewards_route(app: Flask, node_cache: NodeCache | None) -> None:
-    """Add the route /rewards, which returns by node and pod type how well pods did, as the monitor learned it.
+    """Add the route /rewards, which returns how well pods of each type did on each node.
 
-    The rewards are read from node annotations, so the route answers 404 without `node_cache`.
+    These rewards are learned by the `monitor` command and read from node annotations, so the route answers 404 without
+    `node_cache`.
     """
 
     @app.get("/rewards")
@@ -167,7 +168,10 @@ def _decode_pod(raw: msgspec.Raw) -> PodView:
 
 
 def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> Sequence[NodeView]:
-    """Return the nodes of a request in the order of the request. Raises BadRequestError or TooManyNodesError."""
+    """Return the nodes of a request in its order, from its Node objects, or from the cache if it has only names.
+
+    Raises BadRequestError or TooManyNodesError.
+    """
     if args.node_names is not None:
         if node_cache is None:
             raise BadRequestError(

@@ -106,7 +106,10 @@ def monitor(arguments: argparse.Namespace) -> None:
 
 
 def rewards(arguments: argparse.Namespace) -> None:
-    """Print the key and value of every reward in the monitor's file. Raises SettingsError if there is no file."""
+    """Print the key and value of every reward in the file of the `monitor` command.
+
+    Raises SettingsError if there is no such file.
+    """
     if not arguments.file.exists():
         raise SettingsError(f"{arguments.file}: no such file")
     print("\n".join(map(escape, Rewards(arguments.file).format_lines())))

@@ -48,16 +48,17 @@ class Monitor:
         self._kube.list_and_watch(path, self.handle_list, self.handle_event, stop)
 
     def handle_list(self, objects: Sequence[Any]) -> None:
-        """Update the rewards from the complete list of pods, given as JSON, and annotate the nodes concerned.
+        """Update the rewards of pod types on nodes from the complete list of pods, given as JSON.
 
-        Pods that no longer exist are forgotten; the rewards that they earned stay.
+        Nodes whose rewards changed are annotated. Pods that no longer exist are forgotten; the rewards that they earned
+        stay.
         """
         pods = [msgspec.json.decode(raw, type=PodView) for raw in objects]
         self._rewards.retain_pods({pod.metadata.uid for pod in pods})
         self._publish({pod.spec.node_name for pod in pods if self._learn(pod)})
 
     def handle_event(self, event_type: str, raw: Any) -> None:
-        """Update the rewards from one watch event (ADDED, MODIFIED or DELETED) with the pod as JSON."""
+        """Update the rewards of pod types on nodes from one watch event (ADDED, MODIFIED or DELETED) of a pod."""
         pod = msgspec.json.decode(raw, type=PodView)
         if event_type == "DELETED":
             self._rewards.forget_pod(pod.metadata.uid)

@@ -49,7 +49,7 @@ class _Envelope(msgspec.Struct):
 
 
 class Prometheus:
-    """A client for the server at a base URL such as http://127.0.0.1:9090. Use it as a context manager."""
+    """A client for the Prometheus server at a base URL such as http://127.0.0.1:9090. Use it as a context manager."""
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None) -> None:
         """Create a client; `transport` replaces the network in tests."""

@@ -114,7 +114,7 @@ def flag_type(kind: Any) -> Callable[[str], Any]:
 
 
 def parse_log_level(name: str) -> int:
-    """Return the level of the logging module; an unknown name logs a warning and gives INFO."""
+    """Return logging's level for a name such as DEBUG. For an unknown name, log a warning and return INFO."""
     if name not in LEVELS:
         _log.warning("LOG_LEVEL %s is not one of %s, using INFO", name, ", ".join(LEVELS))
     return LEVELS.get(name, logging.INFO)

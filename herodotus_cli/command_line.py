@@ -65,7 +65,10 @@ def cli(**_options: object) -> None:
 
 
 def run_process(arguments: Sequence[str], prefetched: PrefetchedProcesses) -> int:
-    """Run the command line of this process and return its exit code."""
+    """Run the command line of this process and return its exit code.
+
+    `prefetched` holds kubectl processes that are already running.
+    """
     if sys.stdout is None:  # `>&-`
         return _fail("error: cannot write: standard output is closed")
     for stream in (sys.stdout, sys.stderr):

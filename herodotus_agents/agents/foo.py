@@ -19,7 +19,7 @@ def predicate(pod: PodView, nodes: Sequence[NodeView]) -> Rejected:
 
 
 def priority(pod: PodView, nodes: Sequence[NodeView]) -> Sequence[int]:
-    """Return one point for each node."""
+    """Return the score 1 for every node."""
     _log.info("==> FooPriority pod=%s nodes=%d", pod.name, len(nodes))
     return [1] * len(nodes)
 

@@ -86,7 +86,10 @@ class PigeonAgent:
         _log.info("==> pigeon resources=%s objective=%s", ",".join(self._resources), settings.policy_objective.value)
 
     def priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Return 10 for the best node, 0 for each node that the pod does not fit, and scores in between."""
+        """Return 0 to 10 points per node: 10 for the best node, 0 where the pod does not fit.
+
+        The pod's demand is also added to the learned distribution of demand.
+        """
         demand = np.array([self._demand(pod, resource) for resource in self._resources], np.float64)
         capacity = self._matrix(nodes, self._capacity)
         learned = self._learn(demand, capacity)

@@ -23,9 +23,9 @@ _AGE = "age"
 
 
 def build_blocks(answer: Json, nodes: Sequence[Json], view: ViewOptions) -> list[Block]:
-    """Return a table of the measurements from which plugins scored the given nodes, or [] if there are none.
+    """Return a table of the measurements, such as node load, from which plugins scored the given nodes.
 
-    `nodes` are entries of the answer's `ranking` or `perNode`.
+    `nodes` are entries of the answer's `ranking` or `perNode`. Return [] if no plugin reported measurements.
     """
     sources = answer.get("inputs", [])
     shown = [node for node in nodes if node.get("inputs")]

@@ -61,7 +61,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
 
 
 def describe_pod(answer: Json) -> str:
-    """Return a text with the name, namespace and owner of the answer's pod."""
+    """Return a text with the name, namespace and owner of the pod that the answer document is about."""
     meta = answer["metadata"]
     parts = [meta["name"], f"namespace {meta['namespace']}", answer["pod"]["owner"] or ""]
     return "  ".join(part for part in parts if part)
@@ -88,7 +88,7 @@ def _state(answer: Json, view: ViewOptions) -> str:
 
 
 def _headline(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the answer in one line, or in two if what became of the pod differs from the decision."""
+    """Return a line that sums up the decision, or two lines if what became of the pod differs from it."""
     outcome, said = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
@@ -241,7 +241,7 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
 
 
 def _origins(answer: Json) -> list[tuple[str, str]]:
-    """Return (label, sentence) pairs if both an observer and a scheduler log recorded the decision, otherwise [].
+    """Return (label, sentence) pairs on a decision that an observer and a scheduler log recorded; [] for any other.
 
     The sentences say in what the two records differ.
     """

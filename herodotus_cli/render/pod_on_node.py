@@ -94,7 +94,7 @@ def _rejecting(answer: Json, node: Json) -> list[Block]:
 
 
 def _filters(answer: Json, node: Json) -> list[Block]:
-    """Return a table with one row per filter, in the order in which they ran."""
+    """Return a table with each filter's verdict on the node and its reasons, in the order in which filters ran."""
     rejected = {verdict["plugin"]: verdict for verdict in node["rejectedBy"]}
     rows: list[tuple[str, ...]] = []
     for f in answer["filters"]:

@@ -170,7 +170,7 @@ class KubectlTransport:
         return None
 
     def _run_on_working_route(self, path: str, ask: Callable[[str], KubectlResult]) -> KubectlResult:
-        """Run a request by the cached route; if that fails, by the first route that reaches the service.
+        """Run a request by the cached route to the decisions service, or by the first other route that reaches it.
 
         `ask` runs the request with the API server's path for a route. The route that works is cached.
         """

@@ -65,7 +65,7 @@ class LoopbackProxy(ThreadingHTTPServer):
         return f"{self.upstream_prefix}/{rest}" if ours and named and slash and served else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that closed its connection."""
+        """Ignore the error of a request, as when a browser closes its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):

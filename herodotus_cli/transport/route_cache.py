@@ -33,7 +33,7 @@ class RouteCache:
 
     @property
     def route(self) -> str:
-        """The name of the route that worked last; "" for the default route or if none is cached.
+        """The route that last reached the decisions service; "" for the default route or if none is cached.
 
         Setting it writes the file, or deletes the file for the default route.
         """
