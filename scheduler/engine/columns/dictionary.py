@@ -46,7 +46,7 @@ class DictionaryColumn(Generic[T]):
         self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
 
     def set(self, slot: int, value: T) -> None:
-        """Set the value of a slot."""
+        """Set the value of one slot."""
         number = self._numbers.get(value)
         if number is None:
             if len(self.values) > 2 * len(self._ids) + _SPARE:

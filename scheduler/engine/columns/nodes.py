@@ -43,7 +43,7 @@ _MAX_CACHED: Final = 512  # cached values, a few bytes a slot each: some megabyt
 
 
 class StaleSnapshotError(RuntimeError):
-    """A snapshot was read after the columns had changed."""
+    """The error of reading a snapshot after the node columns have changed."""
 
 
 class NodeColumns:

@@ -66,7 +66,7 @@ class ResourceColumns:
         return part
 
     def content(self) -> bytes:
-        """Return all amounts as bytes, by which node slots with equal amounts are recognized."""
+        """Return all amounts as bytes: a key that is equal for objects with equal amounts and as many node slots."""
         return self._amounts.tobytes()
 
     def set_allocatable(self, slot: int, amounts: Mapping[str, int]) -> None:
