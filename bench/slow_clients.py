@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -143,6 +144,7 @@ def main() -> int:
     deadline = time.monotonic() + CONNECT_DEADLINE_S
     for _ in range(args.count):  # the server may refuse some of them until then
         connected.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    os.nice(19)  # Slow clients are other machines: they must not compete with the servers for the processors.
     print("attacking", flush=True)
     threading.Event().wait()
     return 0

@@ -19,7 +19,6 @@ from herodotus_agents.agents import AGENTS
 from herodotus_agents.annotators import congestion
 from herodotus_agents.annotators.controller import RoundError
 from herodotus_agents.policy import PolicyError
-from herodotus_agents.prometheus import PrometheusError
 from herodotus_agents.rewards import RewardsError
 from herodotus_agents.settings import Port, SettingsError, flag_type, parse_log_level
 from herodotus_kube.client import KubeError
@@ -29,13 +28,13 @@ from herodotus_record.version import __version__
 from herodotus_serving import logs
 from herodotus_serving.sockets import ListenError
 from scheduler.engine.formulas.measurements import COST
+from scheduler.prometheus import PrometheusError
 
 _FAILURES: Final = (
     KubeError,
     KubeconfigError,
     ListenError,
     PolicyError,
-    PrometheusError,
     RoundError,
     SettingsError,
     RewardsError,
@@ -50,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
+    except PrometheusError as e:
+        print(f"error: {escape(str(e))} (--prometheus URL, or PROM_IP and PROM_PORT, set the address)", file=sys.stderr)
+        return 1
     except _FAILURES as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1

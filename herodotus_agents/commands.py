@@ -34,13 +34,13 @@ from herodotus_agents.app import create_app
 from herodotus_agents.monitor import Monitor
 from herodotus_agents.nodes import NodeCache
 from herodotus_agents.policy import PolicyError
-from herodotus_agents.prometheus import Prometheus
 from herodotus_agents.registry import load_agents
 from herodotus_agents.rewards import Rewards
 from herodotus_agents.settings import SettingsError
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import find_credentials
 from herodotus_record.escaping import escape
+from scheduler.prometheus import Prometheus
 
 _log: Final = logging.getLogger(__name__)
 

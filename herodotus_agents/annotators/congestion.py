@@ -13,9 +13,9 @@ import numpy as np
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.annotators.usage import RATE_S
 from herodotus_agents.objects import NodeView
-from herodotus_agents.prometheus import Prometheus
 from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas.measurements import CONGESTION
+from scheduler.prometheus import Prometheus
 
 _log: Final = logging.getLogger(__name__)
 

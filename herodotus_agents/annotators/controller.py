@@ -19,9 +19,9 @@ from typing import Final, Protocol
 import msgspec
 
 from herodotus_agents.objects import AmountError, NodeView
-from herodotus_agents.prometheus import PrometheusError
 from herodotus_kube.client import KubeClient, KubeError
 from scheduler.engine.formulas import measurements
+from scheduler.prometheus import PrometheusError
 
 _log: Final = logging.getLogger(__name__)
 

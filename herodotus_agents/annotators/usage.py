@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from herodotus_agents.annotators.allocation import ON_NODES, PODS
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.objects import NodeView, PodView
-from herodotus_agents.prometheus import Prometheus
 from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas import forecast
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.prometheus import Prometheus
 
 _log: Final = logging.getLogger(__name__)
 

@@ -59,7 +59,7 @@ class EventHandlers:
         self._kinds = kinds
         self._scheduler_names = scheduler_names
         self._in_flight = in_flight
-        self._annotations = annotations
+        self._annotations = shared.cache.columns.kept_annotations = annotations
         self._listed_once: set[str] = set()
 
     @property

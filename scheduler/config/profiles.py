@@ -16,8 +16,8 @@ from scheduler.config.errors import ConfigError
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.framework.failing import replace_failing
 from scheduler.engine.framework.interface import EXTENSION_POINTS
-from scheduler.engine.framework.per_node import adapt_filter, adapt_score
-from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.framework.per_node import PerNodePlugin, adapt_filter, adapt_score
+from scheduler.engine.framework.plugin import DependsOn, Handle
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.plugins import DEFAULT
 
@@ -65,6 +65,13 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         points[_snake(point)] = tuple(
             replace_failing(point, each, enabled) for each in named if isinstance(each, protocol)
         )
+    for name, each in objects.items():
+        is_cached = not isinstance(each, PerNodePlugin) and each.depends_on is not DependsOn.ANYTHING
+        if is_cached and each.annotations:
+            raise ConfigError(
+                f'{path}: plugin "{name}" reads node annotations and must declare DependsOn.ANYTHING,'
+                f" not DependsOn.{each.depends_on.name}: a changed annotation does not refresh cached results"
+            )
     points["filter"] = tuple(adapt_filter(plugin) for plugin in points["filter"])
     points["score"] = tuple(adapt_score(plugin) for plugin in points["score"])
     _check_cardinality(path, profile, points)

@@ -11,7 +11,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
-from scheduler.prometheus import BackgroundQuery
+from scheduler.prometheus import BackgroundQuery, query_in_background
 
 
 class ApiHandle:
@@ -45,7 +45,7 @@ class ApiHandle:
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
         """Return a query that Prometheus answers in the background."""
-        return BackgroundQuery(url, query, label, every_s=every_s, timeout_s=timeout_s)
+        return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
         return self._writes().select_node(claim, node)

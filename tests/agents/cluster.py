@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from herodotus_agents.prometheus import Prometheus
 from herodotus_kube.client import KubeClient
 from herodotus_kube.credentials import find_credentials
 from herodotus_sim import SimulatedCluster
+from scheduler.prometheus import Prometheus
 
 Json = dict[str, Any]
 

@@ -265,7 +265,7 @@ def test_rejects_impossible_numbers_at_start(
         (["annotate", "price", "--price", "n1=inf"], "--price n1=inf: expected NODE=PRICE"),
         (["annotate", "price", "--server", "http://127.0.0.1:9"], "GET /api/v1/nodes: "),
         (["annotate", "price", "--kubeconfig", "/nowhere"], "kubeconfig /nowhere: "),
-        (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "Prometheus does not answer at http"),
+        (["annotate", "usage", "--once", "--prometheus", "http://127.0.0.1:9"], "Prometheus at http://127.0.0.1:9: "),
     ],
     ids=["price", "infinite price", "no server", "no kubeconfig", "no Prometheus"],
 )

@@ -133,6 +133,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "scheduler.engine.formulas",
         "scheduler.engine.objects",
         "scheduler.extenders.wire",
+        "scheduler.prometheus",
     ),
     "herodotus_sim.*": ("herodotus_record.lru",),
 }
@@ -148,7 +149,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "scheduler.prometheus",
         "herodotus_cli.transport.http",
         "herodotus_kube.client",
-        "herodotus_agents.prometheus",
     ),
     "kubernetes": ("herodotus_kube.credentials",),
     "sqlalchemy": ("herodotus_endpoint.store",),

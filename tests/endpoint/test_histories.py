@@ -24,6 +24,7 @@ NODES = ("worker-1", "worker-2", "", "worker-3", "worker-4")
 TABLE = a_table(NODES)
 VERDICTS = {"NodeUnschedulable": CORDONED, "TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
 HOUR_US = 3_600_000_000
+OTHER = "00000000-0000-4000-8000-0000000000bb"  # an incarnation in another cluster
 
 rejected = st.dictionaries(
     st.sampled_from([n for n in NODES if n]),
@@ -226,9 +227,8 @@ def test_without_records_every_name_is_unknown(service: Service) -> None:
 
 
 def test_nodes_of_two_clusters_are_distinguished(service: Service) -> None:
-    other = "00000000-0000-4000-8000-0000000000bb"
     service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
-    service.stored(rows(TABLE, incarnation=other, cluster="c2"), placed("there", 1, incarnation=other, cluster="c2"))
+    service.stored(rows(TABLE, incarnation=OTHER, cluster="c2"), placed("there", 1, incarnation=OTHER, cluster="c2"))
     asked = service.error(f"{API}/nodehistories/worker-1")
     assert (asked["code"], "set cluster= to one of" in asked["message"]) == (400, True)
     assert service.history("worker-1", cluster=CLUSTER)["considered"] == 2
@@ -269,16 +269,16 @@ def test_cached_rollups_equal_those_in_the_database(service: Service, monkeypatc
     service.stored(placed("d", 4))
     assert (service.history("worker-1")["considered"], len(unpacked)) == (4, 2), "once by each"
     lost = placed("e", 5)
+    monkeypatch.setattr(rollups, "MAX_CACHED_BYTES", 1)  # of the cache that replaces this one: it holds one rollup
     with monkeypatch.context() as failing:
         failing.setattr("herodotus_endpoint.store.incarnations.save", fail)
         with pytest.raises(RuntimeError):
             service.store.writer.store([(lost, codec.encode(lost))])
     service.stored(placed("f", 6))
     assert (service.history("worker-1")["considered"], len(unpacked)) == (5, 3)
-    monkeypatch.setattr(rollups, "MAX_CACHED_BYTES", 1)
-    for i in (7, 8):
-        service.stored(placed(f"p-{i}", i))
-    assert (service.history("worker-1")["considered"], len(unpacked)) == (7, 4)
+    service.stored(rows(TABLE, incarnation=OTHER, cluster="c2"), placed("there", 1, incarnation=OTHER, cluster="c2"))
+    service.stored(placed("g", 7))
+    assert (service.history("worker-1", cluster=CLUSTER)["considered"], len(unpacked)) == (6, 4)
 
 
 def fail(*_: Any) -> None:

@@ -42,6 +42,10 @@ MAX_RECENT_CHANGES: Final = (
 _MAX_CACHED: Final = 512  # cached values, a few bytes a slot each: some megabytes at 5,000 nodes
 
 
+class UndeclaredAnnotationError(LookupError):
+    """A plugin reads a node annotation that it does not declare, so that nodes do not keep it."""
+
+
 class StaleSnapshotError(RuntimeError):
     """The error of reading a snapshot after the node columns have changed."""
 
@@ -65,6 +69,7 @@ class NodeColumns:
         self.images = Images()
         self.volumes = VolumeColumns()
         self.order = VisitOrder()
+        self.kept_annotations: frozenset[str] | None = None  # the only annotations that nodes keep; None: all
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resources = ResourceColumns(self._capacity)
@@ -159,6 +164,8 @@ class NodeColumns:
         """
         column = self._annotations.get(key)
         if column is None:
+            if self.kept_annotations is not None and key not in self.kept_annotations:
+                raise UndeclaredAnnotationError(f"no plugin of a profile declares that it reads node annotation {key}")
             column = self._annotations[key] = DictionaryColumn(None, self._capacity)
             for slot, node in enumerate(self.nodes):
                 if node is not None:

@@ -145,9 +145,10 @@ class BasePlugin:
     # disables it at the earlier point.
     fails_without: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
-    # Keys of the node annotations that the plugin reads (`NodeColumns.annotation`). The cache keeps no others, and a
-    # change of these is a cluster event. A plugin that reads annotations must declare DependsOn.ANYTHING, because a
-    # row does not count as changed when an annotation changes.
+    # Keys of the node annotations that the plugin reads (`NodeColumns.annotation`). The cache keeps no others, reading
+    # another one raises UndeclaredAnnotationError, and a change of these is a cluster event. A profile refuses a plugin
+    # that declares annotations and less than DependsOn.ANYTHING, because a row does not count as changed when an
+    # annotation changes.
     annotations: frozenset[str] = frozenset()
 
     def __init__(self, args: Any, handle: Handle) -> None:

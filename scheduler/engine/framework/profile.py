@@ -5,7 +5,7 @@ Invariant: a profile has one instance of each plugin, which is the same object a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from scheduler.engine.framework import interface
 from scheduler.engine.framework.queueing_hints import QueueingHints
@@ -35,7 +35,7 @@ class Profile:
     @lazy
     def annotations(self) -> frozenset[str]:
         """Return the keys of the node annotations that any plugin of the profile reads."""
-        points = (self.pre_filter, self.filter, self.pre_score, self.score)
+        points = (getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), tuple))
         return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
 
     @lazy

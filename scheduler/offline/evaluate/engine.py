@@ -33,7 +33,7 @@ from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.ids import uuid7
 from scheduler.offline.evaluate.outcome import outcome_of
-from scheduler.prometheus import BackgroundQuery
+from scheduler.prometheus import BackgroundQuery, query_in_background
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ class NoCluster:
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
         """Return a query that Prometheus answers in the background."""
-        return BackgroundQuery(url, query, label, every_s=every_s, timeout_s=timeout_s)
+        return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
         raise RuntimeError("evaluate binds nothing")

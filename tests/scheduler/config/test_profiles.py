@@ -1,10 +1,17 @@
 """From plugin sets to plugins in order: kube-scheduler's merge rules (reference: section 6.3)."""
 
+import numpy as np
 import pytest
 
+from herodotus_record.model import SUCCESS
 from scheduler.config import ConfigError, Configuration, build_profile, parse_config
 from scheduler.config.types import API_VERSION
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn
 from scheduler.engine.framework.profile import Profile
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import Verdicts
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import DEFAULT, IN_TREE
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.config.test_load import HEAD
@@ -299,3 +306,46 @@ def test_a_profiles_percentage_wins(over_all: int | None, own: int | None, expec
 def test_arguments_for_a_plugin_that_is_not_known_are_no_error() -> None:
     """As in kube-scheduler: the file may be shared with a build that has the plugin."""
     assert profile("  pluginConfig: [{name: Nope, args: {a: 1}}]").scheduler_name == "a"
+
+
+class _ReadsAnnotation(BasePlugin):
+    """A filter that reads a node annotation."""
+
+    name = "ReadsAnnotation"
+    annotations = frozenset({"example.org/rack"})
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        nodes.annotation("example.org/rack")
+        return Verdicts((SUCCESS,), np.zeros(nodes.slots, np.uint16))
+
+
+class _CachedAnnotation(_ReadsAnnotation):
+    """A filter whose cached results would not follow the annotation that it reads."""
+
+    name = "CachedAnnotation"
+    depends_on = DependsOn.ROW
+
+
+class _ReserveReadsAnnotation(BasePlugin):
+    """A plugin that reads an annotation at a point after Score."""
+
+    name = "ReserveReadsAnnotation"
+    annotations = frozenset({"example.org/pdu"})
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> None: ...
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None: ...
+
+
+def test_refuses_a_plugin_whose_cached_results_miss_changes_of_an_annotation() -> None:
+    config = parse_config(HEAD + "profiles: [{plugins: {filter: {enabled: [{name: CachedAnnotation}]}}}]\n")
+    with pytest.raises(ConfigError, match='"CachedAnnotation" reads node annotations and must declare') as raised:
+        build_profile(config, 0, {**IN_TREE, "CachedAnnotation": _CachedAnnotation}, NoCluster())
+    assert "not DependsOn.ROW" in str(raised.value)
+
+
+def test_a_profile_names_the_annotations_of_plugins_at_every_point() -> None:
+    text = "profiles: [{plugins: {multiPoint: {enabled: [{name: ReadsAnnotation}, {name: ReserveReadsAnnotation}]}}}]\n"
+    more = {plugin.name: plugin for plugin in (_ReadsAnnotation, _ReserveReadsAnnotation)}
+    made = build_profile(parse_config(HEAD + text), 0, {**IN_TREE, **more}, NoCluster())
+    assert made.annotations == {"example.org/rack", "example.org/pdu"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.columns import NodeColumns, Snapshot, StaleSnapshotError
+from scheduler.engine.columns import NodeColumns, Snapshot, StaleSnapshotError, UndeclaredAnnotationError
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.columns.order import VisitOrder
 from scheduler.engine.objects.pod import HostPort
@@ -307,3 +307,12 @@ def test_unused_values_are_dropped() -> None:
         assert [column.values[n] for n in column.ids(4)].count(f"node-{i}") == 1
     assert len(column.values) < 40
     assert [column.values[n] for n in column.ids(4)] == ["node-9999", "node-9997", "node-9998", None]
+
+
+def test_reading_an_annotation_that_nodes_do_not_keep_is_an_error() -> None:
+    columns = columns_of([make_node("n").annotation("example.org/rack", "r1")])
+    columns.kept_annotations = frozenset({"example.org/rack"})
+    rack = columns.annotation("example.org/rack")
+    assert rack.values[rack.ids(1)[0]] == "r1"
+    with pytest.raises(UndeclaredAnnotationError, match="annotation example"):
+        columns.annotation("example.org/pdu")

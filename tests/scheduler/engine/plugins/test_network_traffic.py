@@ -17,7 +17,7 @@ from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.metric_query import MetricAnswer as Samples
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, build_query
-from scheduler.prometheus import BackgroundQuery
+from scheduler.prometheus import BackgroundQuery, Prometheus
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.plugins.test_measured_plugins import decide, framework, scores
 
@@ -35,7 +35,7 @@ class _Silent:
 
     def __init__(self, answer: Answer) -> None:
         transport = httpx.MockTransport(answer)
-        self.query = BackgroundQuery(URL, "q", "nodename", every_s=1.0, timeout_s=1.0, transport=transport)
+        self.query = BackgroundQuery(Prometheus(URL, transport=transport), "q", "nodename", every_s=1.0)
 
     def latest(self) -> Any:
         return self.query._answer
@@ -118,7 +118,10 @@ def refuse(_: httpx.Request) -> httpx.Response:
     [
         (refuse, "connection refused"),
         (lambda _: httpx.Response(400, json={"status": "error", "error": "parse error"}), "parse error"),
-        (lambda _: httpx.Response(502, text="bad gateway"), "JSON is malformed: invalid character (byte 0)"),
+        (
+            lambda _: httpx.Response(502, text="bad gateway"),
+            "unreadable answer with status 502: JSON is malformed: invalid character (byte 0)",
+        ),
     ],
     ids=["down", "refused", "no Prometheus"],
 )
