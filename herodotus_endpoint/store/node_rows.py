@@ -205,14 +205,17 @@ class NodeNames:
         return self._known
 
 
-def find_changed_slots(connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int) -> set[int]:
+def find_changed_slots(
+    connection: sa.Connection, incarnation_id: int, one: int, other: int, most: int
+) -> set[int] | None:
     """Return the node slots whose rows changed between two generations of an incarnation's node table.
 
-    At most `most` + 1 changed rows are read, so the result may be incomplete if more rows changed.
+    Returns None if there are more than `most` changed rows, several of which may be of the same slot.
     """
     rows = NODE_ROWS.c
     between = (rows.incarnation_id == incarnation_id, rows.since > min(one, other), rows.since <= max(one, other))
-    return set(connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)))
+    slots = connection.scalars(sa.select(rows.slot).where(*between).limit(most + 1)).all()
+    return set(slots) if len(slots) <= most else None
 
 
 def find_slot(connection: sa.Connection, incarnation_id: int, generation: int, node_id: int) -> int | None:

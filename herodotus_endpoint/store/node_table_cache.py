@@ -84,14 +84,14 @@ class NodeTableCache:
     def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
         """Return the node table for key `at`: a copy of `base`, another table of the incarnation, with changed rows.
 
-        Returns None if more than MAX_CHANGED_SLOTS slots changed.
+        Returns None if more than MAX_CHANGED_SLOTS rows changed.
         """
-        changed = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
-        changed |= set(range(len(base.names), at.slots))
-        if len(changed) > MAX_CHANGED_SLOTS:
+        found = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
+        added = range(len(base.names), at.slots)
+        if found is None or len(found) + len(added) > MAX_CHANGED_SLOTS:
             return None
         table = base.copied(at.generation, at.slots)
-        changed = {slot for slot in changed if slot < at.slots}
+        changed = {slot for slot in (*found, *added) if slot < at.slots}
         table.put_all((slot, -1, "", "", NO_AMOUNTS) for slot in changed)
         if changed:
             self._fill(connection, at, table, sorted(changed))

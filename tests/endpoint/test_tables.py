@@ -4,13 +4,14 @@ import tempfile
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_endpoint.store import Store, sqlite_url
+from herodotus_endpoint.store import Store, node_table_cache, sqlite_url
 from herodotus_endpoint.store.node_table_cache import NodeTableCache
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
@@ -48,13 +49,15 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
     return store, sa.create_engine(sqlite_url(Path(store.database.name)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(changes, st.lists(st.tuples(st.integers(0, 5), st.integers(0, SLOTS)), min_size=1, max_size=12), st.data())
 def test_a_cached_table_equals_that_of_the_database(
     history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     kept = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
-    with tempfile.TemporaryDirectory() as folder:
+    most = data.draw(st.sampled_from([1, 2, 4, 300]))
+    limit = patch.object(node_table_cache, "MAX_CHANGED_SLOTS", most)
+    with tempfile.TemporaryDirectory() as folder, limit:
         store, engine = stored(Path(folder), history)
         with engine.connect() as connection:
             for generation, slots in asked:
@@ -63,6 +66,21 @@ def test_a_cached_table_equals_that_of_the_database(
                 table.names[:] = ["changed by who asked"] * slots
         engine.dispose()
         store.close()
+
+
+def test_a_table_is_not_derived_from_a_part_of_the_changed_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many changes of one slot must not hide those of others: they count towards the limit."""
+    monkeypatch.setattr(node_table_cache, "MAX_CHANGED_SLOTS", 3)
+    history = [dict.fromkeys(range(SLOTS), "worker-1"), *[{0: "worker-2"}] * 4, {5: "worker-2"}]
+    store, engine = stored(tmp_path, history)
+    cache = NodeTableCache()
+    with engine.connect() as connection:
+        cache.get(connection, 1, 0, SLOTS)
+        assert cache.get(connection, 1, 5, SLOTS).names[5] == "worker-2"
+    engine.dispose()
+    store.close()
 
 
 def test_a_cached_table_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
