@@ -135,7 +135,10 @@ def _nominated(
 
 
 def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], trace: Trace, start: int) -> int:
-    """Mark the evaluated nodes in the trace, fewer than all with sampling; return where the next search starts."""
+    """Mark the evaluated nodes in the trace, which are fewer than all with sampling.
+
+    Returns the position in the visiting order at which the next cycle starts its search.
+    """
     profile = framework.profile
     enough = num_feasible_nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
     if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:

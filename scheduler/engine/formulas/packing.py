@@ -129,11 +129,11 @@ def consolidate(capacity: Floats, usage: Floats, demand: Floats, prime: int) -> 
 
 
 def adaptive_bin_pack(capacity: Floats, usage: Floats, demand: Floats, learnt: Demand) -> Floats:
-    """Return, for the pod on each node in turn, how far the nodes' usage varies from how pods vary; smaller is better.
+    """Return, for the pod on each node in turn, how much the variation of usage differs from that of pods.
 
-    The value is the difference of two coefficients of variation: of the nodes' usage, and of the pods' requests in
-    `learnt`, which includes this pod. So equal pods are spread, and pods of very different sizes are packed. The value
-    is NaN for a node on which the pod does not fit.
+    Smaller is better. The value is the difference of two coefficients of variation: of the nodes' usage, and of the
+    pods' requests in `learnt`, which includes this pod. So equal pods are spread, and pods of very different sizes are
+    packed. The value is NaN for a node on which the pod does not fit.
     """
     before, after = (shares.T for shares in _all_shares(capacity, usage, demand))
     centre = before.mean(axis=0)

@@ -49,7 +49,7 @@ NO_ROWS: Final[Slots] = np.zeros(0, np.intp)
 
 @dataclass(frozen=True)
 class PluginDependencies:
-    """A filter or score plugin with what it declares that its results depend on, besides the pod's spec.
+    """A filter or score plugin with its declared dependencies: what its results depend on besides the pod's spec.
 
     `state_data` is the type of the PreFilter or PreScore data that the results depend on; None if they depend on none.
     """
@@ -152,7 +152,10 @@ class CacheEntry:
         return found
 
     def get_memo(self, point: str, create: Callable[[], PluginStateMemo]) -> PluginStateMemo:
-        """Return the memo of the extension point `point`, "preFilter" or "preScore"; create it at the first call."""
+        """Return the cached results of PreFilter or PreScore, created by `create` at the first call.
+
+        `point` is "preFilter" or "preScore".
+        """
         found = self._memos.get(point)
         if found is None:
             found = self._memos[point] = create()

@@ -2,4 +2,7 @@
 
 
 class PluginError(Exception):
-    """A plugin raised, or returned what its extension point does not allow. The attempt fails."""
+    """The error that ends an attempt.
+
+    A plugin raised an exception, or returned a result that its extension point does not allow.
+    """

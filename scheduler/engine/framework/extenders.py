@@ -60,8 +60,8 @@ class Extenders:
     def run_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
         """Call the filtering extenders in order until no node is left; return each extender's verdicts as a column.
 
-        `left` is the mask of feasible nodes. Failures are appended to `trace.marks`. Raises ExtenderError if an
-        extender fails that is not ignorable.
+        `left` is the mask of feasible nodes. Failures are appended to `trace.marks`, the problems that the record
+        shows. Raises ExtenderError if an extender fails that is not ignorable.
         """
         runs: list[FilterRun] = []
         for extender in self._all:
@@ -131,8 +131,8 @@ class Extenders:
     ) -> RemainingCandidates:
         """Return the preemption candidates that remain after all interested extenders, and those that were removed.
 
-        Failures are appended to `marks`. Raises ExtenderError if an extender that is not ignorable fails, or returns an
-        unknown pod or node.
+        Failures are appended to `marks`, the problems that the record shows. Raises ExtenderError if an extender that
+        is not ignorable fails, or returns an unknown pod or node.
         """
         kept = {c.node: c for c in candidates}
         refused: list[tuple[PreemptionCandidate, str]] = []
@@ -151,7 +151,10 @@ class Extenders:
 
 @contextmanager
 def _tolerant(extender: Extender, verb: str, marks: list[Reason]) -> Iterator[None]:
-    """Suppress an ExtenderError in the context if the extender is ignorable; append any failure to `marks`."""
+    """Suppress an ExtenderError in the context if the extender is ignorable, and append any failure to `marks`.
+
+    `marks` holds the problems that the record of the attempt shows.
+    """
     try:
         yield
     except ExtenderError as e:

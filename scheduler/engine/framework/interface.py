@@ -205,7 +205,7 @@ class InputReporter(Plugin, Protocol):
         """Return the measurements that Filter or Score used in this cycle, one `NodeInputs` per source.
 
         Each `NodeInputs` has one value per node slot. The framework calls this once, after Filter and Score. The result
-        does not affect the decision, and an exception only leads to a mark in the record.
+        does not affect the decision; if the call raises, the record only notes the error.
         """
 
 

@@ -148,9 +148,10 @@ class Framework(ReserveAndBindPlugins):
     def _reject_for_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, skip: set[str], trace: Trace
     ) -> dict[int, dict[str, Verdict]]:
-        """Return the verdicts on nodes that are rejected because of nominated pods, and add marks about them.
+        """Return the verdicts on nodes that are rejected because of nominated pods.
 
-        The result maps node slot to filter name to verdict. The marks are added to the trace.
+        The result maps node slot to filter name to verdict. The nominated pods are added to the trace's marks, which
+        the record shows.
         """
         dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
         rejected = dry_run.filter_with_nominated(state, pod, nodes)

@@ -36,7 +36,7 @@ def gather_inputs(
 ) -> None:
     """Add the measurements that this cycle's plugins used to `trace.inputs`.
 
-    A plugin that fails to report adds a mark to the trace instead.
+    If a plugin fails to report, its measurements are missing, and the failure is added to `trace.marks`.
     """
     if not plugins:
         return

@@ -146,8 +146,8 @@ def decision(
 ) -> Decision:
     """Return the record of one attempt; columns that `codec.fill_derived` can compute are the marker DERIVED.
 
-    `marks` are added to the attempt's own marks. `classes` caches the parts of earlier records by equivalence class of
-    pods. `omitted` names the labels that the record omits.
+    `marks` are notes for the record in addition to the attempt's own. `classes` caches the parts of earlier records by
+    equivalence class of pods. `omitted` names the labels that the record omits.
     """
     pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
     parts = (

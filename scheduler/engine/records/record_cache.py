@@ -45,7 +45,10 @@ class Evaluated:
 
 
 class Narrowed:
-    """One column of a record, in the narrowest integer type, built from the previous record's by changing some rows."""
+    """One column of a record, in the narrowest integer type.
+
+    It is built from the column of the previous record by changing some rows.
+    """
 
     def __init__(self) -> None:
         self._values: NDArray[Any] | None = None
@@ -76,9 +79,9 @@ class Narrowed:
 
 
 class ElementCache(Generic[S, T]):
-    """A cache of the parts that are built from the elements of a sequence.
+    """A cache of record parts, such as filter columns, each built from one element of a sequence.
 
-    A part is rebuilt only if its element has changed.
+    A part is rebuilt only if its element is another object than in the last call.
     """
 
     def __init__(self, make: Callable[[int, S], T]) -> None:
@@ -88,7 +91,10 @@ class ElementCache(Generic[S, T]):
         self._made: tuple[T, ...] = ()
 
     def update(self, sources: Sequence[S]) -> tuple[T, ...]:
-        """Return the parts of these elements; the same tuple as in the last call if all are the same objects."""
+        """Return the parts built from these elements, in order.
+
+        If all elements are the same objects as in the last call, the result is the same tuple.
+        """
         before, made = self._sources, self._made
         if len(sources) != len(before):
             self._made = tuple([self._make(i, source) for i, source in enumerate(sources)])
