@@ -27,7 +27,7 @@ _SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
-    """Add the options of `evaluate`."""
+    """Add the options of the command `evaluate` to its parser."""
     command.description = (
         "Decide where a pod would go; nothing is bound. With --cluster and --pod: that pod on that cluster. Without:"
         " cases from standard input, one JSON object a line (tests/golden/README.md)."
@@ -66,14 +66,20 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
 
 
 def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
-    """Add the options of every process that watches a cluster and records."""
+    """Add the options of commands that watch a cluster and record decisions (`run`, `observe`).
+
+    `default_name` is the scheduler name of the only profile if there is no configuration file.
+    """
     add_config(command, default_name)
     add_cluster(command)
     _add_records(command)
 
 
 def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
-    """Add `--config` and `--accept-legacy-config`. `default_name`: the profile's name if there is no file."""
+    """Add `--config` and `--accept-legacy-config`.
+
+    `default_name` is the scheduler name of the only profile if there is no configuration file.
+    """
     command.add_argument(
         "--config",
         type=Path,
@@ -84,7 +90,7 @@ def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
 
 
 def add_cluster(command: argparse.ArgumentParser) -> None:
-    """Add the options that select the cluster and the credentials."""
+    """Add the options that select the cluster and the credentials (`--kubeconfig`, `--context`, `--master`)."""
     cluster = command.add_argument_group(
         "cluster (default: KUBECONFIG, the cluster around this pod, or ~/.kube/config)"
     )
@@ -124,7 +130,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    """Add the options of `run`."""
+    """Add the options of the command `run` to its parser."""
     add_process(command, DEFAULT_NAME)
     behaviour = command.add_argument_group("behaviour")
     behaviour.add_argument(
@@ -167,7 +173,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 
 def add_legacy(command: argparse.ArgumentParser) -> None:
-    """Add the option that accepts older configuration versions."""
+    """Add `--accept-legacy-config`, which accepts beta versions of the configuration."""
     command.add_argument(
         "--accept-legacy-config",
         action="store_true",

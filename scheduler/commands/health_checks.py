@@ -3,8 +3,8 @@
 Owns: the checks and what fails them, these metrics. Does not own: the endpoints (`scheduler.serving`).
 
 Names are kube-scheduler's where it has the check. Checks of history are advisory: a service that is away, or a full
-spool, makes no scheduler unready. Parts are filled in as the process starts; until then a check names what it waits
-for.
+spool, makes no scheduler unready. The fields of `ProcessHealth` are filled in as the process starts; until then a check
+passes or names what it waits for.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Thread(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once."""
+        """Whether every watched kind was listed at least once."""
 
 
 class Heartbeat(Protocol):
-    """The metrics in which that thread reports that it is alive."""
+    """The metrics by which the thread that updates the cache reports that it is running."""
 
     def heartbeat_age_s(self) -> float:
-        """Return the seconds since the thread last reported."""
+        """Return the seconds since the thread last reported that it is running."""
 
 
 M = TypeVar("M", bound=Heartbeat)
@@ -49,9 +49,10 @@ M = TypeVar("M", bound=Heartbeat)
 
 @dataclass(eq=False)
 class ProcessHealth(Collector, Generic[M]):
-    """The parts of the process that health checks read.
+    """The health checks of the process, and the parts of the process that they read.
 
-    `elects_s`: the duration of the Lease without which it does not schedule, or None.
+    It also exports the metrics of records, spool and shipper. `elects_s` is the duration of the Lease in seconds, or
+    None if the process schedules without leader election.
     """
 
     stop: threading.Event
@@ -66,17 +67,20 @@ class ProcessHealth(Collector, Generic[M]):
 
     @property
     def healthz(self) -> tuple[HealthCheck, ...]:
-        """The checks whose failure means that the process should be restarted."""
+        """The checks of /healthz: leader election and the scheduling loop.
+
+        If one fails, the process should be restarted.
+        """
         return HealthCheck("leaderElection", self._lease), HealthCheck("scheduling-loop", self._looping)
 
     @property
     def livez(self) -> tuple[HealthCheck, ...]:
-        """The same checks for the kubelet's liveness probe."""
+        """The checks of /livez, the kubelet's liveness probe: the process responds and the scheduling loop runs."""
         return PING, HealthCheck("scheduling-loop", self._looping)
 
     @property
     def readyz(self) -> tuple[HealthCheck, ...]:
-        """The checks whose failure means that the process cannot work.
+        """The checks of /readyz, which fail if the process cannot work, for example before its caches are filled.
 
         A standby is ready, because its work is to wait.
         """

@@ -1,4 +1,4 @@
-"""`python -m scheduler`: the command line.
+"""The command line of `python -m scheduler`.
 
 Owns: the commands, exit codes (0 done or stopped, 1 failed, 2 usage), one line for each error. Does not own: the
 options (`flags`), the commands themselves (`run`, `observe`, `ship`, `snapshot`, `read_log`, `scheduler.offline`).
@@ -45,9 +45,9 @@ STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
 def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ()) -> int:
-    """Run a command and return its exit code.
+    """Run the command in `argv` (default: the process' arguments) and return its exit code.
 
-    `plugins`: out-of-tree plugins, for programs that wrap this one: `main(plugins=[with_plugin("Name", Factory)])`.
+    `plugins` are out-of-tree plugins, for programs that wrap this one: `main(plugins=[with_plugin("Name", Factory)])`.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -110,7 +110,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
-    """Raise StartupError if the configuration would take over the cluster's own scheduler without the flag for it."""
+    """Raise StartupError if the configuration uses the scheduler name or the Lease of the cluster's own scheduler.
+
+    In a dry run the scheduler name is allowed.
+    """
     hint = "give --replace-default-scheduler once the cluster's own scheduler is stopped"
     if not dry_run and any(p.scheduler_name == STOCK_NAME for p in config.profiles):
         raise StartupError(f'a profile is named "{STOCK_NAME}", which the cluster\'s own scheduler serves; {hint}')
@@ -164,7 +167,7 @@ def _note(text: str) -> None:
 
 
 def _say(what: str, message: object) -> None:
-    """Print one line to standard error. Control characters of quoted input are escaped."""
+    """Print "WHAT: MESSAGE" to standard error as one line, with control characters escaped."""
     print(f"{what}: {escape(str(message))}", file=sys.stderr)
 
 
@@ -192,9 +195,9 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _configuration(path: Path | None, arguments: argparse.Namespace, default_name: str = DEFAULT_NAME) -> Configuration:
-    """Return the configuration of a file, or the defaults without one.
+    """Return the configuration in the file `path`, or the default configuration if `path` is None.
 
-    `default_name`: the scheduler name of a profile without one, and of the only profile if there is no file.
+    `default_name` is the scheduler name of a profile without one, and of the only profile if there is no file.
     """
     if path is None:
         return Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))

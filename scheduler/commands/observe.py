@@ -1,4 +1,4 @@
-"""`python -m scheduler observe`: its options, and an observing process from its first request to its last.
+"""The command `python -m scheduler observe`: its options, and an observing process from start to end.
 
 Owns: wiring. Does not own: the steps that every watching process takes (`process`), observing
 (`scheduler.offline.observe`).
@@ -37,7 +37,7 @@ WINDOW_S: Final = 1.0
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of `observe`."""
+    """Add the arguments of the command `observe` to its parser."""
     command.description = (
         "Watch the pods of another scheduler, reconstruct its decisions with its configuration, and record whether they"
         " agree with what it did. Nothing is written to the cluster."
@@ -60,7 +60,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Observe until SIGTERM or SIGINT. Raise StartupError if the process cannot start."""
+    """Observe other schedulers until SIGTERM or SIGINT, and return the exit code 0.
+
+    Raise StartupError if the process cannot start.
+    """
     stop = process.stop_on_signals()
     found = find_credentials(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
@@ -116,7 +119,10 @@ def _frameworks(config: Configuration, registry: Registry, shared: ClusterState)
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Return the comma-separated scheduler names of an argument. Raise ArgumentTypeError if there is none."""
+    """Return the scheduler names in a comma-separated argument, without duplicates.
+
+    Raise ArgumentTypeError if there is none.
+    """
     found = tuple(dict.fromkeys(name for name in text.split(",") if name))
     if not found:
         raise argparse.ArgumentTypeError("no scheduler is named")

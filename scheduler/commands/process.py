@@ -46,7 +46,7 @@ CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer a
 
 
 class StartupError(Exception):
-    """This process cannot, or must not, run here. The message is one line."""
+    """This process cannot, or must not, run with these options or on this cluster. The message is one line."""
 
 
 def stop_on_signals() -> threading.Event:
@@ -84,9 +84,10 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
 
 
 def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
-    """Return the cluster's ID and the absent APIs once the API server answers, or None if `stop` was set first.
+    """Wait until the API server responds. Return the cluster's ID, and its missing API groups with their purposes.
 
-    Raise StartupError if the server refuses this client or is not a Kubernetes API server.
+    Return None if `stop` was set first. Raise StartupError if the server refuses this client or is not a Kubernetes API
+    server.
     """
     pause = CONNECT_BACKOFF_S[0]
     while not stop.is_set():
@@ -108,13 +109,19 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
 
 
 def build_absent_api_marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
-    """Return the marks of all records of this process about APIs that the server lacks."""
+    """Return the marks to add to all records of this process, one for each API group that the server does not serve.
+
+    `absent` maps a group to the feature that is switched off.
+    """
     return tuple(Reason("absent-api", {"api": api, "purpose": purpose}) for api, purpose in absent.items())
 
 
 @dataclass(frozen=True)
 class Records:
-    """The options for records: where they go and which labels are omitted. `shipper_log`: the shipper's log options."""
+    """The command-line options for records: the spool, the decisions service, and which labels are omitted.
+
+    `shipper_log` holds the log options of the shipper's command line.
+    """
 
     spool: Path
     limit_bytes: int
@@ -124,7 +131,10 @@ class Records:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Records:
-        """Return the options of the parsed command line. Raise EndpointError if the flags contradict each other."""
+        """Return the options for records from the parsed command line.
+
+        Raise EndpointError if the flags contradict each other.
+        """
         return cls(
             arguments.spool,
             arguments.spool_limit,
@@ -142,9 +152,10 @@ def open_recorder(
     health: ProcessHealth[Any],
     closing: ExitStack,
 ) -> Recorder:
-    """Return a recorder on the spool, and start a shipper if there is a decisions service.
+    """Return a recorder that writes to the spool, and start a shipper if a decisions service is given.
 
-    The shipper is closed last and delivers what is left. Raise StartupError if the spool directory cannot be used.
+    Both are closed with `closing`, the shipper last, so that it delivers what is left. Raise StartupError if the spool
+    directory cannot be used.
     """
     try:
         recorder = Recorder(
@@ -166,7 +177,10 @@ def open_recorder(
 
 
 def build_reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Reflector[Any]]:
-    """Return a reflector for each watched kind, not started."""
+    """Return a reflector, not started yet, for each kind that scheduling watches.
+
+    They pass their messages to `sink`.
+    """
     return [
         Reflector(api, "/api/v1/nodes", NODES, Node, sink, manifest=manifests.of_node),
         Reflector(api, "/api/v1/pods", PODS, Pod, sink, WATCHED_PODS, manifest=manifests.of_pod),
@@ -175,6 +189,6 @@ def build_reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> li
 
 
 def freeze_heap() -> None:
-    """Exclude the listed cluster from later garbage collections."""
+    """Exclude all present objects, such as the listed cluster, from later garbage collections."""
     gc.collect()
     gc.freeze()

@@ -1,6 +1,7 @@
-"""`python -m scheduler read-log`: its options, its progress, its final summary.
+"""The command `python -m scheduler read-log`: its options, its progress and its final summary.
 
-Owns: the command. Does not own: reading (`reader`), delivery (`delivery`), the command line around it (`main`).
+Owns: the command. Does not own: reading the log (`offline.read_log.reader`), delivery (`offline.read_log.delivery`),
+the command line around it (`main`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ReadLogError(Exception):
 
 
 def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> None:
-    """Add the arguments of `read-log`. `url` parses a URL of the command line."""
+    """Add the arguments of `read-log` to its parser. `url` parses a URL of the command line."""
     command.description = (
         "Read kube-scheduler's log, text or JSON, and tell its decisions: as JSON lines, or to a decisions service."
         " What the log does not say stays unknown."
@@ -56,9 +57,9 @@ def add_options(command: argparse.ArgumentParser, url: Callable[[str], str]) -> 
 
 
 def read_log(arguments: argparse.Namespace, stop_on_signals: Callable[[], threading.Event]) -> int:
-    """Run the command. Return 0 if the log was read or following was stopped; otherwise raise ReadLogError.
+    """Run the command `read-log`. Return 0 if the log was read or following was stopped.
 
-    `stop_on_signals` returns the event that stops following.
+    `stop_on_signals` returns the event that stops following. Raise ReadLogError if the log cannot be read or delivered.
     """
     service = endpoint.endpoint_from_arguments(arguments)
     if service is not None and not arguments.cluster:
@@ -97,7 +98,10 @@ def _lines(arguments: argparse.Namespace, sleep: Callable[[float], object]) -> I
 
 
 def _reads(reader: LogReader, lines: Iterator[str | None]) -> Iterator[Read | None]:
-    """Yield records as they are read, and None in each pause of a log that is followed."""
+    """Feed the lines to the reader and yield the records that it returns.
+
+    Also yield None in each pause of a log that is followed.
+    """
     quiet_s = 0.0
     for line in lines:
         if line is None:
@@ -135,7 +139,7 @@ def _deliver(reader: LogReader, lines: Iterator[str | None], delivery: Delivery)
 
 
 def _report_progress(lines: Iterator[str | None], reader: LogReader) -> Iterator[str | None]:
-    """Yield the lines, and print the progress to the terminal once a second."""
+    """Yield the lines unchanged, and print the progress to the terminal once a second."""
     told_s = time.monotonic()
     for line in lines:
         if reader.lines.counts.lines % _LOOK_EVERY == 0 and time.monotonic() - told_s >= _PROGRESS_EVERY_S:

@@ -1,4 +1,4 @@
-"""`run`: a scheduler process from its first request to its last.
+"""The command `run`: a scheduler process from its first request to its last.
 
 Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, reviews, loop) and stop
 (loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`main`), the steps that
@@ -60,7 +60,7 @@ BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and t
 
 @dataclass(frozen=True)
 class SchedulerOptions:
-    """What the command line adds to the configuration."""
+    """The command-line options of `run` that are not part of the scheduler configuration."""
 
     kubeconfig: str | None
     context: str | None
@@ -76,7 +76,7 @@ class SchedulerOptions:
 
 @dataclass(frozen=True)
 class StartedScheduler:
-    """The parts of a process that is ready to schedule."""
+    """The objects that a started process schedules with, from the configuration to the recorder."""
 
     config: Configuration
     settings: SchedulerOptions
@@ -90,12 +90,12 @@ class StartedScheduler:
     origin: Origin
 
     def leading(self) -> bool:
-        """Return whether this process may write: it holds the Lease, or elects no leader."""
+        """Return whether this process may write to the cluster: it holds the Lease, or runs without leader election."""
         return self.health.election is None or self.health.election.leading
 
 
 def run(config: Configuration, settings: SchedulerOptions) -> int:
-    """Schedule until SIGTERM or SIGINT (return 0) or until the Lease is lost (return 1).
+    """Schedule pods until SIGTERM or SIGINT (return 0) or until the Lease is lost (return 1).
 
     Raise StartupError if the process cannot start.
     """
@@ -148,7 +148,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
 
 
 def _schedule(started: StartedScheduler) -> bool:
-    """Watch and schedule until `stop` is set or the Lease is lost. Return whether it was lost."""
+    """Watch and schedule until the process is stopped or the Lease is lost. Return whether the Lease was lost."""
     config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
     writes: ApiWrites | NoWrites = NoWrites()
@@ -204,9 +204,9 @@ def _schedule(started: StartedScheduler) -> bool:
 
 
 def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
-    """Return the search for results of earlier bindings, or None if there is nothing to search for.
+    """Return the thread that finds results of earlier processes' bindings, or None if it is not needed.
 
-    That is the case in a dry run, with --no-record, and without a decisions service.
+    It is not needed in a dry run, with --no-record, and without a decisions service.
     """
     settings = started.settings
     if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
@@ -302,7 +302,10 @@ def _lease_settings(config: Configuration) -> LeaseSettings:
 
 
 def _bind_timeout_s(config: Configuration) -> float:
-    """Return the time limit of a binding: one that a leader starts must be over before another leader can start."""
+    """Return the timeout of a bind request in seconds.
+
+    A request that a leader sends must be over before another leader can start.
+    """
     lease = _lease_settings(config)
     if not config.leader_election.leader_elect:
         return TIMEOUT_S

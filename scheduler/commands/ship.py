@@ -1,4 +1,4 @@
-"""`ship`: its options, and the shipper's process, which is also a program of its own.
+"""The command `ship`, which runs the shipper. It is also a program of its own, which `run` starts as a child process.
 
 Owns: both, and the priority of the process. Does not own: delivery (`recorder.shipper`).
 
@@ -25,7 +25,7 @@ NICENESS: Final = 5  # where there are too few cores, scheduling comes first
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code."""
+    """Run the shipper as a program of its own and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m scheduler.commands.ship", description="Deliver a spool.")
     add_options(parser)
     klog.add_options(parser)
@@ -41,14 +41,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of `ship`."""
+    """Add the arguments of the command `ship` to a parser."""
     add_spool(command)
     command.add_argument("--endpoint", required=True, type=parse_url, metavar="URL", help="the decisions service")
     endpoint.add_options(command)
 
 
 def ship(arguments: argparse.Namespace) -> int:
-    """Deliver until the parent process ends. Raise EndpointError if the flags contradict each other."""
+    """Deliver the spool until the parent process ends, and return the exit code: 1 if records are left.
+
+    Raise EndpointError if the flags contradict each other.
+    """
     found = endpoint.endpoint_from_arguments(arguments)
     assert found is not None  # the flag is required
     os.nice(NICENESS)
@@ -56,7 +59,7 @@ def ship(arguments: argparse.Namespace) -> int:
 
 
 def add_spool(parser: argparse._ActionsContainer) -> None:
-    """Add the option for the spool directory."""
+    """Add `--spool`, the option for the spool directory, to a parser."""
     parser.add_argument(
         "--spool",
         type=Path,
@@ -67,7 +70,7 @@ def add_spool(parser: argparse._ActionsContainer) -> None:
 
 
 def parse_url(text: str) -> str:
-    """Return a server's URL without a path. Raise ArgumentTypeError for anything else."""
+    """Return the http or https URL without a trailing slash. Raise ArgumentTypeError if it has a path or is no URL."""
     if not re.fullmatch(r"https?://[^/?#\s]+/?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:8000")
     return text.rstrip("/")

@@ -1,4 +1,4 @@
-"""`python -m scheduler snapshot` and `replay`: their options, progress and output.
+"""The commands `python -m scheduler snapshot` and `replay`: their options, progress and output.
 
 Owns: the commands. Does not own: reading the cluster (`taking`), the file format (`document`), placing pods again
 (`replaying`).
@@ -41,7 +41,7 @@ _SHOWN: Final = 20  # of each list, as text
 
 
 def add_snapshot_options(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of `snapshot`."""
+    """Add the arguments of the command `snapshot` to its parser."""
     command.description = (
         "Write what scheduling reads of a cluster to one file, for evaluate --cluster, whatif --cluster and replay."
         " Images' environment, commands, annotations and all else that scheduling does not read are left out."
@@ -51,7 +51,7 @@ def add_snapshot_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_replay_options(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of `replay`."""
+    """Add the arguments of the command `replay` to its parser."""
     command.description = (
         "Place the pods of a snapshot again, with another configuration, and tell which would be elsewhere. The pods in"
         " question are taken off their nodes and placed one after the other; the others stay."
@@ -72,7 +72,10 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
 
 
 def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Run `snapshot`. Raise StartupError if the cluster cannot be read or the file not be written."""
+    """Run the command `snapshot`: write the cluster's objects to a file. Return the exit code 0.
+
+    Raise StartupError if the cluster cannot be read or the file cannot be written.
+    """
     found = find_credentials(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
     api = ApiServer(found)
     try:
@@ -95,9 +98,10 @@ def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
 
 
 def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: Configuration | None) -> int:
-    """Run `replay`.
+    """Run the command `replay`: place a snapshot's pods again and print the differences. Return the exit code 0.
 
-    Raise ManifestError if the file is no complete snapshot, ConfigError if a profile cannot be built.
+    `baseline` is the configuration to compare with, or None to compare with the snapshot. Raise ManifestError if the
+    file is not a complete snapshot, ConfigError if a profile cannot be built.
     """
     found = document_in(arguments.file)
     if not isinstance(found, Mapping) or found.get("kind") != KIND:
@@ -128,7 +132,10 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
 
 
 class _Frameworks:
-    """One framework per profile, built when a pod needs it. Pods of other schedulers get the first profile."""
+    """Returns the framework that decides a pod, building one per profile when it is first needed.
+
+    Pods with an unknown scheduler name get the first profile.
+    """
 
     def __init__(self, config: Configuration, registry: Registry, cluster: LoadedCluster) -> None:
         self._index = {profile.scheduler_name: i for i, profile in enumerate(config.profiles)}
@@ -145,7 +152,7 @@ class _Frameworks:
 
 
 def _placed(cluster: LoadedCluster) -> list[Placed]:
-    """Return every pod that is on a node, in order of creation."""
+    """Return every pod that is on a node, with the node's name, in order of creation."""
     found = [
         Placed(pod, cluster.nodes.names[slot])
         for slot, there in enumerate(cluster.nodes.pods)
@@ -155,7 +162,7 @@ def _placed(cluster: LoadedCluster) -> list[Placed]:
 
 
 def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Placed]]:
-    """Return a function that selects and orders the pods to place again."""
+    """Return a function that selects and orders the pods to place again, as the command line says."""
     order = _order(arguments.decisions) if arguments.decisions else None
 
     def meant(pod: PodInfo) -> bool:
@@ -177,7 +184,7 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Plac
 
 
 def _order(path: Path) -> dict[str, int]:
-    """Return the rank of each pod UID by the start of its last decision."""
+    """Read exported decisions from a file. Return the position of each pod UID by the start of its last decision."""
     try:
         with path.open("rb") as file:
             decisions = (_line.decode(line) for line in file if line.strip())
@@ -195,7 +202,7 @@ def _annotations(config: Configuration, registry: Registry) -> Collection[str]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write the file completely or not at all, readable by its owner only, as it names pods and labels."""
+    """Write the file completely or not at all. Only its owner may read it, as it names pods and labels."""
     unfinished = path.with_name(f"{path.name}.tmp")
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -233,7 +240,7 @@ def _listed(entries: Sequence[Json], format_entry: Callable[[Json], str]) -> Ite
 
 
 def _progress(total: int) -> Callable[[int], None]:
-    """Return a callback that prints the progress to a terminal once a second."""
+    """Return a callback that takes the number of finished pods and prints the progress to a terminal once a second."""
     next_at = time.monotonic() + _PROGRESS_EVERY_S
 
     def report(done: int) -> None:
@@ -267,7 +274,7 @@ class _Spec(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """The fields of a decision's document that determine the order."""
+    """The fields of an exported decision by which `--decisions` orders the pods."""
 
     metadata: _Metadata
     spec: _Spec

@@ -34,17 +34,20 @@ class NotLeadingError(Exception):
 
 
 class Bindings(Protocol):
-    """What a bind request reads from, and reports to, its binding. Thread-safe."""
+    """The bindings in flight, as far as a bind request needs them. Thread-safe."""
 
     def decision_id(self, uid: str) -> str:
-        """Return the id of the decision that binds the pod."""
+        """Return the id of the decision that binds the pod with this UID."""
 
     def result_unknown(self, uid: str, why: str) -> None:
-        """Note that the request ended without a result, which follows later."""
+        """Note that the bind request for this pod ended without a clear result, which is determined later."""
 
 
 class ApiWrites:
-    """Implements `loop.Writes`, `preemption.EvictionWrites` and the plugins' requests. Thread-safe."""
+    """The live scheduler's writes to the API server, for the loop, preemption and plugins. Thread-safe.
+
+    Implements `loop.Writes` and `preemption.EvictionWrites`.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,11 @@ class ApiWrites:
         bindings: Callable[[], Bindings],
         bind_timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`events`: None where the server lacks the events API. `aside`: runs requests in another thread."""
+        """Prepare the writes.
+
+        `events` is None if the API server has no events API. `aside` runs a function in another thread. `leading`
+        returns whether this process still leads. `bindings` returns the bindings in flight.
+        """
         self._api = api
         self._events = events
         self._aside = aside
@@ -67,11 +74,11 @@ class ApiWrites:
     # --- writes that nothing waits for --------------------
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Send the event; the API server sets the condition when it binds."""
+        """Send the Scheduled event of a bound pod. The API server sets the pod's condition itself when it binds."""
         self._event(pod, writes.build_scheduled_event(pod, node))
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
-        """Send the event, and write the condition and the nominated node in another thread."""
+        """Send the FailedScheduling event, and write the pod's condition and nominated node in another thread."""
         self._event(pod, writes.build_failed_event(message))
         self._aside(lambda: self._condition(pod, reason, message, nomination))
 
@@ -84,9 +91,9 @@ class ApiWrites:
     # --- bind requests -----------------------------------------------------------------------------------
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """Send a bind request; `done` gets None or the failure once the result is known, in another thread.
+        """Send a bind request without waiting. Raise NotLeadingError if this process no longer leads.
 
-        Raises NotLeadingError where nothing is sent.
+        Another thread calls `done` with None or the failure, once the result is known.
         """
         klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
         self._check()
@@ -94,7 +101,7 @@ class ApiWrites:
         self._send_binding(pod, node, decision_id, done, time.monotonic() + TIMEOUT_S)
 
     def finish_bindings(self) -> None:
-        """Wait at most FINISH_S for the results of all bindings. None is reported after that."""
+        """Wait at most FINISH_S seconds for the results of bindings in flight. No result is reported after that."""
         unknown = self._reconciler.close(FINISH_S)
         if unknown:
             klog.warning("Bindings end with an unknown result; the next leader finds it out", bindings=unknown)
@@ -129,7 +136,10 @@ class ApiWrites:
     # --- writes that the calling thread waits for --------------------
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """Write the claim into a volume; return its new resource version. Raises ApiError or NotLeadingError."""
+        """Write the claim into the volume and return the volume's new resource version.
+
+        Raise ApiError if that fails, NotLeadingError if this process no longer leads.
+        """
         self._check()
         version = writes.bind_volume(self._api, volume, claim, by_controller=by_controller)
         klog.info(
@@ -141,12 +151,18 @@ class ApiWrites:
         return version
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
-        """Annotate the claim with the node, for its provisioner; return the claim's new resource version."""
+        """Annotate the claim with the node, for its volume provisioner. Return the claim's new resource version.
+
+        Raise ApiError if that fails, NotLeadingError if this process no longer leads.
+        """
         self._check()
         return writes.select_node(self._api, claim, node)
 
     def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
-        """Set the victim's condition, then delete it. Raises ApiError or NotLeadingError."""
+        """Set the victim's condition DisruptionTarget, then delete the pod, and wait for the responses.
+
+        Raise ApiError if that fails, NotLeadingError if this process no longer leads.
+        """
         self._check()
         name = preemptor.pod.spec.scheduler_name
         writes.evict(self._api, victim, f"{name}: preempting to accommodate a higher priority pod")
@@ -159,7 +175,7 @@ class ApiWrites:
         )
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Write status.nominatedNodeName. Failures are only logged, since nothing depends on it."""
+        """Write the pod's status.nominatedNodeName and wait. Failures are only logged, since nothing depends on it."""
         try:
             self._check()
             writes.nominate(self._api, pod, node)
@@ -196,18 +212,18 @@ class ApiWrites:
 
 
 def _is_refusal(failure: ApiError) -> bool:
-    """Return whether the request certainly did nothing.
+    """Return whether a failed bind request certainly had no effect.
 
-    A 409 may answer a proxy's retry of a request that did bind the pod.
+    A 409 does not prove that: it may answer a proxy's retry of a request that did bind the pod.
     """
     return (0 < failure.code < 500 and failure.code != 409) or failure.reason == NOT_SENT
 
 
 class NoWrites:
-    """Replaces `ApiWrites` under `--dry-run-binding`: writes nothing and logs failed attempts."""
+    """Replaces `ApiWrites` under `--dry-run-binding`: writes nothing to the API server and logs failed attempts."""
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Do nothing, as nothing is bound."""
+        """Do nothing: under `--dry-run-binding` no pod is bound."""
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
         klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
@@ -216,7 +232,7 @@ class NoWrites:
         """Do nothing under `--dry-run-binding`."""
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
-        """Do nothing, as nothing is evicted."""
+        """Do nothing: under `--dry-run-binding` no pod is evicted."""
 
     def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
         raise RuntimeError("a dry run evicts nothing")

@@ -3,8 +3,9 @@
 Owns: the queue of waiting requests and the number that may be in flight (`ConcurrencyLimit`). Does not own: the
 requests (`binding`), connections (`kube.connection_pool`).
 
-Invariants: requests begin in the order of `put`, in one thread at a time. A waiting pod was decided on older state and
-its attempt lasts until it is bound, so a longer queue adds no throughput once the server has enough to do.
+Invariants: requests begin in the order of `BindLimiter.put`, in one thread at a time. A waiting pod was decided on
+older state and its attempt lasts until it is bound, so a longer queue adds no throughput once the server has enough to
+do.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class ConcurrencyLimit:
-    """The number of requests that may be in flight, adjusted to how many of them queue in the server.
+    """The number of requests that may be in flight, adjusted to how many of them queue in the API server.
 
     Of n requests in flight, n * (1 - shortest / mean duration) queue in the server, because the shortest duration is
     that of a request that did not queue. Source: Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a
@@ -51,7 +52,7 @@ class ConcurrencyLimit:
         self._sum_s = 0.0
 
     def add_response(self, duration_s: float) -> None:
-        """Count a response; adjust the limit after as many responses as the limit allows in flight."""
+        """Count a response that took `duration_s` seconds, and adjust `limit` after every `limit` responses."""
         self._shortest = min(self._shortest, duration_s)
         self._responses += 1
         self._sum_s += duration_s
@@ -72,10 +73,10 @@ class ConcurrencyLimit:
 
 
 class BindLimiter(Generic[T]):
-    """A queue of work that begins when fewer items than the limit are in flight. Thread-safe."""
+    """A queue of bind requests, each of which begins when fewer requests than the limit are in flight. Thread-safe."""
 
     def __init__(self, begin: Callable[[T], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """`begin`: begins a piece of work and does not wait for its end."""
+        """Create an empty queue. `begin` sends a queued request and does not wait for its response."""
         self._begin = begin
         self._limit = ConcurrencyLimit(clock)
         self._waiting: deque[T] = deque()
@@ -86,17 +87,20 @@ class BindLimiter(Generic[T]):
         self._has_room = threading.Event()
 
     def put(self, work: T) -> None:
-        """Queue work, which begins when the limit allows. After `close` nothing begins."""
+        """Queue a request, which begins as soon as the limit allows. After `close` no request begins."""
         self._waiting.append(work)
         self._begin_waiting()
 
     def enter(self) -> None:
-        """Count work that begins elsewhere as in flight, even above the limit."""
+        """Count a request that the caller sends itself as in flight, even above the limit."""
         with self._changed:
             self._in_flight += 1
 
     def leave(self, duration_s: float | None) -> None:
-        """Count the end of work. `duration_s`: the server's response time, None without a response."""
+        """Count the end of a request, so that another one may begin.
+
+        `duration_s` is the server's response time in seconds, or None if there was no response.
+        """
         with self._changed:
             self._in_flight -= 1
             if duration_s is not None:
@@ -106,20 +110,26 @@ class BindLimiter(Generic[T]):
         self._begin_waiting()
 
     def wait_for_capacity(self, wait_s: float) -> bool:
-        """Return whether there is room; where MAX_WAITING items wait, first wait at most `wait_s` seconds for it."""
+        """Return whether few enough requests wait for more to be queued.
+
+        If MAX_WAITING requests wait, first wait at most `wait_s` seconds until only RESUME_WAITING are left.
+        """
         if len(self._waiting) < MAX_WAITING:
             return True
         self._has_room.clear()
         return len(self._waiting) <= RESUME_WAITING or self._has_room.wait(wait_s)
 
     def close(self, wait_s: float) -> None:
-        """Drop waiting work; wait at most `wait_s` seconds for the work in flight."""
+        """Let no waiting request begin, and wait at most `wait_s` seconds for the requests in flight."""
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: not self._in_flight, wait_s)
 
     def _begin_waiting(self) -> None:
-        """Begin waiting work up to the limit. One thread at a time does it, also on behalf of the others."""
+        """Begin waiting requests up to the limit.
+
+        Only one thread does so at a time; other callers return at once, and it begins their requests too.
+        """
         with self._changed:
             if self._is_beginning:
                 return

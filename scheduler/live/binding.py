@@ -1,4 +1,4 @@
-"""PreBind, Bind and PostBind, which run in binding threads.
+"""Runs PreBind, Bind and PostBind in binding threads.
 
 Owns: the order of these phases and their outcomes in the record. Does not own: the cache (the loop undoes a failed
 binding), pods that wait (`binding_cycle`), the number of bindings in flight (`bind_limiter`).
@@ -6,7 +6,7 @@ binding), pods that wait (`binding_cycle`), the number of bindings in flight (`b
 Invariants: the decision is in the spool before anything here runs, so no bind request leaves unrecorded. A thread waits
 only for the response to a request, and not for a DeferredBind. A PreBind plugin that must wait ends as a
 `PendingPreBind`, and `submit` resumes it. Nothing is sent once another process may lead. A binding with an unknown
-result holds neither a slot of the limiter nor a thread.
+result holds no thread and does not count against the limit of `bind_limiter`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_LEADING: Final = PluginVerdict("", error(NOT_LEADING))
 
 
 class BindOrCancel:
-    """Decides whether a pod is bound or its binding is cancelled, whichever comes first. Thread-safe.
+    """Decides whether a pod's binding begins or is cancelled, whichever comes first. Thread-safe.
 
     Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go v1.36.
     """
@@ -51,14 +51,14 @@ class BindOrCancel:
         self._lock = threading.Lock()
 
     def cancel(self, message: str) -> bool:
-        """Cancel the binding; return False when it has begun."""
+        """Cancel the binding unless it has begun, and return whether it is cancelled. `message` says why."""
         with self._lock:
             if not self._passed:
                 self.cancelled = self.cancelled or message
             return not self._passed
 
     def begin_binding(self) -> bool:
-        """Begin the binding; return False when it was cancelled."""
+        """Mark the binding as begun unless it was cancelled, and return whether it may begin."""
         with self._lock:
             self._passed = self.cancelled is None
             return self._passed
@@ -66,10 +66,10 @@ class BindOrCancel:
 
 @dataclass(frozen=True)
 class Assumed:
-    """An assumed pod, with what its binding needs.
+    """A pod that is assumed on a node, with everything that its binding needs.
 
-    `pre_binds`: whether a PreBind plugin has work to do. `expected`: whether the pod's status names the node already,
-    because the pod waited on Permit.
+    `pre_binds` says whether a PreBind plugin has work to do. `expected` says that the pod's status names the node
+    already, because the pod waited on Permit.
     """
 
     pod: PodInfo
@@ -84,7 +84,10 @@ class Assumed:
 
 @dataclass(frozen=True)
 class PendingPreBind:
-    """A PreBind plugin that waits. `done`: how many plugins have run by then. Times are monotonic seconds."""
+    """A pod for which a PreBind plugin waits. `done` is the number of PreBind plugins that have run, this one included.
+
+    `began` is when PreBind began and `since` when the wait began, in monotonic seconds.
+    """
 
     uid: str
     plugin: str
@@ -96,14 +99,17 @@ class PendingPreBind:
 
 @dataclass(frozen=True)
 class BindingResult:
-    """The end of a binding. `failure`: None where the pod is bound, else the message of the pod's event."""
+    """The end of the binding of the pod `uid`.
+
+    `failure` is None if it is bound, else the message of the pod's event.
+    """
 
     uid: str
     failure: str | None
 
 
 class Binder:
-    """A pool of binding threads. It reports each result to `done`, which must only enqueue."""
+    """Runs the last phases of binding cycles (PreBind, Bind, PostBind) in a pool of threads."""
 
     def __init__(
         self,
@@ -114,7 +120,11 @@ class Binder:
         leading: Callable[[], bool],
         metrics: SchedulerMetrics,
     ) -> None:
-        """`expect`: writes a pod's node into its status and waits. `leading`: whether this process may write."""
+        """Create the pool of `threads` threads.
+
+        `done` receives each result in any thread and must only enqueue it. `expect` writes a pod's node into its status
+        and waits. `leading` returns whether this process may still write.
+        """
         self._limiter = BindLimiter(self._send_binding)  # bindings without PreBind work, which need no thread
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bind")
         self._recorder = recorder
@@ -129,25 +139,31 @@ class Binder:
         ] = {}  # by pod UID; the request ended without a result, and the slot is released
 
     def submit(self, assumed: Assumed, after: PendingPreBind | None = None) -> None:
-        """Bind in another thread. `after`: the PreBind wait that ended. After `close` nothing is bound."""
+        """Run the pod's PreBind, Bind and PostBind without waiting. `done` receives the result.
+
+        `after` is the PreBind wait that ended, if the binding is resumed. After `close` nothing is bound.
+        """
         if assumed.pre_binds or not assumed.framework.binds_at_once(assumed.pod):
             self.aside(lambda: self._bind(assumed, after))
             return
         self._limiter.put(assumed)
 
     def wait_for_capacity(self, wait_s: float) -> bool:
-        """Wait at most `wait_s` seconds while too many bindings wait; return whether there is room for more."""
+        """Wait at most `wait_s` seconds while too many bindings wait, and return whether there is room for more."""
         if len(self._unknown) >= MOST_UNKNOWN:
             time.sleep(wait_s)
             return False
         return self._limiter.wait_for_capacity(wait_s)
 
     def decision_id(self, uid: str) -> str:
-        """Return the id of the decision that binds the pod. Raises KeyError where no binding of it is in flight."""
+        """Return the id of the decision that binds the pod. Raise KeyError if no bind request for it is in flight."""
         return self._sending[uid].decision.id
 
     def result_unknown(self, uid: str, why: str) -> None:
-        """Record that the request ended without a result, and release its slot to another binding."""
+        """Record that the pod's bind request ended without a clear result (`why`), and let another binding begin.
+
+        This binding ends later, when its result is known.
+        """
         with self._lock:
             assumed = self._unknown[uid] = self._sending.pop(uid)
         message = f"the result of the binding is unknown, the pod is read until it is: {why}"
@@ -156,7 +172,10 @@ class Binder:
         self._limiter.leave(None)
 
     def aside(self, work: Callable[[], None]) -> None:
-        """Run other requests, such as conditions, in a binding thread. After `close` they are dropped."""
+        """Run a function, such as a request that writes a condition, in a binding thread.
+
+        After `close` it is dropped.
+        """
         with contextlib.suppress(RuntimeError):
             self._pool.submit(work)
 
@@ -178,7 +197,10 @@ class Binder:
         self._send_binding(assumed)
 
     def _pre_bind(self, assumed: Assumed, after: PendingPreBind | None) -> str | PendingPreBind | None:
-        """Run PreBind; return its failure, a plugin's wait, or None on success. Without work it records nothing."""
+        """Run the pod's PreBind plugins. Return the failure message, a plugin's wait, or None on success.
+
+        Without plugins that have work to do, nothing is recorded.
+        """
         pod, framework = assumed.pod, assumed.framework
         if not assumed.pre_binds:
             return None
@@ -215,7 +237,11 @@ class Binder:
         self._bound(assumed, result, start)
 
     def _bound(self, assumed: Assumed, failure: PluginVerdict | None, start: float, *, deferred: bool = False) -> None:
-        """Finish after Bind. PostBind may take long, so it does not run in the thread that serves all DeferredBinds."""
+        """Record the result of Bind, and run PostBind if the pod is bound.
+
+        After a deferred bind, PostBind runs in another thread, since it may take long and this thread serves all
+        deferred binds.
+        """
         took_s = time.monotonic() - start
         message = self.ended(assumed, "Bind", failure, took_s)
         answered_s = took_s if deferred and failure is None else None  # a failed request may never have been sent
@@ -242,7 +268,7 @@ class Binder:
             self._limiter.leave(answered_s)
 
     def ended(self, assumed: Assumed, phase: str, failure: PluginVerdict | None, duration_s: float) -> str | None:
-        """Record how a phase ended; return the message of its failure, or None."""
+        """Record how `phase` of the binding cycle ended. Return the message of its failure, or None if it succeeded."""
         code = Code.SUCCESS if failure is None else failure.verdict.code
         self._metrics.phase(phase, code, assumed.decision.scheduler.profile, duration_s)
         if failure is None:

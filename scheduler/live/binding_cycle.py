@@ -43,7 +43,10 @@ POLL_S: Final = 1.0  # how often a waiting PreBind plugin is polled, upstream's 
 
 @dataclass
 class InFlightBinding:
-    """A pod whose binding is in flight. `deleted`: whether the pod was deleted meanwhile."""
+    """A pod whose binding is in flight. The event handlers set `deleted` if the pod is deleted before the binding ends.
+
+    `evaluated` and `feasible` are the numbers of nodes that its scheduling cycle evaluated and found feasible.
+    """
 
     queued: QueuedPod
     assumed: Assumed
@@ -54,14 +57,17 @@ class InFlightBinding:
 
 @dataclass(frozen=True)
 class PermitResult:
-    """The end of a wait on Permit. `refusal`: None where every plugin allowed the pod."""
+    """The end of a pod's wait on Permit.
+
+    `refusal` is None if every plugin allowed the pod, else the rejecting verdict.
+    """
 
     uid: str
     refusal: PluginVerdict | None
 
 
 class BindingCallbacks(Protocol):
-    """What the loop does when a binding cycle ends."""
+    """What the scheduling loop does when a binding cycle ends."""
 
     def handle_scheduling_failure(
         self,
@@ -72,20 +78,23 @@ class BindingCallbacks(Protocol):
         failed: bool,
         pending: frozenset[str] = frozenset(),
     ) -> None:
-        """Return the pod to the queue, after an error (`failed`) or a rejection.
+        """Return a pod that was not bound to the queue, after an error (`failed`) or a rejection.
 
-        `pending`: the rejectors whose status code was Pending.
+        `rejectors` are the plugins that rejected it, and `pending` those of them whose status code was Pending.
         """
 
     def handle_unreserved(self, assumed: Assumed) -> None:
-        """Requeue pods that the released room may help."""
+        """Requeue pods that may fit now that this pod no longer counts on its node."""
 
     def handle_bound(self, assumed: Assumed) -> None:
-        """Report the bound pod."""
+        """Report that the pod is bound."""
 
 
 class BindingCycles:
-    """The binding cycles in flight. `in_flight` maps pod UIDs to them and is shared with the event handlers."""
+    """The binding cycles of all pods.
+
+    `in_flight` maps a pod's UID to its binding and is shared with the event handlers.
+    """
 
     def __init__(
         self,
@@ -99,7 +108,11 @@ class BindingCycles:
         permitted: Callable[[PermitResult], None],
         callbacks: BindingCallbacks,
     ) -> None:
-        """`expect`: writes the node into the status of a waiting pod. `permitted`: must only enqueue."""
+        """Take references to the loop's parts.
+
+        `expect` writes the chosen node into the status of a pod that waits on Permit. `permitted` receives the end of
+        such a wait in any thread and must only enqueue it.
+        """
         self._shared = shared
         self._in_flight = in_flight
         self._queue = queue
@@ -115,7 +128,10 @@ class BindingCycles:
     # --- in the scheduling cycle ------------------------------------------------------------------------------------
 
     def start(self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision) -> None:
-        """Assume the pod and run Reserve and Permit; then hand it to a binding thread, or let it wait."""
+        """Assume the pod on its chosen node and run Reserve and Permit.
+
+        Then submit its binding, or let it wait on Permit. A pod that a plugin rejects returns to the queue.
+        """
         assumed = self.reserve(queued, framework, result, decision)
         if assumed is None:
             return
@@ -139,7 +155,10 @@ class BindingCycles:
     def reserve(
         self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision
     ) -> Assumed | None:
-        """Assume the pod on its node and run Reserve; return None when a plugin rejects it."""
+        """Assume the pod on its chosen node and run Reserve. Return the assumed pod, or None if a plugin rejects it.
+
+        A rejected pod returns to the queue.
+        """
         assert result.chosen is not None
         node = self._shared.cache.columns.names[result.chosen]
         pod = replace(queued.pod, running=True)
@@ -153,12 +172,12 @@ class BindingCycles:
         return assumed
 
     def undo(self, assumed: Assumed) -> None:
-        """Run Unreserve in reverse order and remove the pod from the cache."""
+        """Run Unreserve in reverse order and remove the assumed pod from the cache."""
         assumed.framework.run_unreserve(assumed.state, assumed.pod, assumed.node)
         self._shared.cache.forget(assumed.pod.uid)
 
     def _refused(self, queued: QueuedPod, assumed: Assumed, phase: str, refusal: PluginVerdict) -> None:
-        """Undo the reservation after Reserve or Permit rejected the pod, and return it to the queue."""
+        """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption and return it to the queue."""
         code = refusal.verdict.code
         message = join_reasons(refusal.verdict)
         self._record(assumed, phase, code, message, self._waited_s(assumed.pod.uid), final=True)
@@ -189,7 +208,7 @@ class BindingCycles:
         self._expect(flight)
 
     def permitted(self, message: PermitResult) -> None:
-        """Continue, or undo, after the wait on Permit."""
+        """Continue the binding cycle of a pod whose wait on Permit ended, or undo it if a plugin rejected the pod."""
         self._shared.waiting.remove(message.uid)
         flight = self._in_flight[message.uid]
         assumed = flight.assumed
@@ -220,15 +239,18 @@ class BindingCycles:
 
     @property
     def parked(self) -> Set[str]:
-        """The UIDs of pods whose PreBind plugin waits."""
+        """The UIDs of pods in PreBind, for which a plugin waits."""
         return self._parked.keys()
 
     def park(self, parked: PendingPreBind) -> None:
-        """Poll a PreBind plugin from now on."""
+        """Keep a pod for which a PreBind plugin waits. `poll` then checks the plugin every POLL_S seconds."""
         self._parked[parked.uid] = parked, parked.since + POLL_S
 
     def poll(self, now: float) -> None:
-        """Poll the plugins that are due; end the wait of pods that were deleted or whose binding was cancelled."""
+        """End the waits on Permit and in PreBind that are over, and continue or undo the binding cycles of these pods.
+
+        The waits of deleted pods and of cancelled bindings end too. `now` is in monotonic seconds.
+        """
         for waiting in self._shared.waiting():
             flight = self._in_flight.get(waiting.pod.uid)
             if flight is not None and flight.deleted:
@@ -245,7 +267,7 @@ class BindingCycles:
                 self._unpark(parked, flight, verdict, now)
 
     def next_due(self) -> float | None:
-        """Return when `poll` has something to do, in monotonic seconds; None where nothing waits."""
+        """Return the monotonic time at which `poll` has to be called next, or None if no pod waits."""
         dues = [due for _, due in self._parked.values()]
         waits = self._shared.waiting.next_due()
         return min([*dues, *([] if waits is None else [waits])], default=None)
@@ -275,7 +297,7 @@ class BindingCycles:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def ended(self, done: BindingResult) -> None:
-        """Apply the result of a binding."""
+        """Apply the result of a binding: report a bound pod, or undo the assumption and return the pod to the queue."""
         flight = self._in_flight.pop(done.uid)
         queued, assumed = flight.queued, flight.assumed
         pod = assumed.pod
@@ -303,12 +325,12 @@ class BindingCycles:
         self._callbacks.handle_unreserved(assumed)  # after the pod is queued again: its own release does not requeue it
 
     def _drop(self, pod: PodInfo) -> None:
-        """Stop tracking a pod that was deleted or bound elsewhere."""
+        """Forget a pod that must not return to the queue, because it was deleted or bound elsewhere."""
         self._metrics.ended(pod.uid, ERROR, pod.pod.spec.scheduler_name)
         self._queue.done(pod.uid)
 
     def _is_over(self, flight: InFlightBinding) -> bool:
-        """Return whether the pod was deleted, or bound to another node or by another scheduler."""
+        """Return whether the pod was deleted, bound to another node or bound by another scheduler in the meantime."""
         cache, uid = self._shared.cache, flight.assumed.pod.uid
         return flight.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
 

@@ -1,9 +1,9 @@
-"""Determines the results of bindings whose request ended without a clear answer.
+"""Determines the results of bindings whose request ended without a clear result.
 
 Owns: when a pod is read again, and when its state proves a result. Does not own: the form of the requests
 (`kube.writes`), what follows from a result (`binding`, `binding_cycle`).
 
-A time-out, a broken connection or a 5xx response leaves open whether the pod was bound, and whether it still will be:
+A timeout, a broken connection or a 5xx response leaves open whether the pod was bound, and whether it still will be:
 the API server may execute the request after its client has given up. Only the pod itself shows the result.
 
 Invariants: a result is reported once, and only when it is proved. No caller waits here. One thread reads the pods, one
@@ -44,7 +44,10 @@ class _Due(NamedTuple):
 
 @dataclass
 class _UnknownBinding:
-    """One binding. `request_ends`: the latest time at which the API server abandons the request, monotonic seconds."""
+    """A binding with an unknown result, and the job that reads the pod until it shows the result.
+
+    `request_ends` is the latest time, in monotonic seconds, at which the API server abandons the bind request.
+    """
 
     api: ApiServer
     pod: PodInfo
@@ -56,7 +59,10 @@ class _UnknownBinding:
     unbound_since: float | None = None
 
     def __call__(self) -> float | None:
-        """Read the pod; return None when the result is reported, else the seconds until the next read."""
+        """Read the pod and report the result of its binding if the pod proves it.
+
+        Return None after a report, and otherwise the seconds until the pod should be read again.
+        """
         began = time.monotonic()
         try:
             found = writes.read_binding(self.api, self.pod.namespace, self.pod.name, self.pod.uid)
@@ -85,7 +91,7 @@ class _UnknownBinding:
 
 
 def failure_of_bound_pod(found: PodBinding, node: str, decision_id: str) -> str | None:
-    """Return why a pod that is bound was not bound by this decision, or None if it was."""
+    """Return a message if a bound pod was not bound to `node` by the decision `decision_id`, or None if it was."""
     if found.decision_id == decision_id and found.node == node:
         return None
     if found.decision_id:
@@ -96,7 +102,7 @@ def failure_of_bound_pod(found: PodBinding, node: str, decision_id: str) -> str 
 
 
 class BindingReconciler:
-    """Jobs of one thread: reads of pods whose binding is unknown, and requests to repeat after a pause. Thread-safe."""
+    """A thread that reads pods whose binding has an unknown result, and runs delayed jobs. Thread-safe."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -110,14 +116,18 @@ class BindingReconciler:
     def reconcile(
         self, pod: PodInfo, node: str, decision_id: str, error: ApiError, request_ends: float, report: Report
     ) -> None:
-        """Read the pod until it proves the result of its binding; `report` gets None when bound, else the failure.
+        """Read the pod repeatedly in a separate thread until it proves the result of its binding, and report that.
 
-        `report` runs in this object's thread and must not wait. It is not called after `close`.
+        `report`, which must not wait, gets None if the pod was bound, and otherwise the failure. `error` is the failure
+        of the bind request. Nothing is reported after `close`.
         """
         self.call_later(0.0, _UnknownBinding(self._api, pod, node, decision_id, error, request_ends, report))
 
     def call_later(self, delay_s: float, job: Job) -> None:
-        """Run a job in this object's thread; it returns the seconds until it wants to run again, None when done."""
+        """Run a job in this object's thread after `delay_s` seconds.
+
+        The job returns the seconds until it wants to run again, or None when it is done. After `close` no job runs.
+        """
         with self._changed:
             if self._closed:
                 return
@@ -128,7 +138,7 @@ class BindingReconciler:
             self._changed.notify_all()
 
     def close(self, wait_s: float) -> int:
-        """Wait at most `wait_s` seconds until no job is left, then stop; return how many results are still unknown."""
+        """Wait at most `wait_s` seconds until no job is left, then stop. Return the number of jobs that are left."""
         with self._changed:
             self._changed.wait_for(lambda: not self._due and not self._running, wait_s)
             left = len(self._due) + self._running
@@ -156,7 +166,7 @@ class BindingReconciler:
             self._finish(due, again_s)
 
     def _next(self) -> _Due | None:
-        """Return the next job when it is due, None when closed."""
+        """Wait until the next job is due and return it, or return None after `close`."""
         with self._changed:
             while not self._closed:
                 wait_s = self._due[0].at - time.monotonic() if self._due else None

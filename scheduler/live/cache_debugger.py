@@ -4,7 +4,8 @@ Owns: the dump in kube-scheduler's words, and the comparison with a fresh list. 
 loop's thread reads those, between two cycles, and hands over a copy; the rest runs in a separate thread. A difference
 that a second signal does not show again, such as a pod created meanwhile, is no fault.
 
-Source: pkg/scheduler/backend/cache/debugger v1.36. This one also names pods that the API server shows on another node.
+Source: pkg/scheduler/backend/cache/debugger v1.36. Unlike it, this module also names pods that the API server shows on
+another node.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ANSWER_S: Final = 60.0  # the loop answers between two cycles; one that takes lo
 
 @dataclass(frozen=True)
 class NodeDump:
-    """A node as the cache counts it, in base units."""
+    """A copy of a node in the cache, with its pods. Amounts of resources are in base units (bytes, millicores)."""
 
     name: str
     deleted: bool
@@ -43,7 +44,10 @@ class NodeDump:
 
 @dataclass(frozen=True)
 class CacheDump:
-    """The cache and queue at one moment. `waiting`: the queued pods; `queues`: how many pods each queue holds."""
+    """A copy of the cache and the queue at one moment.
+
+    `waiting` holds the queued pods, and `queues` the number of pods in each queue by name.
+    """
 
     nodes: tuple[NodeDump, ...]
     waiting: tuple[PodInfo, ...]
@@ -51,7 +55,7 @@ class CacheDump:
 
     @classmethod
     def from_loop(cls, loop: Loop) -> CacheDump:
-        """Return a copy of the loop's state. Runs in the loop's thread."""
+        """Return a copy of the loop's cache and queue. Only the loop's thread may call this."""
         return cls(tuple(_nodes(loop.cache)), tuple(q.pod for q in loop.queue), loop.queue.lengths())
 
 
@@ -80,10 +84,14 @@ class _Page(Struct, frozen=True):
 
 
 class CacheDebugger:
-    """Waits in a separate thread for `wake`, then writes the dump and the comparison."""
+    """A thread that, after each call of `wake`, writes the cache and its differences from the API server to the log."""
 
     def __init__(self, loop: Loop, api: ApiServer, ours: Collection[str], pod_params: Mapping[str, str]) -> None:
-        """`ours`: the scheduler names whose pods this process queues. `pod_params`: the selectors of the pod watch."""
+        """Prepare the thread without starting it.
+
+        `ours` are the scheduler names whose pods this process queues. `pod_params` are the selectors of its watch of
+        pods.
+        """
         self._loop = loop
         self._api = api
         self._ours = ours
@@ -95,7 +103,7 @@ class CacheDebugger:
         self._thread.start()
 
     def wake(self, *_: Any) -> None:
-        """Request a dump. A signal handler calls it and may interrupt itself, so it takes no lock."""
+        """Request a dump. This takes no lock, because signal handlers call it and may interrupt each other."""
         self._woken.put(None)
 
     def _run(self) -> None:
@@ -111,7 +119,10 @@ class CacheDebugger:
                 klog.error(f"no answer in {ANSWER_S:.0f} s", "The scheduling loop does not answer")
 
     def write_dump_and_mismatches(self) -> None:
-        """Write the dump and the comparison to the log. Raises ApiError if the API server cannot be listed."""
+        """Write cache and queue, and their differences from a fresh list of the API server, to the log.
+
+        Raise ApiError if the API server cannot be listed, TimeoutError if the loop does not respond.
+        """
         answer: Future[CacheDump] = Future()
         self._loop.inbox.put(LoopTask(lambda: answer.set_result(CacheDump.from_loop(self._loop))))
         dump = answer.result(ANSWER_S)
@@ -141,7 +152,10 @@ class CacheDebugger:
 
 
 def compare(dump: CacheDump, nodes: Collection[str], pods: Mapping[str, str]) -> list[dict[str, list[str]]]:
-    """Return the differences. `pods`: UID -> node in the API server, "" for a pending pod."""
+    """Return the differences between the cache and the API server, as log fields with the names or UIDs concerned.
+
+    `nodes` are the node names in the API server. `pods` maps a pod's UID to its node there, or "" if it is pending.
+    """
     cached_nodes = {node.name for node in dump.nodes if not node.deleted}
     on = {pod.uid: node.name for node in dump.nodes for pod in node.pods}
     cached_pods = on.keys() | {pod.uid for pod in dump.waiting}

@@ -1,8 +1,8 @@
 """`--dry-run-binding`: decide and record, bind nothing.
 
-Owns: the pods that were decided and not bound. Each is decided once. It stays assumed on its node, with its volumes,
-until another scheduler binds it, it changes or it is deleted, so that later pods are decided as if it were bound. Does
-not own: the decision, the suppressed writes (`api_writes.NoWrites`).
+Owns: the pods that were decided and not bound. Each pod is decided once. It stays assumed on its node, with its
+volumes, until another scheduler binds it, it changes or it is deleted, so that later pods are decided as if it were
+bound. Does not own: the decision, the suppressed writes (`api_writes.NoWrites`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ DRY_RUN_MESSAGE: Final = "dry run: the pod is not bound; Permit, PreBind and Bin
 
 
 class DryRunBinding:
-    """Replaces everything that follows Reserve. Only the loop's thread calls it."""
+    """Replaces the binding cycle under `--dry-run-binding`: keeps decided pods assumed and binds none.
+
+    Only the loop's thread calls it.
+    """
 
     def __init__(self, cycles: BindingCycles, queue: SchedulingQueue, recorder: Recorder) -> None:
         self._cycles = cycles
@@ -33,7 +36,7 @@ class DryRunBinding:
         self._decided: dict[str, Assumed] = {}
 
     def start(self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision) -> None:
-        """Reserve the pod's node and record the outcome DryRun instead of binding."""
+        """Assume the pod on its node, run Reserve, and record the outcome DryRun instead of binding."""
         assumed = self._cycles.reserve(queued, framework, result, decision)
         if assumed is not None:
             self._recorder.record_outcome(decision, "DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, 0.0, final=True)
@@ -41,7 +44,10 @@ class DryRunBinding:
             self._queue.done(assumed.pod.uid)
 
     def observe(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
-        """Forget assumed pods that changed since their decision. Call it before other handlers see the message."""
+        """Undo the assumption of each decided pod that was changed, bound or deleted according to a watch message.
+
+        Call it before other handlers see the message.
+        """
         if message.kind != PODS:
             return
         if isinstance(message, ListResult):

@@ -1,7 +1,7 @@
 """Finds the results of bindings that an earlier scheduler process left open when it died or lost its Lease.
 
 Owns: asking the decisions service for those decisions, and when a result is certain. Does not own: what a pod proves
-(`binding_reconciler`), how the result is stored.
+about its binding (`binding_reconciler`), how the result is stored.
 
 Only the decisions service has the decisions of a process that ran on another machine. This module polls it, because an
 earlier process' spool may be delivered much later. No scheduling waits for the poll.
@@ -38,7 +38,7 @@ FOUND: Final = "found by a later scheduler, as this one ended before it knew the
 
 
 class OpenDecision(msgspec.Struct, frozen=True, rename="camel"):
-    """A decision without a result, as the decisions service lists it."""
+    """A decision that chose a node and whose binding has no recorded result, as the decisions service lists it."""
 
     incarnation: str
     sequence: int
@@ -56,7 +56,10 @@ class _OpenDecisions(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DecisionScope:
-    """Selects decisions. `elected`: leader election makes this process the only scheduler of these profiles."""
+    """Which open decisions to look for: those of one cluster, made under one of these profiles (scheduler names).
+
+    `elected` says that leader election makes this process the only scheduler of these profiles.
+    """
 
     cluster: str
     profiles: Sequence[str]
@@ -64,7 +67,10 @@ class DecisionScope:
 
 
 class EarlierBindings:
-    """A thread that polls the service, reads pods and records their results while this process leads."""
+    """A thread that finds and records the results of bindings that earlier scheduler processes left open.
+
+    It polls the decisions service and reads the pods, while this process leads.
+    """
 
     def __init__(
         self,
@@ -89,16 +95,17 @@ class EarlierBindings:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread without waiting for a request in flight, which the next leader must not wait for."""
+        """Stop the thread. Do not wait for a request in flight, so that the next leader need not wait for it."""
         self._stop.set()
         self._thread.join(CLOSE_S)
         if not self._thread.is_alive():
             self._connection.close()
 
     def settle(self) -> int:
-        """Poll once and record the results that are certain; return how many decisions are still open.
+        """Fetch the open decisions once and record the results that are certain.
 
-        Raises OSError or msgspec.DecodeError if the service does not answer as expected.
+        Return how many decisions are still open. Raise OSError or msgspec.DecodeError if the decisions service does not
+        respond as expected.
         """
         found = self._open_decisions()
         self._recorded &= {decision.id for decision in found}
@@ -142,7 +149,10 @@ class EarlierBindings:
         return msgspec.json.decode(self._connection.get(self._url, params), type=_OpenDecisions).items
 
     def _result(self, decision: OpenDecision) -> Outcome | None:
-        """Return the result of a binding, or None while it is not certain. Raises ApiError."""
+        """Read the decision's pod and return the outcome of its binding, or None while it is not certain.
+
+        Raise ApiError if the pod cannot be read.
+        """
         began = time.monotonic()
         try:
             found = writes.read_binding(self._api, decision.namespace, decision.pod, decision.pod_uid)
@@ -162,7 +172,7 @@ class EarlierBindings:
 
 
 def _outcome(decision: OpenDecision, failure: str | None) -> Outcome:
-    """`failure`: None where the decision bound its pod."""
+    """Return the outcome of an earlier decision's binding. `failure` is None if the decision bound its pod."""
     return Outcome(
         incarnation=decision.incarnation,
         sequence=FOUND_LATER,

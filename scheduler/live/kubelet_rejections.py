@@ -1,4 +1,4 @@
-"""Counts bound pods that a kubelet rejected, which is how a race with another scheduler shows.
+"""Counts bound pods that a kubelet rejected, which shows races with another scheduler.
 
 Owns: watching failed pods, and detecting which of them a kubelet rejected for a reason that schedulers check. Does not
 own: the cache (its watch excludes failed pods), what a pod's controller does next.
@@ -39,14 +39,17 @@ class FailedPod(Object, frozen=True):
 
 
 class RejectionCounter:
-    """Calls `count` with the reason and the profile of each rejection. The sink of a watch, in its thread."""
+    """Counts pods that a kubelet rejected: receives the messages of a watch of failed pods, in the watch's thread.
+
+    It calls `count` with the reason and the scheduler name of each rejected pod.
+    """
 
     def __init__(self, count: Callable[[str, str], None]) -> None:
         self._count = count
         self._seen: set[str] | None = None  # None: not listed yet
 
     def put(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
-        """Apply a list result or a watch event."""
+        """Apply a message of the watch. Pods in the first list do not count, since they failed earlier."""
         if isinstance(message, ListResult):
             pods = {pod.metadata.uid: pod for pod in message.objects}
             new = pods.keys() - self._seen if self._seen is not None else set()
@@ -68,7 +71,11 @@ class RejectionCounter:
 
 
 def reflectors(api: ApiServer, profiles: Collection[str], count: Callable[[str, str], None]) -> list[Reflector[Any]]:
-    """Return one reflector for each profile, not started: the API server has no selector for several."""
+    """Return one reflector for the failed pods of each profile (scheduler name), not started yet.
+
+    Each calls `count` with the reason and the scheduler name of a pod that a kubelet rejected. One reflector is not
+    enough, because a field selector cannot name several schedulers.
+    """
     return [
         Reflector(
             *(api, "/api/v1/pods", FAILED, FailedPod, RejectionCounter(count).put),

@@ -46,7 +46,7 @@ CAPACITY_WAIT_S: Final = 0.02  # The longest wait for bindings before the loop r
 
 @dataclass(frozen=True)
 class LoopTask:
-    """A function that another thread has the loop's thread run between two cycles. It must not raise."""
+    """A function of another thread that the loop's thread runs between two cycles. It must not raise."""
 
     run: Callable[[], None]
 
@@ -57,23 +57,29 @@ Message = (
 
 
 class Writes(EvictionWrites, Protocol):
-    """The loop's writes to the API server. No method here waits; those of `EvictionWrites` do, in other threads."""
+    """The scheduling loop's writes to the API server.
+
+    The methods here do not wait for responses. Those of `EvictionWrites` do, and run in other threads.
+    """
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Report that the pod is bound."""
+        """Report that the pod is bound to the node, by an event."""
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
-        """Report a failed attempt by event, condition and nominated node. `reason`: Unschedulable or SchedulerError."""
+        """Report a failed attempt by the pod's event, condition and nominated node.
+
+        `reason` is Unschedulable or SchedulerError.
+        """
 
     def skipped(self, pod: PodInfo, note: str) -> None:
-        """Report, by an event only, that the pod was not tried."""
+        """Report, by an event only, that the scheduler does not try the pod. `note` is the event's text."""
 
     def finish_bindings(self) -> None:
         """Wait, for a limited time, until the result of every binding is known."""
 
 
 class Loop:
-    """The state of one scheduler process, and the thread that alone changes it."""
+    """The scheduling loop of one process: its state, and the thread that alone changes it."""
 
     def __init__(
         self,
@@ -91,11 +97,11 @@ class Loop:
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
     ) -> None:
-        """Build the queue and the binder. `frameworks`: by scheduler name.
+        """Build the queue and the binder.
 
-        `kinds`: the kinds that are watched into `shared.objects`, besides nodes and pods. `leading`: returns whether
-        this process may still write; binding threads call it. `dry_run`: decide and bind nothing. `on_synced`: called
-        once, before the first attempt.
+        `frameworks` maps a scheduler name to its framework. `kinds` are the kinds besides nodes and pods that are
+        watched into `shared.objects`. `leading` returns whether this process may still write; binding threads call it.
+        With `dry_run`, pods are decided and not bound. `on_synced` is called once, before the first attempt.
         """
         self.cache = shared.cache
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -135,7 +141,7 @@ class Loop:
         self._start = self._cycles.start if self._dry_run is None else self._dry_run.start
 
     def run(self, stop: threading.Event) -> None:
-        """Schedule until `stop` is set; then wait for the bindings in flight."""
+        """Schedule pods until `stop` is set. Then wait for the bindings in flight."""
         threading.Thread(target=self._wake_on, args=(stop,), name="stop", daemon=True).start()
         while not stop.is_set():
             self.step(IDLE_S)
@@ -144,20 +150,20 @@ class Loop:
         self._receive(0.0)
 
     def _wake_on(self, stop: threading.Event) -> None:
-        """Wake an idle loop when `stop` is set, so that the next leader does not wait for its sleep."""
+        """Wait for `stop`, then wake the loop if it sleeps, so that it ends at once."""
         stop.wait()
         self.inbox.put(LoopTask(lambda: None))
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once. Nothing is scheduled before that."""
+        """Whether every watched kind was listed at least once. Before that, no pod is scheduled."""
         return self._handlers.synced
 
     def step(self, wait_s: float) -> bool:
-        """Apply the messages in the inbox and try one pod; return whether there is more to do.
+        """Apply the messages in the inbox and try to schedule one pod. Return whether there may be more to do at once.
 
-        Wait at most `wait_s` seconds for a message when there is nothing to do. While too many bindings wait for the
-        API server no pod is tried: a later attempt knows more and is shorter.
+        If there is nothing to do, wait at most `wait_s` seconds for a message. While too many bindings wait for the API
+        server, no pod is tried: a later attempt knows more and is shorter.
         """
         if self._metrics.beat():
             self._metrics.observe(self._sizes())
@@ -177,7 +183,10 @@ class Loop:
         return True
 
     def _prepare(self) -> None:
-        """Have plugins build their state about the cluster, once every kind was listed and before the first attempt."""
+        """Have plugins build their state about the cluster, and call `on_synced`.
+
+        This happens once, after every kind was listed and before the first attempt.
+        """
         for framework in self._frameworks.values():
             framework.prepare(self.cache.columns)
         self._on_synced()
@@ -260,7 +269,10 @@ class Loop:
         nomination: Nomination | None = CLEARED,
         pending: frozenset[str] = frozenset(),
     ) -> None:
-        """Return a pod that was not bound to the queue, and report why in its event and condition."""
+        """Return a pod that was not bound to the queue, and report why in its event and condition.
+
+        `failed` says that the attempt ended with an error and not by a rejection.
+        """
         self._metrics.ended(queued.uid, ERROR if failed else UNSCHEDULABLE, queued.pod.pod.spec.scheduler_name)
         self.queue.add_unschedulable_if_not_present(queued, rejectors, time.monotonic(), error=failed, pending=pending)
         self._shared.nominator.set_nomination(queued.pod, nomination)
@@ -268,22 +280,25 @@ class Loop:
         self._writes.not_scheduled(queued.pod, reason, message, nomination)
 
     def handle_unreserved(self, assumed: Assumed) -> None:
-        """Requeue pods that the room of a pod that was not bound may help."""
+        """Requeue pods that may fit now that `assumed`, whose binding failed, no longer counts on its node."""
         self._handlers.requeue_after_removal(assumed.pod, assumed.node)
 
     def handle_bound(self, assumed: Assumed) -> None:
-        """Report a bound pod."""
+        """Report a bound pod by an event."""
         self._writes.scheduled(assumed.pod, assumed.node)
 
     def _finish_evictions(self, evicted: EvictionsFinished) -> None:
-        """Let the preemptor enter the queue again: at once after a failure, or where only the eviction held it back."""
+        """Allow a preemptor whose evictions ended into the active queue.
+
+        Try to move it there at once if an eviction failed or if a PreEnqueue plugin gates it.
+        """
         self._preemptions.finished(evicted)
         waiting = self.queue.get(evicted.uid)
         if evicted.failed or (waiting is not None and waiting.gate is not None):
             self.queue.activate(evicted.uid, time.monotonic())
 
     def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
-        """Return when a pod without a node is tried again, for its record; None where a node was chosen."""
+        """Return when the pod will be tried again, for its record, or None if the attempt chose a node."""
         if result.chosen is not None:
             return None
         now_us = time.time_ns() // 1000
@@ -327,7 +342,7 @@ class Loop:
         return min(max(min(dues) - time.monotonic(), 0.0), at_most_s) if dues else at_most_s
 
     def _receive(self, wait_s: float) -> None:
-        """Apply every message in the inbox; wait at most `wait_s` seconds for the first one."""
+        """Apply every message in the inbox. Wait at most `wait_s` seconds for the first one."""
         try:
             message = self.inbox.get(timeout=wait_s) if wait_s > 0 else self.inbox.get_nowait()
             while True:

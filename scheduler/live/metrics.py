@@ -4,7 +4,7 @@ Owns: names, labels and buckets, and how the loop's numbers become metrics. Does
 
 Invariant: metrics named `scheduler_*` have kube-scheduler's labels, buckets and meaning. No label gets more values as
 the cluster grows. The loop's thread adds to counters without waiting, a few microseconds a cycle. Numbers that need a
-pass over every waiting pod are updated by `observe`, at most once in OBSERVE_EVERY_S.
+pass over every waiting pod are updated by `SchedulerMetrics.observe`, at most once in OBSERVE_EVERY_S.
 
 Source of names, labels and buckets: pkg/scheduler/metrics/metrics.go v1.36.
 """
@@ -33,7 +33,7 @@ MOST_ATTEMPTS: Final = 15  # pod_scheduling_sli_duration_seconds counts these an
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return `count` bucket bounds, each `factor` times the one before."""
+    """Return `count` histogram bucket bounds, from `start` on, each `factor` times the previous one."""
     return tuple(start * factor**i for i in range(count))
 
 
@@ -44,7 +44,10 @@ _SLI_S: Final = exponential(0.01, 2, 20)
 
 @dataclass(frozen=True)
 class LoopSizes:
-    """Sizes of the cache and the queues. `unschedulable`: each waiting pod's rejecting plugins and profile."""
+    """The numbers of nodes and pods in the cache and of pods in each queue, for metrics.
+
+    `unschedulable` holds, for each waiting pod that plugins rejected, these plugins and the pod's profile.
+    """
 
     queues: Mapping[str, int] = field(default_factory=dict)
     incoming: Mapping[tuple[str, str], int] = field(default_factory=dict)  # (queue, event) -> pods since the start
@@ -56,7 +59,7 @@ class LoopSizes:
 
 
 class SchedulerMetrics:
-    """The metrics of one process, in a separate registry."""
+    """The Prometheus metrics of one scheduler process, in a registry that no other instance shares."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # kube-scheduler has no series of that kind
@@ -130,13 +133,13 @@ class SchedulerMetrics:
         r.register(self._held)
 
     def refused(self, reason: str, profile: str) -> None:
-        """Count a bound pod that a kubelet rejected. Any thread may call it."""
+        """Count a bound pod that a kubelet rejected, by reason and profile. Any thread may call this."""
         self._refusals.labels(reason, profile).inc()
 
     # --- called by the loop's thread -----------------------------------------------------------------------------
 
     def beat(self) -> bool:
-        """Note an iteration of the loop; return whether it is time to `observe`."""
+        """Note an iteration of the scheduling loop, and return whether `observe` is due."""
         self._beat = now = self._clock()
         if now < self._observe_at:
             return False
@@ -144,11 +147,11 @@ class SchedulerMetrics:
         return True
 
     def observe(self, sizes: LoopSizes) -> None:
-        """Publish the loop's sizes, which the caller does not change afterwards."""
+        """Export these sizes of cache and queues from now on. The caller must not change them afterwards."""
         self._held.sizes = sizes
 
     def cycle(self, profile: str, result: CycleResult, duration_s: float) -> None:
-        """Count one scheduling cycle."""
+        """Count one scheduling cycle that took `duration_s` seconds, with the durations of its extension points."""
         trace = result.trace
         self._algorithm_s.observe(duration_s)
         for phase, phase_s in trace.phases_s.items():
@@ -157,33 +160,36 @@ class SchedulerMetrics:
             self._preemptions.inc()
 
     def preempted(self, victims: int) -> None:
-        """Count the victims of one preemption."""
+        """Count one preemption, which chose this number of victims."""
         self._victims.observe(victims)
 
     def recorded(self, duration_s: float) -> None:
-        """Count the time that recording a decision took."""
+        """Count the seconds that recording one decision took."""
         self._recording_s.observe(duration_s)
 
     def started(self, uid: str) -> None:
-        """Note the start of an attempt."""
+        """Note that an attempt for the pod with this UID starts now."""
         self._under_way[uid] = self._clock()
 
     def ended(self, uid: str, result: str, profile: str) -> None:
-        """Count the end of an attempt, once. `result`: SCHEDULED, UNSCHEDULABLE or ERROR."""
+        """Count the end of the pod's attempt and its duration. `result` is SCHEDULED, UNSCHEDULABLE or ERROR.
+
+        Do nothing if the attempt was counted already.
+        """
         started = self._under_way.pop(uid, None)
         if started is not None:
             self._attempts.labels(result, profile).inc()
             self._attempt_s.labels(result, profile).observe(self._clock() - started)
 
     def scheduled(self, attempts: int, waited_s: float) -> None:
-        """Count a bound pod. `waited_s`: seconds since it first entered the queue."""
+        """Count a bound pod with its number of attempts. `waited_s` is the seconds since it first entered the queue."""
         self._pod_attempts.observe(attempts)
         self._sli_s.labels(str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+").observe(waited_s)
 
     # --- called by others -------------------------------------------------------------------------------------------
 
     def phase(self, phase: str, status: Code, profile: str, duration_s: float) -> None:
-        """Count the end of PreBind or Bind. Binding threads call it."""
+        """Count the end of PreBind or Bind, with its status and its duration in seconds. Binding threads call this."""
         self._phase_s.labels(phase, status.label, profile).observe(duration_s)
 
     def leading(self, name: str, leader: Callable[[], bool]) -> None:
@@ -200,7 +206,7 @@ class SchedulerMetrics:
 
 
 class _LoopSizesCollector(Collector):
-    """Collects the metrics of `LoopSizes` at each scrape, from the sizes that the loop published last."""
+    """Exports the last published `LoopSizes` as metrics, at each scrape."""
 
     def __init__(self) -> None:
         self.sizes = LoopSizes()
@@ -235,7 +241,10 @@ def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[S
 
 
 def _status(phase: str, result: CycleResult) -> str:
-    """Return how a phase ended, as kube-scheduler labels it: a Filter that leaves no node is a Success."""
+    """Return the status label of an extension point's duration metric, such as "Success".
+
+    As in kube-scheduler, a Filter that leaves no node counts as Success.
+    """
     trace = result.trace
     verdicts = {"PreFilter": trace.pre_filters, "PostFilter": trace.post_filters}.get(phase)
     if verdicts:

@@ -1,4 +1,4 @@
-"""The plugins' handle in a live scheduler: `framework.plugin.Handle` on the in-memory state and the API server."""
+"""The plugins' handle in a live scheduler: access to the shared state, the API server and Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from scheduler.prometheus import BackgroundQuery, query_in_background
 
 
 class ApiHandle:
-    """Implements `Handle`. `writes` is None until an API server is connected, which is after plugins are built."""
+    """Gives plugins access to the cluster state, to writes to the API server and to Prometheus. Implements `Handle`.
+
+    `writes` is None until an API server is connected, which is after plugins are built.
+    """
 
     def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
         self.preempts = preempts
@@ -44,7 +47,10 @@ class ApiHandle:
         return self._writes().bind_volume(volume, claim, by_controller=by_controller)
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
-        """Return a query that Prometheus answers in the background."""
+        """Return a Prometheus query that runs in the background every `every_s` seconds.
+
+        Its results are keyed by the value of the series label `label`.
+        """
         return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:

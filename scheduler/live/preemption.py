@@ -2,7 +2,7 @@
 
 Owns: the order of the requests for one preemptor, and the outcome of each in the record. Does not own: the choice of
 victims (DefaultPreemption), the requests themselves (`EvictionWrites`). The requests run in other threads, so the loop
-never waits. Until the last one is answered the preemptor is in `ClusterState.preempting`, which keeps it out of the
+never waits. Until the last request ends, the preemptor's UID is in `ClusterState.preempting`, which keeps it out of the
 active queue.
 
 Source: pkg/scheduler/framework/preemption/executor.go v1.36 (prepareCandidateAsync).
@@ -26,27 +26,39 @@ from scheduler.recorder.recorder import Recorder
 
 @dataclass(frozen=True)
 class EvictionsFinished:
-    """The end of a preemption: every request was answered, or one failed and the rest was not sent."""
+    """The end of a preemption by the pod with the UID `uid`. `failed` says that an eviction failed.
+
+    After a failure the last victim is not evicted.
+    """
 
     uid: str
     failed: bool
 
 
 class EvictionWrites(Protocol):
-    """The API server writes of an eviction."""
+    """The writes to the API server that evict victims."""
 
     def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
-        """Set the victim's condition, then delete it, and wait. Raises on failure; a missing victim is a success."""
+        """Set the victim's condition DisruptionTarget, delete the pod and wait for the responses.
+
+        Raise an exception on failure. A victim that does not exist any more is a success.
+        """
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
-        """Send the event of a preempted victim. `in_memory`: whether its binding was only cancelled."""
+        """Send the Preempted event of a victim.
+
+        `in_memory` says that it was not bound and only its binding was cancelled.
+        """
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Write status.nominatedNodeName ("" clears it) and wait. Failures are logged."""
+        """Write the pod's status.nominatedNodeName, where "" clears it, and wait. Failures are only logged."""
 
 
 class Preemptions:
-    """The preemptions in progress. Only the loop's thread calls `start` and `finished`."""
+    """Evicts the victims of preemption and knows which preemptions are in progress.
+
+    Only the loop's thread calls `start` and `finished`.
+    """
 
     def __init__(
         self,
@@ -57,7 +69,11 @@ class Preemptions:
         aside: Callable[[Callable[[], None]], None],
         done: Callable[[EvictionsFinished], None],
     ) -> None:
-        """`aside`: runs requests in another thread. `done`: must only enqueue."""
+        """Take references to the loop's parts.
+
+        `aside` runs a function in another thread. `done` receives the end of each preemption in any thread and must
+        only enqueue it.
+        """
         self._shared = shared
         self._in_flight = in_flight
         self._writes = writes
@@ -68,7 +84,10 @@ class Preemptions:
     def start(
         self, preemptor: PodInfo, plugin: str, node: str, victims: tuple[PodInfo, ...], decision: Decision
     ) -> None:
-        """Evict the victims from the node, except those that terminate already."""
+        """Evict the victims from the node in other threads, except those that are terminating already.
+
+        Also clear the nominations of pods of lower priority on that node.
+        """
         staying = [v for v in victims if not v.terminating]
         if not staying:
             return
@@ -91,11 +110,11 @@ class Preemptions:
             ).start()
 
     def finished(self, evicted: EvictionsFinished) -> None:
-        """Stop keeping the preemptor out of the active queue."""
+        """Allow the preemptor into the active queue again after its evictions ended."""
         self._shared.preempting.discard(evicted.uid)
 
     def _cancel_binding(self, victim: PodInfo, preemptor: PodInfo, plugin: str, node: str, decision: Decision) -> bool:
-        """Cancel the binding of a victim that is not bound yet; return whether that succeeded."""
+        """Cancel the binding of a victim that is not bound yet, and return whether that succeeded."""
         waiting, flight = self._shared.waiting.get(victim.uid), self._in_flight.get(victim.uid)
         if waiting is not None:
             cancelled = waiting.preempt(plugin, "preempted")
@@ -135,7 +154,7 @@ class Preemptions:
 
 
 class _VictimEvictions:
-    """The evictions for one preemptor: all but the last victim at once, then the last, unless one failed."""
+    """The evictions for one preemptor: all victims but the last at once, then the last unless an eviction failed."""
 
     def __init__(
         self,
@@ -144,7 +163,11 @@ class _VictimEvictions:
         aside: Callable[[Callable[[], None]], None],
         ended: Callable[[bool], None],
     ) -> None:
-        """Prepare the evictions. `ended` is called once, with whether an eviction failed."""
+        """Prepare the evictions.
+
+        `evict` evicts one victim and returns whether it succeeded. `ended` is called once, with whether an eviction
+        failed.
+        """
         self._first, self._last = victims[:-1], victims[-1]
         self._evict = evict
         self._aside = aside

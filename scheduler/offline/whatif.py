@@ -1,4 +1,4 @@
-"""A review without a cluster: places the pods of one file on the cluster that other files describe.
+"""A review without a running cluster: places the pods of one file on the cluster that other files describe.
 
 Owns: which object of a file is placed, the PriorityClasses among the cluster's objects. Does not own: reading files
 (`evaluate.files`), building the cluster from them, the placement (`engine.whatif`).
@@ -29,7 +29,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class WhatIfOptions:
-    """The options of a review: `replicas` (None for the object's own) and a default `namespace`."""
+    """The options of a review from files, as given on the command line; empty values mean "not given".
+
+    If `replicas` is None, the object's own number applies. `node` or `every_node` selects the nodes in the result.
+    """
 
     namespace: str = ""
     scheduler: str = ""
@@ -46,9 +49,10 @@ def review_files(
     note: Callable[[str], None],
     registry: Registry = IN_TREE,
 ) -> Json:
-    """Return the PlacementReview of a file's pods. `note`: receives warnings for the user, one line each.
+    """Place the pods of the file `pods` on the cluster of the files `cluster`, and return a PlacementReview document.
 
-    Raises ManifestError for an unreadable file or invalid object, ConfigError if the profile cannot be built.
+    `note` is called with each warning for the user. Raise ManifestError for an unreadable file or invalid object,
+    ConfigError if the profile cannot be built.
     """
     check_stdin([*cluster, pods])
     template = _template_in(pods)
@@ -89,7 +93,7 @@ def _template_in(path: str) -> PodTemplate:
 
 
 def _classes_in(objects: Iterable[SourceManifest]) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
-    """Return the PriorityClasses, None where there are none, and all other objects."""
+    """Return the PriorityClasses among the objects by name, or None if there are none, and all other objects."""
     classes, others = {}, []
     for manifest in objects:
         if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:

@@ -44,7 +44,10 @@ def build_check_response(check: HealthCheck) -> StatusResponse:
 
 
 def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> StatusResponse:
-    """Return the response of an endpoint such as /readyz. It is verbose if a check fails."""
+    """Return the response of an endpoint such as /readyz, from all its checks except those that `query` excludes.
+
+    It is "ok", or a list of all checks if one fails or `query` asks for it (`?verbose`).
+    """
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False
     for check in checks:

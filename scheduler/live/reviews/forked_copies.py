@@ -1,6 +1,6 @@
-"""A copy of the loop's whole state, made by fork between two cycles.
+"""A copy of the scheduling loop's whole state, made by fork between two cycles.
 
-Owns: the child process, its start, its deadline, its answer and its end. Does not own: the function that runs in it,
+Owns: the child process, its start, its deadline, its result and its end. Does not own: the function that runs in it,
 the loop.
 
 Why a fork: the copy is complete (nodes, pods, volumes, nominations, state of plugins) without code that copies, and the
@@ -40,19 +40,20 @@ _NICER: Final = 5  # pending pods come first; a review gets a quarter of a busy 
 
 
 class ForkedCopyError(Exception):
-    """A trial without an answer: the loop was not ready, or the trial failed or missed its deadline."""
+    """A function gave no result in a forked copy: it failed or missed its deadline, or the loop was not ready."""
 
 
 class ForkedCopies:
-    """Runs functions on copies of one loop's state."""
+    """Runs functions in forked child processes, each of which has a copy of the scheduling loop's state."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
 
     def run(self, trial: Callable[[], bytes], deadline_s: float) -> bytes:
-        """Run `trial` in a copy of the present state and return its result.
+        """Run `trial` in a forked child process with a copy of the loop's present state, and return its result.
 
-        Raises ForkedCopyError. Any thread but the loop's may call it.
+        Raise ForkedCopyError if it fails or takes longer than `deadline_s` seconds. The loop's own thread must not call
+        this.
         """
         ours, theirs = os.pipe()
         try:
@@ -72,7 +73,10 @@ class ForkedCopies:
             os.close(ours)
 
     def _start(self, started: Future[int], trial: Callable[[], bytes], theirs: int, deadline_s: float) -> None:
-        """Fork the child. Runs in the loop's thread."""
+        """Fork the child in the loop's thread and set the result of `started` to its process ID.
+
+        The child runs `trial` and writes its result to the pipe `theirs`.
+        """
         if not started.set_running_or_notify_cancel():
             return
         if not self._loop.synced:
@@ -111,20 +115,23 @@ def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoRetu
 
 
 def _only_open(file: int) -> None:
-    """Close every other file, so that the parent can release its connections and locks."""
+    """Close all files but `file` and the standard streams, so that the parent can release its connections and locks."""
     os.closerange(_FIRST_FILE, file)
     os.closerange(file + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _go_first() -> None:
-    """Lower this process' priority for processor time and memory."""
+    """Lower this process' priority for processor time, and let the kernel kill it first if memory runs out."""
     os.nice(_NICER)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _answer(child: int, ours: int, until: float) -> bytes:
-    """Return what the child wrote before its end. Raises ForkedCopyError."""
+    """Wait for the child's end and return the result that it wrote to the pipe `ours`.
+
+    Kill the child at the time `until` (monotonic seconds). Raise ForkedCopyError if there is no result.
+    """
     try:
         written = _read(ours, until)
     except ForkedCopyError:

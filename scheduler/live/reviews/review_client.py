@@ -28,12 +28,15 @@ REFUSED: Final = "application/json"
 
 
 class ReviewClientError(Exception):
-    """The service did not answer, or its answer is invalid. The message is one line."""
+    """The decisions service did not respond to a request about reviews, or its response is invalid."""
 
 
 @dataclass(frozen=True)
 class ReceivedReview:
-    """A review to answer. `scheduler`: the profile that decides. `deadline_s`: how long the client waits."""
+    """A review that the decisions service hands to this scheduler.
+
+    `scheduler` is the profile that decides. `deadline_s` is how many seconds the reader waits for the answer.
+    """
 
     id: str
     namespace: str
@@ -44,7 +47,7 @@ class ReceivedReview:
 
 
 class ReviewClient:
-    """Fetches reviews for the profiles of one scheduler process, which leads."""
+    """Fetches reviews for the profiles of this scheduler process from the decisions service, and posts the answers."""
 
     def __init__(
         self,
@@ -53,7 +56,11 @@ class ReviewClient:
         schedulers: Sequence[str],
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`cluster`: the id that the records of this process carry. `transport`: replaces the network in tests."""
+        """Store the settings without connecting.
+
+        `cluster` is the cluster id in the records of this process, and `schedulers` its profiles. `transport` replaces
+        the network in tests.
+        """
         self._connection = ServiceConnection(endpoint, PATIENCE_S, transport)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/reviews"
         self._cluster_params = [("cluster", cluster)]
@@ -64,7 +71,10 @@ class ReviewClient:
         ]
 
     def next_request(self) -> ReceivedReview | None:
-        """Return the review that has waited longest, or None after WAIT_S without one. Raises ReviewClientError."""
+        """Return the review that has waited longest, or None if there is none for WAIT_S seconds.
+
+        Raise ReviewClientError if the request fails or the review cannot be read.
+        """
         response = self._send("GET", self._url, params=self._request_params)
         if response.status_code == 204:
             return None
@@ -74,12 +84,15 @@ class ReviewClient:
             raise ReviewClientError(f"a question that cannot be read: {e}") from e
 
     def answer(self, request: ReceivedReview, frames: bytes) -> None:
-        """Post the answer, as frames. Raises ReviewClientError."""
+        """Post the answer to a review, as encoded frames. Raise ReviewClientError if the request fails."""
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         self._post_answer(request, headers, codec.compress(frames))
 
     def reject(self, request: ReceivedReview, code: int, message: str) -> None:
-        """Report that there is no answer, with an HTTP status code and a message. Raises ReviewClientError."""
+        """Report that a review has no answer, with an HTTP status code and a message for its reader.
+
+        Raise ReviewClientError if the request fails.
+        """
         self._post_answer(request, {"Content-Type": REFUSED}, msgspec.json.encode({"code": code, "message": message}))
 
     def close(self) -> None:

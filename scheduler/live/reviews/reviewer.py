@@ -1,9 +1,9 @@
-"""The thread that answers reviews while this process leads, each on a copy of the state.
+"""The thread that answers reviews while this process leads, each on a copy of the scheduler's state.
 
 Owns: running one review at a time, its deadline, the error for a review that cannot be answered. Does not own: the copy
 (`forked_copies`), the placement (`engine.whatif`), requests to the decisions service (`review_client`).
 
-Invariant: nothing here touches the loop's state, and every failure is followed by the next review.
+Invariant: nothing here changes the loop's state, and every failure is followed by the next review.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Classes(msgspec.Struct):
 
 
 class ReviewWorker:
-    """Answers the reviews of one decisions service."""
+    """A thread that fetches reviews from the decisions service and answers them one after the other."""
 
     def __init__(
         self,
@@ -54,7 +54,11 @@ class ReviewWorker:
         ready: Callable[[], bool],
         extenders: Callable[[], Sequence[Extender]],
     ) -> None:
-        """`ready`: whether this process leads and has listed the cluster. `extenders`: connects anew, in the copy."""
+        """Prepare the thread without starting it.
+
+        `ready` returns whether this process leads and has listed the cluster. `extenders` connects to the extenders
+        anew; it runs in the copy.
+        """
         self._client = client
         self._copies = copies
         self._api = api
@@ -92,7 +96,10 @@ class ReviewWorker:
         self._client.close()
 
     def review(self, request: ReceivedReview) -> None:
-        """Answer one review. Raises ReviewClientError when the answer cannot be delivered."""
+        """Decide the pods of one review and post the answer, or the reason why there is none.
+
+        Raise ReviewClientError if the answer cannot be posted.
+        """
         klog.info(2, "Reviewing", namespace=request.namespace, name=request.template.name, pods=request.replicas)
         try:
             pods = self._pods(request)
@@ -105,13 +112,19 @@ class ReviewWorker:
             self._client.answer(request, answer)
 
     def _pods(self, request: ReceivedReview) -> Pods:
-        """Return the pods of a review. Raises ManifestError for an invalid pod, ApiError without PriorityClasses."""
+        """Return the pods that a review asks about, with the priorities of the cluster's PriorityClasses.
+
+        Raise ManifestError for an invalid pod, ApiError if the PriorityClasses cannot be read.
+        """
         classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
         named = {c.metadata.name: c for c in classes.items}
         return pods_of(request.template, request.namespace, request.scheduler, request.replicas, named)
 
     def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:
-        """Place the pods and return the frames. Runs in the copy, whose state it changes."""
+        """Place the pods one after the other and return the records as encoded frames.
+
+        It runs in the forked copy, whose state it changes.
+        """
         framework = self._frameworks[request.scheduler]
         ensure(pods.controller, self._shared.objects)
         framework.extenders = Extenders(self._extenders())

@@ -1,7 +1,7 @@
-"""`evaluate`: decides pods from files or cases with the engine of the live scheduler, and binds nothing.
+"""Decides pods from files or test cases with the engine of the live scheduler, and binds nothing (command `evaluate`).
 
-Owns: reading a cluster from manifests (`cluster`, `files`), the API server's defaults for a pod (`defaults`), the forms
-of an outcome (`outcome`). Does not own: any decision; that is `scheduler.engine.cycle`.
+Owns: reading a cluster from manifests (`files`), the format of cases (`cases`) and of an outcome (`outcome`). Does not
+own: any decision; that is `scheduler.engine.cycle`.
 """
 
 from scheduler.engine.manifests.cluster import LoadedCluster, ManifestError, SourceManifest, load_cluster

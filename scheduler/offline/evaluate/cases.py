@@ -1,6 +1,6 @@
-"""Cases as JSON lines: one object per line in, one answer or error per line out.
+"""Decides cases given as JSON lines: one object (pod, cluster, configuration) per line in, one result or error out.
 
-Owns: the form of a case (tests/golden/README.md). Invariant: a malformed case affects no other.
+Owns: the format of a case (tests/golden/README.md). Invariant: a malformed case affects no other.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ FORMS = (CASE, DECISION)  # of a decided pod
 
 
 class CaseError(ValueError):
-    """A case that cannot be decided: its id and the field that is wrong."""
+    """A malformed case. The message names the case's id or line and the wrong field."""
 
 
 def evaluate_lines(
     lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
 ) -> Iterator[Json | CaseError]:
-    """Yield the answer to each case, or its error; `config` is for cases without a configuration.
+    """Decide one case per line, and yield its result document, or its error if the case is malformed.
 
-    `form`: `case` for {"id", "expect"} with "marks" if there are any, or `decision` for the record of an attempt.
+    `config` is for cases without a configuration. `form` is `case` for {"id", "expect"}, with "marks" if there are any,
+    or `decision` for the record of an attempt.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -46,7 +47,7 @@ def evaluate_lines(
 
 
 def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
-    """Return the document that is printed for a decided pod."""
+    """Return the result document for a decided pod: a Decision, or {"id", "expect"} of a case called `name`."""
     if form == DECISION:
         return evaluation.decision()
     marks = notes.format_notes(evaluation.result.trace.marks)
@@ -56,7 +57,10 @@ def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
 def evaluate(
     case: Mapping[str, Any], config: Configuration | None = None, registry: Registry = IN_TREE
 ) -> EvaluatedPod:
-    """Decide one case; raise CaseError if it is malformed."""
+    """Decide the pod of one case on the cluster of its objects. Raise CaseError if the case is malformed.
+
+    `config` is used if the case has no configuration.
+    """
     try:
         if case.get("config"):
             config = parse_config(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)

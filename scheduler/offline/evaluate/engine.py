@@ -1,6 +1,6 @@
-"""Evaluates one pod against one cluster with a cycle of the live scheduler's engine, and binds nothing.
+"""Evaluates one pod against one cluster with the live scheduler's scheduling cycle, and binds nothing.
 
-Does not own: the cycle, the forms of its outcome (`outcome`), the record (`scheduler.engine.records.build`).
+Does not own: the cycle, the formats of its outcome (`outcome`), the record (`scheduler.engine.records.build`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MARKS: Final = (Reason("evaluated"),)
 
 
 class NoCluster:
-    """The plugins' handle without an API server."""
+    """The plugins' handle when there is no API server: objects from files, and an error for every write."""
 
     preempts = True
     evicts = True  # what kube-scheduler would do
@@ -51,11 +51,11 @@ class NoCluster:
         self.waiting_pods = WaitingPods()
 
     def is_preempting(self, uid: str) -> bool:
-        """Return False: no victims are being evicted."""
+        """Return False, because no victims are being evicted."""
         return False
 
     def node(self, name: str) -> Node | None:
-        """Raise an error: no cycle calls this method or those below."""
+        """Raise RuntimeError. No plugin needs a node by name while pods are only evaluated."""
         raise RuntimeError("evaluate binds nothing")
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
@@ -65,7 +65,10 @@ class NoCluster:
         raise RuntimeError("evaluate binds nothing")
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
-        """Return a query that Prometheus answers in the background."""
+        """Return a Prometheus query that runs in the background every `every_s` seconds.
+
+        Its results are keyed by the value of the series label `label`.
+        """
         return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
@@ -74,7 +77,7 @@ class NoCluster:
 
 @dataclass(frozen=True)
 class EvaluatedPod:
-    """A decided pod, with the profile and nodes that it was decided with."""
+    """The result of deciding one pod, with the profile (in `framework`) and the nodes that were used."""
 
     framework: Framework
     nodes: NodeColumns
@@ -82,7 +85,7 @@ class EvaluatedPod:
     result: CycleResult
 
     def outcome(self) -> Json:
-        """Return the outcome in the form of tests/golden/README.md.
+        """Return each plugin's results as a JSON document in the format of tests/golden/README.md.
 
         A single feasible node is scored too, unlike in kube-scheduler.
         """
@@ -95,7 +98,7 @@ class EvaluatedPod:
         return outcome_of(self.framework.profile, self.nodes, self.result, score_error)
 
     def decision(self) -> Json:
-        """Return the record of the attempt, a document of kind Decision."""
+        """Return the record of the attempt as a JSON document of kind Decision."""
         incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
         table = NodeTable()
         table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
@@ -118,13 +121,16 @@ class EvaluatedPod:
 
 
 class Engine:
-    """A cluster and a profile, ready to decide, with the data that plugins keep about the cluster.
+    """Decides pods on one cluster with one profile, and keeps the state that plugins build about the cluster.
 
-    `not_asked`: marks of extenders that a live scheduler would call. Raises ConfigError if the profile cannot be built.
+    `not_asked` holds marks for records about extenders that a live scheduler would call and this engine does not.
     """
 
     def __init__(self, cluster: LoadedCluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
-        """Take the index of the deciding `profile`, and the `registry` of available plugins."""
+        """Build the profile at index `profile` of the configuration. Raise ConfigError if it cannot be built.
+
+        `registry` holds the available plugins.
+        """
         self.nodes = cluster.nodes
         self.not_asked = [Reason("extender-not-evaluated", {"extender": e.url_prefix}) for e in config.extenders]
         built = build_profile(config, profile, registry, NoCluster(cluster.objects))
@@ -132,7 +138,7 @@ class Engine:
         self.framework.prepare(self.nodes)
 
     def evaluate(self, pod: PodInfo) -> EvaluatedPod:
-        """Decide the pod, and return it with its result."""
+        """Run one scheduling cycle for the pod and return its result. The pod is not added to a node."""
         with _uncollected():
             result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
         result.trace.marks += self.not_asked
@@ -141,7 +147,7 @@ class Engine:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Exclude the cluster from garbage collection while the block runs."""
+    """Context manager that excludes all present objects from garbage collection while the block runs."""
     gc.freeze()
     try:
         yield

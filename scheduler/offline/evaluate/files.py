@@ -1,6 +1,7 @@
 """Reads manifests from files as kubectl prints them or people write them, and decides a pod against them.
 
-Owns: reading YAML and JSON to manifests with their location. Does not own: the meaning of manifests (`cluster`).
+Owns: reading YAML and JSON into manifests with their location. Does not own: the meaning of manifests
+(`scheduler.engine.manifests.cluster`).
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ def evaluate_files(
     note: Callable[[str], None],
     registry: Registry = IN_TREE,
 ) -> EvaluatedPod:
-    """Decide the pod of a file against the cluster of other files; `note` is called with each line for the user.
+    """Decide the pod in the file `pod` on the cluster that the files `cluster` describe, and return the result.
 
-    Raises ManifestError for an unreadable file or an invalid object, ConfigError if the profile cannot be built.
+    `note` is called with each line of text for the user. Raise ManifestError for an unreadable file or an invalid
+    object, ConfigError if the profile cannot be built.
     """
     check_stdin([*cluster, pod])
     where, wanted = _pod_in(pod)
@@ -54,7 +56,7 @@ def evaluate_files(
 
 
 def check_stdin(paths: Sequence[str]) -> None:
-    """Raise ManifestError if standard input would be read twice."""
+    """Raise ManifestError if `-`, which stands for standard input, occurs twice among the paths."""
     if paths.count(STDIN) > 1:
         raise ManifestError(f"standard input ({STDIN}) can be read once only")
 
@@ -65,9 +67,10 @@ def cluster_of(
     note: Callable[[str], None],
     incoming: PodInfo | None = None,
 ) -> LoadedCluster:
-    """Return the cluster that the objects of these files make up; raise ManifestError if it has no node.
+    """Return the cluster that the objects make up. Raise ManifestError if it has no node.
 
-    `incoming` is passed to `load_cluster`. `note` is called with the skipped kinds.
+    `paths` names the objects' files in the error, `incoming` is passed to `load_cluster`, and `note` is called with the
+    kinds that were skipped.
     """
     found = load_cluster(objects, incoming)
     if found.skipped:
@@ -78,7 +81,7 @@ def cluster_of(
 
 
 def manifests(path: str) -> Iterator[SourceManifest]:
-    """Yield every object of a file, of a directory's files, or of standard input (`-`), with lists expanded."""
+    """Yield every object in a file, in the files of a directory, or in standard input (`-`). Lists are expanded."""
     for name, text in _texts(path):
         found = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(found, 1):
@@ -87,7 +90,7 @@ def manifests(path: str) -> Iterator[SourceManifest]:
 
 
 def document_in(path: str) -> object:
-    """Return the only document of a file; raise ManifestError if there is none or more than one."""
+    """Return the only YAML or JSON document in a file. Raise ManifestError if there is none or more than one."""
     found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
     if len(found) != 1:
         raise ManifestError(f"{path}: expected one document, found {len(found) or 'none'}")
@@ -106,7 +109,10 @@ def _pod_in(path: str) -> tuple[str, Pod]:
 
 
 def profile_of(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
-    """Return the index of the profile with that name, or 0 with a note that the first one decides."""
+    """Return the index of the profile for the scheduler name `scheduler`.
+
+    If there is none, call `note` with a message for the user and return 0, the first profile.
+    """
     names = [profile.scheduler_name for profile in config.profiles]
     if scheduler in names:
         return names.index(scheduler)
@@ -119,7 +125,7 @@ def _quiet(_: str) -> None:
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of the file or files."""
+    """Yield the name and content of the file, of each manifest file in the directory, or of standard input (`-`)."""
     if path == STDIN:
         yield "standard input", sys.stdin.buffer.read()
         return
@@ -149,7 +155,10 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
 
 
 def items_in(where: str, document: object) -> Iterator[SourceManifest]:
-    """Yield the objects of a list or snapshot; items of a typed list (PodList) may lack their kind."""
+    """Yield the objects in a document: the items of a list or ClusterSnapshot, or else the document itself.
+
+    Items of a typed list, such as PodList, may lack their kind. `where` names the document in errors.
+    """
     kind = document.get("kind") if isinstance(document, Mapping) else None
     if isinstance(document, Mapping) and kind == KIND:
         try:

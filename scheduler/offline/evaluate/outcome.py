@@ -1,6 +1,6 @@
-"""The outcome of a cycle as JSON, in the form of tests/golden/README.md. Pure.
+"""The outcome of a scheduling cycle as JSON, in the format of tests/golden/README.md. Pure functions.
 
-Owns: that form. Does not own: any decision.
+Owns: that format. Does not own: any decision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_error: str = "") -> Json:
-    """Return every plugin's results, one aspect per key.
+    """Return the results of a scheduling cycle as a JSON document: verdicts, scores, totals, messages and preemption.
 
     `score_error` is the error of scoring the only feasible node, which kube-scheduler binds without scoring.
     """

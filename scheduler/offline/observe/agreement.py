@@ -1,7 +1,7 @@
-"""Compares our evaluation with another scheduler's outcome: does it follow, and if not, why? Pure.
+"""Compares the observer's evaluation with another scheduler's outcome, and names the cause if they disagree.
 
 Owns: the meaning of agreement, and the causes of disagreements. Does not own: which snapshots are compared (`window`),
-the evaluation (`scheduler.engine.cycle`).
+the evaluation (`scheduler.engine.cycle`). Pure functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scheduler.engine.plugins.image_locality import ImageLocality
 
 @dataclass(frozen=True)
 class ObservedScheduler:
-    """What the other scheduler uses and we do not: `unknown_plugins` of its profile, and its `extenders`.
+    """What the observed scheduler uses and the observer does not: plugins unknown here, extenders and sampling.
 
     `sampling` is its percentageOfNodesToScore; 0 stands for the share that shrinks with the cluster.
     """
@@ -31,7 +31,11 @@ class ObservedScheduler:
 
 
 def follows(result: CycleResult, slot: int | None) -> bool:
-    """Return whether the evaluation allows the outcome: one of the best nodes, or none if none is feasible."""
+    """Return whether the outcome that was observed follows from the evaluation `result`.
+
+    `slot` is the row index of the pod's node, which has to be one of the best nodes. If it is None (the pod was
+    rejected), no node may be feasible.
+    """
     if slot is None:
         return result.path is DecisionPath.NONE
     if result.path in (DecisionPath.ONLY_FEASIBLE, DecisionPath.NOMINATED):
@@ -44,10 +48,11 @@ def cause(
 ) -> Cause:
     """Return why the outcome does not follow from the evaluation: the first cause that can explain it alone.
 
-    Unknown plugins and extenders may decide anything. An infeasible node, or none although one is feasible, is an older
-    or newer view of the cluster. Stale image counts explain a node that is among the best with some points of
-    ImageLocality between `image_points`, the lowest and the highest of each slot. Sampling explains a node that is not
-    the best only if all better ones may have been left out.
+    `slot` is the row index of the pod's node, or None if it was rejected. Unknown plugins and extenders may decide
+    anything. An infeasible node, or none although one is feasible, is an older or newer view of the cluster. Stale
+    image counts explain a node that is among the best with some scores of ImageLocality between `image_points`, the
+    lowest and the highest of each slot. Sampling explains a node that is not the best only if all better ones may have
+    been left out.
     """
     if theirs.unknown_plugins:
         return Cause.UNKNOWN_PLUGIN
@@ -66,7 +71,10 @@ def cause(
 
 
 def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Scores, Scores]) -> bool:
-    """Return whether a feasible slot is among the best for some ImageLocality points within each slot's range."""
+    """Return whether a feasible node may be among the best, given how far ImageLocality's scores may differ.
+
+    `slot` is the node's row index; `image_points` holds the lowest and the highest score of each node.
+    """
     trace = result.trace
     run = next((run for run in trace.scores if run.plugin == ImageLocality.name), None)
     if run is None or run.normalized is None or trace.totals is None:
@@ -79,7 +87,10 @@ def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Sc
 
 
 def with_outcome(result: CycleResult, slot: int | None, message: str) -> CycleResult:
-    """Return the evaluation with the other scheduler's outcome: its node as the chosen one, and its message."""
+    """Return a copy of the evaluation with the other scheduler's outcome: its node as the chosen one, and its message.
+
+    `slot` is the row index of the pod's node, or None if there is none.
+    """
     fits = slot is not None and bool(result.trace.feasible[slot])
     follows_path = fits or (slot is None and result.path in (DecisionPath.NONE, DecisionPath.ERROR))
     path = result.path if follows_path else DecisionPath.UNKNOWN

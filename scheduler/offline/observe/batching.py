@@ -1,8 +1,8 @@
 """OpportunisticBatching: kube-scheduler may take a pod's node from the ranking of an equal pod just before.
 
-Where the last pod's node cannot host the next equal pod, kube-scheduler v1.36 does not score again: it takes the next
-node of the ranking that it has (framework/runtime/batch.go). It does so only for pods whose placement depends on no
-other pods' labels, so never where a profile spreads pods by default, as the default profile does.
+If the last pod's node cannot host the next equal pod, kube-scheduler v1.36 does not score again: it takes the next node
+of the ranking that it has (framework/runtime/batch.go). It does so only for pods whose placement depends on no other
+pods' labels, so never where a profile spreads pods by default, as the default profile does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Ranking:
 
 
 class Batching:
-    """The ranking that one scheduler may be reusing."""
+    """The ranking of nodes that an observed scheduler may be reusing for equal pods, derived from its outcomes."""
 
     def __init__(self, profile: Profile) -> None:
         plugins = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.score)}
@@ -38,7 +38,10 @@ class Batching:
         self._ranking: _Ranking | None = None
 
     def explains(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> bool:
-        """Return whether the node is the next of the ranking, and kube-scheduler could use the ranking for this pod."""
+        """Return whether the scheduler may have taken the pod's node from the ranking of an equal pod just before.
+
+        `result` is the observer's own evaluation of the pod; `now_s` is in monotonic seconds.
+        """
         ranking = self._ranking
         if ranking is None or ranking.signature != self._signature(pod) or now_s - ranking.since_s > MAX_AGE_S:
             return False
@@ -48,7 +51,10 @@ class Batching:
         return node in ranking.totals and ranking.totals[node] == max(ranking.totals.values())
 
     def note(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> None:
-        """Take an outcome in: the next node of the ranking, or a fresh ranking. `node`: "" where there is none."""
+        """Update the ranking with an outcome: `node` was taken from it, or begins a new ranking from `result`.
+
+        `node` is "" if the pod was rejected, which ends the ranking.
+        """
         if self.explains(pod, node, result, nodes, now_s):
             assert self._ranking is not None
             del self._ranking.totals[node]
@@ -62,7 +68,7 @@ class Batching:
             self._ranking = _Ranking(signature, ranked, node, now_s)
 
     def _signature(self, pod: PodInfo) -> Hashable | None:
-        """Return a key that is equal for equal pods, or None for a pod that is never batched."""
+        """Return a key that is equal for pods that may share a ranking, or None for a pod that is never batched."""
         spec = pod.pod.spec
         beside = spec.affinity and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
         if not self._allowed or spec.topology_spread_constraints or beside or spec.resource_claims or pod.has_storage:

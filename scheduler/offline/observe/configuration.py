@@ -1,4 +1,4 @@
-"""Another scheduler's KubeSchedulerConfiguration, limited to the plugins of this registry. Pure.
+"""Another scheduler's KubeSchedulerConfiguration, limited to the plugins that this process has. Pure functions.
 
 Owns: what is left out of it, and the notes about that. Does not own: reading the file (`scheduler.config`).
 """
@@ -16,7 +16,10 @@ from scheduler.offline.observe.agreement import ObservedScheduler
 
 
 def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
-    """Return a profile for each scheduler name: its own if the configuration has it, else the first one."""
+    """Return the configuration with exactly one profile for each of these scheduler names.
+
+    A name without a profile in `config` gets a copy of the first profile.
+    """
     own = {profile.scheduler_name: profile for profile in config.profiles}
     first = config.profiles[0]
     profiles = [own.get(name) or msgspec.structs.replace(first, scheduler_name=name) for name in names]
@@ -26,7 +29,10 @@ def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
 def drop_unknown_plugins(
     config: Configuration, registry: Registry
 ) -> tuple[Configuration, dict[str, ObservedScheduler]]:
-    """Return the configuration without unknown plugins, and by scheduler name what was left out."""
+    """Return the configuration without plugins that `registry` lacks and without extenders, and what was left out.
+
+    What was left out is a map by scheduler name. The returned profiles score every node.
+    """
     extenders = tuple(extender.url_prefix for extender in config.extenders)
     profiles, theirs = [], {}
     for profile in config.profiles:

@@ -2,7 +2,7 @@
 
 kube-scheduler copies the counts of a node's images into its snapshot only when that node's NodeInfo changes (a pod
 comes or goes, the node is updated), so they may be stale while images or nodes change elsewhere (backend/cache v1.36).
-This module keeps the counts as of each node's last change, and computes the points of ImageLocality that any count
+This module keeps the counts as of each node's last change, and computes the scores of ImageLocality that any count
 between those and the present ones allows.
 """
 
@@ -23,13 +23,19 @@ from scheduler.offline.observe.window import Message
 
 
 class ImageCounts:
-    """The number of nodes that have each image, as of the last change of each node."""
+    """For each node, how many nodes had each of its images when that node last changed.
+
+    kube-scheduler may still score with these counts.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}  # node -> image -> nodes that had it
 
     def note(self, message: Message, nodes: NodeColumns) -> None:
-        """Store the present counts of the nodes that a message changes. Call it after the columns were updated."""
+        """Store the present image counts for the nodes that a watch message changes.
+
+        Call it after the columns were updated.
+        """
         if not isinstance(message, WatchEvent):
             for name in nodes.index if message.kind in (NODES, PODS) else ():
                 self._take(name, nodes)

@@ -1,6 +1,6 @@
-"""The metrics of an observer.
+"""The Prometheus metrics of an observer.
 
-Owns: names and labels. Does not own: serving them. No label has values that grow with the cluster.
+Owns: names and labels. Does not own: serving them. No label gets more values as the cluster grows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from herodotus_record.model import Reconstruction
 
 
 class ObserverMetrics:
-    """The metrics of one process, in a registry of their own."""
+    """The Prometheus metrics of one observer process, in a registry that no other instance shares."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # as the scheduler's
@@ -33,20 +33,20 @@ class ObserverMetrics:
         self._held = Gauge("herodotus_observer_held_messages", "Changes held back for a moment.", registry=r)
 
     def beat(self, waiting: int, held: int) -> None:
-        """Record that the thread is running, and the numbers of pending pods and held messages."""
+        """Note that the observer's thread is running. Export the numbers of pending pods and of held-back messages."""
         self._beat = self._clock()
         self._waiting.set(waiting)
         self._held.set(held)
 
     def heartbeat_age_s(self) -> float:
-        """Return the seconds since the thread's last heartbeat."""
+        """Return the seconds since the observer's thread last called `beat`."""
         return self._clock() - self._beat
 
     def reconstructed(self, scheduler: str, found: Reconstruction) -> None:
-        """Count a compared outcome."""
+        """Count one reconstructed decision by scheduler name, agreement and cause."""
         self._decisions.labels(scheduler, found.agreement.value, found.cause.value if found.cause else "").inc()
 
     def exposition(self) -> bytes:
-        """Return the metrics in the exposition format."""
+        """Return the metrics in Prometheus' text format."""
         text: bytes = generate_latest(self.registry)
         return text

@@ -54,7 +54,7 @@ SEEN: Final = (Reason(SEEN_AT), Reason("seen-attempts"))
 
 @dataclass(frozen=True)
 class ObservedOutcome:
-    """An outcome of another scheduler: the pod's node, or the message that there is none."""
+    """The outcome of an attempt by another scheduler: the pod's node, or "" and the message of the rejection."""
 
     node: str
     message: str = ""
@@ -70,7 +70,7 @@ class _Compared:
 
 
 class Observer:
-    """The thread and the state of one observing process."""
+    """The observer's thread: follows the cluster and reconstructs and records the decisions of other schedulers."""
 
     def __init__(
         self,
@@ -84,7 +84,12 @@ class Observer:
         window_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take `frameworks` and `theirs` by the name of the observed scheduler; `kinds` are those of `Loop`."""
+        """Prepare without starting to observe.
+
+        `frameworks` and `theirs` map the name of an observed scheduler to its framework and to what differs from it.
+        `kinds` are the watched kinds besides nodes and pods, by resource name. Changes are held back for `window_s`
+        seconds.
+        """
         self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._frameworks = frameworks
         self._theirs = theirs
@@ -111,7 +116,7 @@ class Observer:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once."""
+        """Whether every watched kind was listed at least once."""
         return self._handlers.synced
 
     def run(self, stop: threading.Event) -> None:
@@ -125,7 +130,7 @@ class Observer:
         self.inbox.put(None)
 
     def step(self, wait_s: float) -> None:
-        """Take in what came, waiting at most so long for it, and go through what was held back long enough."""
+        """Receive messages, waiting at most `wait_s` seconds, and apply those that were held back long enough."""
         self._metrics.beat(len(self._queue), len(self._window))
         if self.synced and not self._prepared:
             for framework in self._frameworks.values():
@@ -165,14 +170,14 @@ class Observer:
                 self._count(*consumer)
 
     def _count(self, uid: str, pod: PodInfo | None) -> None:
-        """Count a pod on a node, or on none, before its binding is seen."""
+        """Count the pod `uid` on the node of `pod`, or on no node if `pod` is None, before its binding is seen."""
         with self._window.noted(uid, self._cache, self._clock()):
             self._cache.remove_pod(uid)
             if pod is not None:
                 self._cache.set_pod(pod)
 
     def _counting(self, message: Message) -> list[Counted]:
-        """Return how pods count on nodes after a change.
+        """Return the pods that a watch message makes count on another node, or on none, as (UID, pod) pairs.
 
         A pod that waits for a claim counts on the claim's selected node: its scheduler has counted it there already,
         possibly seconds before the binding. If several pods share the claim, the choice may be any of theirs.
@@ -194,7 +199,10 @@ class Observer:
     # --- what other schedulers did --------------------------------------------------------------------------------
 
     def _outcomes(self, message: Message) -> Iterator[tuple[QueuedPod, ObservedOutcome]]:
-        """Yield the outcomes that a change of pods shows, before the cache has the change."""
+        """Yield each pod that a watch message shows as bound or rejected, with the outcome.
+
+        Call it before the cache applies the message.
+        """
         watched = isinstance(message, WatchEvent)
         if isinstance(message, WatchEvent) and message.type == "DELETED":
             self._forget(message.object.metadata.uid)
@@ -229,10 +237,11 @@ class Observer:
 
     @contextmanager
     def _compared(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, seen: float) -> Iterator[_Compared]:
-        """Yield the comparison with the first snapshot from which the outcome follows, else with the plain one.
+        """Context manager that yields the comparison of an outcome with the observer's evaluation.
 
-        The cache has that snapshot's state while the generator is suspended. `shift` is what was already undone,
-        because it happened after the pod was decided.
+        It is made on the first snapshot from which the outcome follows, or else on the cluster as it was seen. Inside
+        the block, the cache has that snapshot's state. `shift` counts the changes that were already undone, because
+        they happened after the pod was decided.
         """
         plain = self._evaluate(pod, outcome, shift)
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
@@ -256,14 +265,17 @@ class Observer:
         yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
 
     def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
-        """Return whether a disagreement follows from the ranking of an equal pod, so that no order is guessed."""
+        """Return whether a disagreement is explained by kube-scheduler's reuse of the ranking of an equal pod."""
         name = pod.pod.spec.scheduler_name
         known = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
         nodes = plain.snapshot.nodes
         return known and self._batching[name].explains(pod, outcome.node, plain.result, nodes, seen)
 
     def _evaluate(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, *, exact: bool = True) -> _Compared:
-        """Evaluate the pod and compare; `exact` means that the cluster is exactly as it was seen."""
+        """Evaluate the pod on the cache's present state and compare the result with the outcome.
+
+        `exact` says that the cache has the cluster exactly as it was seen.
+        """
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
         result = schedule(self._frameworks[name], pod, snapshot, SEED)
@@ -307,7 +319,7 @@ class Observer:
             self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 
     def _build_marks(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
-        """Yield the notes for a reader of the record besides the comparison."""
+        """Yield marks for the record about unknown plugins, extenders that were not called, and evaluation errors."""
         theirs = self._theirs[pod.pod.spec.scheduler_name]
         if theirs.unknown_plugins:
             yield Reason("unknown-plugins", {"plugins": ", ".join(theirs.unknown_plugins)})
@@ -324,7 +336,7 @@ class Observer:
 
 
 def _unseen(outcome: ObservedOutcome, compared: _Compared) -> str:
-    """Return an error message if the pod's node is not among the observed nodes, else ""."""
+    """Return a message that the pod's node was not among the observed nodes, or "" if it was or there is no node."""
     if not outcome.node or compared.slot is not None:
         return ""
     return f"bound to {outcome.node}, which is not among the nodes that were seen"
@@ -336,7 +348,7 @@ def _on_node(pod: PodInfo, node: str) -> PodInfo:
 
 
 def _rejection(pod: Pod) -> str:
-    """Return the message of a false PodScheduled condition, or "" if there is none."""
+    """Return the message of the pod's condition PodScheduled if it is False and Unschedulable, and otherwise ""."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             return condition.message

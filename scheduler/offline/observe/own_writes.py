@@ -1,4 +1,4 @@
-"""What another scheduler wrote for a pod before it bound the pod: the node and volumes of its claims.
+"""The node and volumes that another scheduler wrote to a pod's claims before it bound the pod.
 
 A scheduler chooses a node, selects it on the pod's claims and gives them volumes (PreBind), and binds the pod when they
 are bound. When the binding is seen, the claims allow only that node; at the decision they did not. A controller binds
@@ -27,7 +27,10 @@ from scheduler.offline.observe.window import Message
 
 
 class OwnWrites:
-    """The earlier versions of claims and volumes, by claim (NAMESPACE/NAME)."""
+    """The versions that claims and volumes had before a scheduler wrote to them for a pod that is not bound yet.
+
+    They are kept by claim (NAMESPACE/NAME).
+    """
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -36,7 +39,10 @@ class OwnWrites:
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
     def note(self, message: Message, now: float) -> None:
-        """Remember which pods, claims and volumes a watch message changes, before the caches apply it."""
+        """Keep the earlier version of a claim or volume that a watch message changes for a pod, until the pod is bound.
+
+        Call it before the caches apply the message.
+        """
         if message.kind == PODS:
             for pod in [message.object] if isinstance(message, WatchEvent) else message.objects:
                 self._pod(PodInfo(pod))
@@ -48,18 +54,24 @@ class OwnWrites:
             self._volume(message.object, now)
 
     def since(self, pod: PodInfo, node: str) -> float | None:
-        """Return when the first of the pod's writes was seen, just after its decision; None if there are none."""
+        """Return when the scheduler's first write to the pod's claims was seen, or None if it wrote none.
+
+        It makes that write just after its decision for `node`. The time is in monotonic seconds.
+        """
         return min((self._since[claim] for claim in self._for(pod, node)), default=None)
 
     def node_of(self, claim: PersistentVolumeClaim) -> str:
-        """Return the node that a changed claim selects for a pod that is not bound yet, or ""."""
+        """Return the node that a scheduler selected on the claim for a pod that is not bound yet, or "" if none."""
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
         new = claim.full_name in self._claims or (old is not None and _free(old))
         return (claim.annotations.selected_node or "") if new else ""
 
     @contextmanager
     def taken_back(self, pod: PodInfo, node: str) -> Iterator[None]:
-        """Restore the pod's claims and volumes to their earlier versions while the block runs."""
+        """Context manager that restores the earlier versions of the pod's claims and volumes while the block runs.
+
+        `node` is the node that the pod's scheduler chose.
+        """
         hidden = [found for claim in self._for(pod, node) for found in self._take_back(claim)]
         try:
             yield
@@ -69,7 +81,10 @@ class OwnWrites:
                 self._objects.set(now)
 
     def _for(self, pod: PodInfo, node: str) -> Iterator[str]:
-        """Yield the claims that may have been written for this pod; one with another node belongs to another pod."""
+        """Yield the pod's claims that a scheduler may have written for this pod and `node`.
+
+        A claim with another selected node was written for another pod.
+        """
         for claim in pod.claims:
             if claim in self._claims:
                 now = self._objects.get(PersistentVolumeClaim, *reversed(claim.split("/")))
@@ -92,7 +107,7 @@ class OwnWrites:
                 yield volume
 
     def _pod(self, pod: PodInfo) -> None:
-        """Forget the writes for a bound pod: later pods find its claims in their present state."""
+        """Forget the earlier versions of a bound pod's claims: later pods find the claims in their present state."""
         if pod.pod.spec.node_name:
             for claim in pod.claims:
                 self._forget(claim)
@@ -107,7 +122,7 @@ class OwnWrites:
             self._since.setdefault(claim.full_name, now)
 
     def _waited(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether binding the claim was up to a scheduler."""
+        """Return whether the claim waits for its first consumer, so that a scheduler and no controller binds it."""
         storage_class = self._objects.get(StorageClass, claim.storage_class)
         return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 

@@ -2,7 +2,7 @@
 
 A scheduler counts a pod on its node as soon as it has decided, and binds it in another thread. So bindings that a watch
 shows just before that of a pod may have been decided after it, and those just after it before. For a deletion it is the
-reverse: the scheduler learns of it as we do, and may have decided before that.
+reverse: the scheduler learns of it at the same time as the observer, and may have decided before that.
 
 Owns: messages that are held back for a while, pods that recently appeared on a node or disappeared from it, and the
 snapshots in between. Does not own: the evaluation of a snapshot. Used by one thread.
@@ -32,7 +32,10 @@ Counting = Callable[[Message], Iterable[Counted]]
 
 @dataclass(frozen=True)
 class Shift:
-    """How far a snapshot is from the observed cluster: so many changes fewer (negative) or more."""
+    """How a snapshot differs from the observed cluster: by how many bindings and deletions of pods.
+
+    A negative number counts changes that were undone, a positive one changes that were applied ahead of time.
+    """
 
     bindings: int = 0
     deletions: int = 0
@@ -43,7 +46,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class _Change:
-    """A pod that appeared on a node (`before` is None) or disappeared from it (`after` is None)."""
+    """A pod that appeared on a node (`before` is None) or disappeared from its node (`after` is None)."""
 
     uid: str
     before: PodInfo | None
@@ -51,7 +54,10 @@ class _Change:
 
 
 class ReorderWindow:
-    """The messages of the last moments in order of arrival, each held back for `length_s` seconds."""
+    """Holds back watch messages for `length_s` seconds, and remembers which pods recently appeared or disappeared.
+
+    With both it restores states of the cluster that another scheduler may have seen when it decided.
+    """
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
@@ -62,17 +68,20 @@ class ReorderWindow:
         return len(self._held)
 
     def hold(self, message: Message, now: float) -> None:
-        """Hold back a message that has just arrived."""
+        """Hold back a watch message that arrived at the time `now`."""
         self._held.append((now, message))
 
     def due(self, now: float) -> tuple[float, Message] | None:
-        """Return the next message that was held back long enough, with its time of arrival, or None."""
+        """Return the next message that was held back long enough, after its time of arrival. Remove it from the window.
+
+        Return None if there is no such message.
+        """
         if not self._held or self._held[0][0] + self._length_s > now:
             return None
         return self._held.popleft()
 
     def due_in(self, now: float) -> float | None:
-        """Return the seconds until the next message is due, or None if none is held."""
+        """Return the seconds until the next message is due, or None if no message is held back."""
         return max(0.0, self._held[0][0] + self._length_s - now) if self._held else None
 
     @contextmanager
@@ -86,9 +95,10 @@ class ReorderWindow:
 
     @contextmanager
     def before(self, cache: Cache, at: float | None, pod: str) -> Iterator[Shift]:
-        """Restore the cache to its state at a time while the block runs, without the pod; yield how far that is.
+        """Context manager that restores the cache, without the pod `pod`, to its state at the time `at`.
 
-        None keeps the present state.
+        It yields by how many changes this state differs from the present one. If `at` is None, only the pod is removed.
+        The cache is put back when the block ends.
         """
         since = self._since(at) if at is not None else ()
         others = [(change.uid, change.before) for change in since if change.uid != pod]
@@ -97,11 +107,11 @@ class ReorderWindow:
             yield Shift(-came, came - len(were))
 
     def snapshots(self, cache: Cache, counting: Counting, but: str, now: float) -> Generator[Shift]:
-        """Change the cache to states that the scheduler may have seen instead, the nearest first.
+        """Change the cache to states that the other scheduler may have seen instead, the nearest first.
 
-        They lack the last binding, include the next one, lack the last two, and so on; likewise for deletions; then for
-        both. Yields how far the state is from the observed one. The cache is restored when the iterator ends or is
-        closed. `counting` returns how a message makes pods count. `but` is the observed pod.
+        Yield the shift of each state. They lack the last binding, include the next one, lack the last two, and so on;
+        likewise for deletions; then for both. The cache is restored when the generator ends or is closed. `counting`
+        returns how a held-back message makes pods count. `but` is the UID of the observed pod.
         """
         last = list(self._since(now - self._length_s))
         coming = list(self._coming(cache, counting, but))
@@ -113,14 +123,18 @@ class ReorderWindow:
                 yield shift
 
     def _since(self, at: float) -> Iterator[_Change]:
-        """Yield the changes that were seen since a time, the last one first."""
+        """Yield the changes that were seen since the time `at`, the latest first."""
         for seen_at, change in reversed(self._seen):
             if seen_at < at:
                 return
             yield change
 
     def _coming(self, cache: Cache, counting: Counting, but: str) -> Iterator[_Change]:
-        """Yield the held-back changes, the next one first, and for each pod the first of each kind."""
+        """Yield the changes that held-back messages will make, in order.
+
+        For each pod, only the first appearance and the first removal count. `counting` returns how a message makes pods
+        count; the appearance of the pod `but` is left out.
+        """
         told = {(but, True)}
         for _, message in self._held:
             for uid, after in counting(message):
@@ -132,18 +146,24 @@ class ReorderWindow:
 
 @dataclass(frozen=True)
 class _Line:
-    """The changes of one kind: `last` were seen before the pod, the last one first; `coming` after it."""
+    """The recent changes of one type, either appearances or removals of pods.
+
+    `last` holds those seen before the observed pod's outcome, the latest first, and `coming` those after it, in order.
+    """
 
     last: Sequence[_Change]
     coming: Sequence[_Change]
 
     @property
     def shifts(self) -> range:
-        """Return the possible shifts: negative ones undo changes, positive ones anticipate them."""
+        """The possible numbers of changes to undo (negative) or to apply ahead of time (positive)."""
         return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
 
     def pods(self, shift: int) -> Iterator[Counted]:
-        """Return how the pods of the shifted changes count, by UID."""
+        """Yield the UID of each pod whose change is undone or applied by `shift`, and how the pod then counts.
+
+        The second element is the pod on its node, or None if it counts on no node.
+        """
         for change in self.last[: max(0, -shift)]:
             yield change.uid, change.before
         for change in self.coming[: max(0, shift)]:
@@ -151,14 +171,17 @@ class _Line:
 
 
 def _far(shift: Shift) -> tuple[bool, int, int]:
-    """Return the distance of a snapshot; nearer ones are tried first."""
+    """Return a sort key by which states closer to the observed cluster come first."""
     b, d = abs(shift.bindings), abs(shift.deletions)
     return bool(b and d), b + d, d
 
 
 @contextmanager
 def _changed(cache: Cache, pods: Iterable[Counted]) -> Iterator[list[Counted]]:
-    """Change how these pods count in the cache while the block runs; yield how they counted before."""
+    """Context manager that changes on which node, or on none, these pods count in the cache while the block runs.
+
+    It yields how the changed pods counted before.
+    """
     were: list[Counted] = []
     try:
         for uid, pod in pods:

@@ -1,7 +1,7 @@
 """Reads kube-scheduler's own log back into decisions.
 
-`lines` (text or JSON to entries), `attempts` (entries to attempts, by pod), `nodes` (names to slots), `records`
-(attempts to Decision and Outcome), `reader` (all of that), `files`, `delivery`, `command` (`read-log`).
+`lines` (text or JSON to entries), `attempts` (entries to attempts, by pod), `nodes` (node names to row indices),
+`records` (attempts to Decision and Outcome), `reader` (all of these together), `files`, `delivery`.
 
 Invariant: a record has what the log has; anything else is named in `Decision.unknown` and `marks`.
 """

@@ -1,4 +1,4 @@
-"""Groups log entries into attempts: which lines belong together, and when an attempt is complete.
+"""Groups log entries into scheduling attempts: which lines belong together, and when an attempt is complete.
 
 Owns: the meaning of each message, open attempts. Does not own: lines (`lines`), the record of an attempt (`records`).
 
@@ -33,7 +33,10 @@ _FIT_ERROR: Final = re.compile(r"0/(\d+) nodes are available")
 
 @dataclass
 class LoggedAttempt:
-    """What the log has of one attempt so far. Times are microseconds since the epoch; None means not logged."""
+    """The fields of one scheduling attempt that the log has shown so far.
+
+    Times are microseconds since the epoch. A field that is None was not logged.
+    """
 
     pod: str  # NAMESPACE/NAME
     number: int = 1  # of the pod's attempts in this log
@@ -64,18 +67,21 @@ class LoggedAttempt:
 
     @property
     def misses_victims(self) -> bool:
-        """Return whether the log may still name victims of this attempt's pod."""
+        """Whether the log may still name victims that this attempt's pod preempts."""
         return bool(self.nominated) and (self.victims_announced is None or self.victims_announced > len(self.victims))
 
 
 @dataclass
 class LoggedWeights:
-    """The weight of each score plugin, as the scheduler logs them at start; None if profiles differ."""
+    """The weight of each score plugin by name, as kube-scheduler logs them at start; None if profiles differ in it."""
 
     by_plugin: dict[str, int | None] = field(default_factory=dict)
 
     def learn(self, plugins: Any) -> None:
-        """Record the plugins of one profile: `{"Score": {"Enabled": [{"Name", "Weight"}]}}`."""
+        """Store the weights of one profile's score plugins.
+
+        `plugins` is the logged value {"Score": {"Enabled": [{"Name", "Weight"}]}}; any other value is ignored.
+        """
         try:
             listed = [(str(p["Name"]), p["Weight"]) for p in plugins["Score"]["Enabled"] or ()]
         except (TypeError, KeyError):
@@ -86,10 +92,13 @@ class LoggedWeights:
 
 
 class Attempts:
-    """Groups log entries into attempts: pass it every entry, and it yields the completed attempts."""
+    """Groups the entries of a log into scheduling attempts, and yields each attempt when it is complete."""
 
     def __init__(self, node_named: Callable[[str], object], node_removed: Callable[[str], object]) -> None:
-        """Take the callbacks `node_named` and `node_removed`, which are called for each node that the log names."""
+        """Start without entries.
+
+        The callbacks get the name of each node that the log mentions or reports as removed.
+        """
         self.unfinished = 0
         self.weights = LoggedWeights()
         self.version = ""
@@ -103,7 +112,7 @@ class Attempts:
         self._sequence = 0
 
     def feed(self, entry: Entry) -> Iterator[LoggedAttempt]:
-        """Take one entry; the attempts that are over with it."""
+        """Take the next log entry, and yield the attempts that are complete now."""
         self._clock_us = max(self._clock_us, entry.at_us)
         yield from self._settled(self._clock_us - GRACE_US)
         if entry.message in _OF_THE_SCHEDULER:
@@ -133,17 +142,26 @@ class Attempts:
                 yield from self._close(pod)
 
     def settled(self) -> Iterator[LoggedAttempt]:
-        """Yield the completed attempts after the log was quiet, as nothing will be added to them."""
+        """Yield the attempts that have ended.
+
+        Call it when the log was quiet, so that no more lines about them will come.
+        """
         yield from self._settled(self._clock_us)
 
     def end(self) -> Iterator[LoggedAttempt]:
-        """Yield the remaining attempts at the end of the log."""
+        """Yield the ended attempts that are still kept, at the end of the log.
+
+        Attempts without an end are only counted.
+        """
         yield from self._given_up(list(self._evicting))
         for pod in list(self._open):
             yield from self._close(pod)
 
     def _afterwards(self, pod: str, entry: Entry) -> Iterator[LoggedAttempt]:
-        """Take what is said of a pod's preemption or queue."""
+        """Apply an entry about a pod's preemption or queue to the pod's attempt.
+
+        Yield the attempt if that completes it.
+        """
         evicting = self._evicting.get(pod)
         if entry.message in _OF_PREEMPTION and evicting is not None and entry.text("node") in ("", evicting.nominated):
             _AFTERWARDS[entry.message](evicting, entry)
@@ -153,7 +171,10 @@ class Attempts:
             _AFTERWARDS[entry.message](self._open[pod], entry)
 
     def _followed(self, pod: str) -> Iterator[LoggedAttempt]:
-        """Close an attempt because the pod's next one starts; keep it if victims are missing."""
+        """Yield a pod's attempt because its next one starts.
+
+        If the log has not named all victims of the attempt, keep it aside instead.
+        """
         attempt = self._over.get(pod)
         if attempt is None or not attempt.misses_victims:
             yield from self._close(pod)
@@ -164,7 +185,7 @@ class Attempts:
         self._evicting[pod] = attempt
 
     def _given_up(self, pods: Iterable[str]) -> Iterator[LoggedAttempt]:
-        """Yield attempts that were kept aside: their victims are named, or will not be."""
+        """Yield the attempts of these pods that were kept aside for victims to be named, and keep them no longer."""
         for pod in pods:
             yield self._evicting.pop(pod)
 
@@ -228,7 +249,7 @@ def _spread(attempt: LoggedAttempt, entry: Entry) -> None:
 
 
 def _reject(attempt: LoggedAttempt, entry: Entry, plugin: str, code: Code, reason: Reason) -> None:
-    """Record a rejection, unless it is from preemption, which runs filters on changed nodes."""
+    """Note that a filter rejected the entry's node, unless preemption ran the filter on a changed node."""
     if entry.text("node") and not attempt.in_post_filter and not entry.text("logger").startswith("PostFilter"):
         attempt.rejected.setdefault(entry.text("node"), (plugin, Verdict(code, (reason,))))
 

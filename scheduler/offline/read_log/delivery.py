@@ -3,7 +3,7 @@
 Owns: how far reading may run ahead of delivery. Does not own: HTTP and retries within a batch (`recorder.shipper`),
 frames on disk (`recorder.spool`).
 
-Invariant: nothing is dropped: a log can wait, so reading waits where scheduling would not. Records that were not
+Invariant: no record is dropped: a log can wait, so reading waits where scheduling would not. Records that were not
 delivered when the process ends are read from the log again, with the same keys.
 """
 
@@ -30,7 +30,7 @@ PAUSE_S: Final = 2.0
 
 
 class Delivery:
-    """Delivers records in order; raises NotDeliveredError if the service is away for `patience_s` seconds."""
+    """Delivers the records of a log, in order, through a temporary spool. Use it as a context manager."""
 
     def __init__(
         self,
@@ -39,9 +39,11 @@ class Delivery:
         patience_s: float = PATIENCE_S,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Take a factory of shippers by spool directory, and the reader's `nodes`, whose table starts each segment.
+        """Store the settings; entering the context creates the spool.
 
-        `sleep` returns true when waiting should end.
+        `shipper` returns a shipper for a spool directory. `nodes` is the reader's node table, which starts each spool
+        segment. Delivery fails when the service was away for `patience_s` seconds. `sleep` returns a true value to end
+        waiting early.
         """
         self._nodes = nodes
         self._shipper_of = shipper
@@ -65,7 +67,7 @@ class Delivery:
             self._stack.close()
 
     def put(self, read: Read) -> None:
-        """Add the records of one attempt to the spool."""
+        """Write the records of one attempt to the spool, and deliver the spool once AHEAD attempts wait in it."""
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
         if self._spool.needs_rotation:
             key = read.decision.key
@@ -78,7 +80,10 @@ class Delivery:
             self.deliver()
 
     def deliver(self) -> None:
-        """Deliver everything in the spool, waiting while the service is away."""
+        """Deliver everything in the spool, and wait while the decisions service is away.
+
+        Raise NotDeliveredError if it is away too long.
+        """
         waited_s = 0.0
         while self._ahead:
             try:
@@ -96,5 +101,5 @@ class Delivery:
 
     @property
     def refused(self) -> int:
-        """Return the number of frames that the service rejected for good."""
+        """The number of frames that the decisions service has refused for good."""
         return self._shipper.progress.refused

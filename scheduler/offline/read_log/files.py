@@ -1,8 +1,8 @@
-"""The lines of a file or of standard input, until the end or while the file grows.
+"""Reads the lines of a file or of standard input, until the end or while the file grows.
 
 Owns: reading, following, files that are rotated or truncated. Does not own: the meaning of lines.
 
-Invariant: holds one line of at most LINE_BYTES; the rest of a longer one is skipped.
+Invariant: holds one line of at most LINE_BYTES; the rest of a longer line is skipped.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def lines_of(file: BinaryIO) -> Iterator[str]:
 
 
 def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[str | None, None, None]:
-    """Yield the lines of a growing file until `sleep` returns true; None stands for no new line at present.
+    """Yield the lines of a growing file, and None whenever there is no new line, until `sleep` returns a true value.
 
-    Reading continues at the start of the new file after a rotation, and of the same file if it was truncated. Raises
-    OSError if there is no file at first.
+    Reading continues at the start of the new file after a rotation, and of the same file if it was truncated. Raise
+    OSError if the file does not exist at first.
     """
     file, part = path.open("rb"), b""
     try:
@@ -56,7 +56,7 @@ def followed(path: Path, sleep: Callable[[float], object] = time.sleep) -> Gener
 
 
 def _replaced(path: Path, file: BinaryIO) -> bool:
-    """Return whether the path leads to another file than the open one, of which everything was read."""
+    """Return whether reading must start again: the open file was read to its end and replaced, or it was truncated."""
     try:
         now = path.stat()
     except OSError:

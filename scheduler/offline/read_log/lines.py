@@ -1,9 +1,9 @@
-"""Parses lines of a log to entries: klog's text form or its JSON form, recognized line by line.
+"""Parses lines of a log into entries: klog's text format or its JSON format, recognized line by line.
 
 Owns: both formats, and which lines count as foreign or damaged. Does not own: the meaning of an entry (`attempts`),
 files. Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
 
-Invariant: no input raises; memory is bounded by one line, and a line by its reader.
+Invariant: no input raises an exception; memory is bounded by the longest line.
 """
 
 from __future__ import annotations
@@ -34,26 +34,29 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Entry:
-    """One log line about a decision. `values` are its pairs; references to objects are NAMESPACE/NAME."""
+    """One parsed log line: its time, its message, and its key-value pairs in `values`.
+
+    References to objects in `values` are text of the form NAMESPACE/NAME.
+    """
 
     at_us: int
     message: str
     values: dict[str, Any]
 
     def text(self, key: str) -> str:
-        """Return a value as text, or "" if it is absent or of another type."""
+        """Return the value for `key` if it is text, and "" if it is absent or of another type."""
         value = self.values.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> int | None:
-        """Return a value as an integer, or None if it is absent or of another type."""
+        """Return the value for `key` if it is an integer, and None if it is absent or of another type."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass
 class Counts:
-    """Counts of the lines that were read, by what they were."""
+    """The numbers of log lines that were read, by how they were recognized."""
 
     lines: int = 0
     used: int = 0  # entries about decisions
@@ -63,14 +66,14 @@ class Counts:
 
 
 class DamagedLineError(ValueError):
-    """A line that begins like an entry but cannot be parsed."""
+    """A line begins like a log entry but cannot be parsed."""
 
 
 class LogLineParser:
-    """Parses the lines of a log in order. Only messages in `wanted` are parsed, others are recognized.
+    """Parses the lines of one log in order. It returns only entries whose message is in `wanted` and counts all lines.
 
-    `zone` is the time zone of the text form. That form has no year: it is the last one that does not put the line into
-    the future (`now`), unless a prefix states it (`kubectl logs --timestamps`).
+    `zone` is the time zone of klog's text format. That format has no year: the parser takes the latest year that does
+    not put the line into the future (`now`), unless a prefix states it (`kubectl logs --timestamps`).
     """
 
     def __init__(self, wanted: Set[str], zone: timezone, now: Callable[[], datetime]) -> None:
@@ -83,7 +86,7 @@ class LogLineParser:
         self._continues = False  # inside a value of several lines
 
     def feed(self, line: str) -> Entry | None:
-        """Return the entry of one line (without line end), or None if it is not a wanted one."""
+        """Return the entry in one line (without line end), or None if its message is not wanted or it is no entry."""
         self.counts.lines += 1
         prefix = _PREFIX.match(line)
         body = line[prefix.end() :] if prefix else line
@@ -155,7 +158,7 @@ class LogLineParser:
 
 
 def _pairs(text: str) -> dict[str, Any]:
-    """Return the pairs of a text line without values of several lines; raise DamagedLineError if one is cut off."""
+    """Return the key-value pairs at the end of a text line. Raise DamagedLineError if one is cut off."""
     values: dict[str, Any] = {}
     position = 0
     while position < len(text):
@@ -184,7 +187,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
 
 
 def _unquoted(text: str) -> str:
-    """Return the text of a Go string literal."""
+    """Return the text that the inside of a Go string literal stands for, with its escapes resolved."""
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
@@ -199,7 +202,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _reference(value: Any) -> Any:
-    """Return `{"name", "namespace"}` as the text form writes it."""
+    """Return an object reference `{"name", "namespace"}` as text, NAMESPACE/NAME, and any other value unchanged."""
     if isinstance(value, dict) and set(value) <= {"name", "namespace"} and isinstance(value.get("name"), str):
         return f"{value['namespace']}/{value['name']}" if value.get("namespace") else value["name"]
     return value

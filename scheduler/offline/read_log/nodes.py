@@ -1,6 +1,6 @@
-"""Nodes by name: a slot for each node that the log names.
+"""Gives each node that the log names a node slot (the node's row index in the columns of records).
 
-A log has no facts about nodes but their names, so the rows of this table have no amounts and no UIDs.
+A log has no facts about nodes but their names, so the rows of this node table have no amounts and no UIDs.
 
 Invariant: a slot belongs to one node until the log reports the removal of the node; then it may be reused.
 """
@@ -13,7 +13,7 @@ from herodotus_record.model import NodeRows
 
 
 class Nodes:
-    """The slots of nodes by name, with the rows that changed since they were last taken."""
+    """The node table of a log: the slot (row index) of each node name, and the rows changed since the last record."""
 
     def __init__(self) -> None:
         self.names: list[str] = []  # by slot; "" where it is free
@@ -25,7 +25,7 @@ class Nodes:
         self._base = -1
 
     def slot(self, name: str) -> int:
-        """Return the node's slot; a new node gets one."""
+        """Return the node's slot (row index in the columns of records). A new node gets a free one."""
         known = self._slots.get(name)
         if known is not None:
             return known
@@ -40,14 +40,17 @@ class Nodes:
         return slot
 
     def remove(self, name: str) -> None:
-        """Free the slot of a removed node."""
+        """Free the slot of a removed node, so that another node may get it."""
         slot = self._slots.pop(name, None)
         if slot is not None:
             self._free.append(slot)
             self._set(slot, "")
 
     def changes(self, cluster: str, incarnation: str) -> NodeRows | None:
-        """Return the rows that changed since the last call, or None; the first call returns the whole table."""
+        """Return the rows of the node table that changed since the last call, or None if no row changed.
+
+        The first call returns the whole table.
+        """
         if not self._touched and self._base >= 0:
             return None
         rows = self._rows(sorted(self._touched), self._base, cluster, incarnation)
@@ -56,7 +59,7 @@ class Nodes:
         return rows
 
     def table(self, cluster: str, incarnation: str) -> NodeRows:
-        """Return the whole table, from which a reader can start."""
+        """Return all rows of the node table, which readers need at the start of a spool segment."""
         return self._rows(range(len(self.names)), -1, cluster, incarnation)
 
     def _set(self, slot: int, name: str) -> None:

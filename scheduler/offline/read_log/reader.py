@@ -2,7 +2,7 @@
 
 Owns: the incarnation. Does not own: lines, attempts, records, files, delivery.
 
-Invariant: reading the same log again gives the same records with the same keys, so that nothing is stored twice. The
+Invariant: reading the same log again gives the same records with the same keys, so that no record is stored twice. The
 incarnation is derived from the cluster and the log's first line; nothing is random.
 """
 
@@ -25,7 +25,10 @@ _LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace 
 
 @dataclass(frozen=True)
 class Read:
-    """The records of one attempt. `rows` are the changes of the node table since the last attempt, or None."""
+    """The records of one attempt in a log: its decision, the outcome of its binding, and changed node table rows.
+
+    `rows` holds the rows that changed since the last attempt, or None if none did. `outcome` is None without a binding.
+    """
 
     rows: NodeRows | None
     decision: Decision
@@ -33,7 +36,10 @@ class Read:
 
 
 class LogReader:
-    """Reads one log. `cluster` is the UID of its kube-system namespace, or "" if it is unknown."""
+    """Reads one log line by line and yields its records.
+
+    `cluster` is the UID of namespace kube-system, "" if unknown.
+    """
 
     def __init__(
         self, cluster: str = "", zone: timezone = timezone.utc, now: Callable[[], datetime] | None = None
@@ -46,31 +52,34 @@ class LogReader:
 
     @property
     def incarnation(self) -> str:
-        """The incarnation of the log, derived from its first line and the cluster."""
+        """The UUID that stands for the logged scheduler process in records.
+
+        It is derived from the cluster and the log's first line.
+        """
         return str(uuid.uuid5(_LOGS, f"{self._cluster} {self.lines.first}"))
 
     def feed(self, line: str) -> Iterator[Read]:
-        """Take one line, without its end."""
+        """Take the next line, without its line end, and yield the records of attempts that are complete now."""
         entry = self.lines.feed(line)
         if entry is not None:
             yield from map(self._read, self._attempts.feed(entry))
 
     def settled(self) -> Iterator[Read]:
-        """Yield the records of completed attempts after the log was quiet for a while."""
+        """Yield the records of attempts that have ended. Call it when the log was quiet for a while."""
         yield from map(self._read, self._attempts.settled())
 
     def end(self) -> Iterator[Read]:
-        """Yield the remaining records at the end of the log."""
+        """Yield the records of the remaining attempts at the end of the log."""
         yield from map(self._read, self._attempts.end())
 
     def all(self, lines: Iterable[str]) -> Iterator[Read]:
-        """Yield all records of a complete log."""
+        """Take all lines of a complete log and yield all its records."""
         for line in lines:
             yield from self.feed(line)
         yield from self.end()
 
     def format_summary(self) -> str:
-        """Return one line with the counts of lines and attempts that were read and left out."""
+        """Return one line of text with the numbers of lines and attempts that were read and left out."""
         counts = self.lines.counts
         return (
             f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"

@@ -1,9 +1,9 @@
-"""Converts a logged attempt to a Decision and an Outcome. Pure.
+"""Converts an attempt found in a log to a Decision and an Outcome. Pure functions.
 
 Owns: which fields a log fills, and the marks for missing ones. Does not own: the meaning of lines (`attempts`).
 
 Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark names what is missing; the
-counts of nodes are then the least that the log proves. Raw points are derived by dividing by the weight:
+counts of nodes are then the least that the log proves. Scores before weighting are derived by dividing by the weight:
 kube-scheduler logs normalized score times weight.
 """
 
@@ -83,7 +83,10 @@ def build_decision(
     version: str,
     marks: tuple[Reason, ...] = (),
 ) -> Decision:
-    """Return the record of a completed attempt."""
+    """Return the decision record of a completed attempt in a log.
+
+    `marks` are added to its notes; `version` is the logged version of kube-scheduler.
+    """
     scored, unsure = _scored(attempt)
     placed = bool(attempt.node)
     rank = _ranks(attempt, scored)
@@ -147,7 +150,10 @@ def build_decision(
 
 
 def build_outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
-    """Return the binding's outcome, or None if no node was chosen; the duration is 0 if only its end was logged."""
+    """Return the outcome of the attempt's binding, or None if no node was chosen.
+
+    `of` is the attempt's decision. The duration is 0 if only the end of the binding was logged.
+    """
     if not attempt.node or attempt.ended_us is None:
         return None
     took_us = attempt.ended_us - attempt.binding_us if attempt.binding_us is not None else 0
@@ -168,7 +174,7 @@ def build_outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcom
 
 
 def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
-    """Return whether the log has total and points of every feasible node, and a mark if it has not."""
+    """Return whether the log has the total and all scores of every feasible node, and the mark to record if not."""
     n = len(attempt.totals)
     if not n:
         several = attempt.node and (attempt.feasible or 0) != 1
@@ -187,7 +193,10 @@ def _points(attempt: LoggedAttempt) -> Mapping[str, Mapping[str, int]]:
 
 
 def _ranks(attempt: LoggedAttempt, scored: bool) -> dict[str, int]:
-    """Return ranks of feasible nodes, equal for equal totals; without totals only the chosen node's."""
+    """Return the rank of each feasible node by name, with equal ranks for equal totals.
+
+    If the totals are incomplete (`scored` is False), return only the chosen node, with rank 1.
+    """
     if not scored:
         return {attempt.node: 1} if attempt.node else {}
     totals = sorted(attempt.totals.values(), reverse=True)
@@ -206,7 +215,10 @@ def _path(attempt: LoggedAttempt, scored: bool) -> DecisionPath:
 
 
 def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str, ...], tuple[int, int, int]]:
-    """Return the numbers of all, evaluated and feasible nodes as logged, else the least that the log proves."""
+    """Return the names of the fields that the log does not fill, and the numbers of all, evaluated and feasible nodes.
+
+    A number that was not logged is the least that the log proves: `named` nodes occur in it, and `ranked` have a rank.
+    """
     feasible = max(attempt.feasible if attempt.feasible is not None else 0, ranked)
     evaluated = max(attempt.evaluated if attempt.evaluated is not None else 0, named, feasible)
     total = max(attempt.total if attempt.total is not None else 0, evaluated)
@@ -217,7 +229,10 @@ def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str,
 
 
 def _filters(attempt: LoggedAttempt, at: Mapping[str, int], slots: int) -> tuple[FilterColumn, ...]:
-    """Return a column for each filter with a logged rejection; the others are absent, which is not passed."""
+    """Return a filter column for each filter with a logged rejection.
+
+    A filter without a column has not necessarily accepted the nodes. `at` maps node names to slots (row indices).
+    """
     columns = []
     for position, plugin in enumerate(_FILTERS):
         earlier = _FILTERS[:position]
@@ -235,7 +250,10 @@ def _filters(attempt: LoggedAttempt, at: Mapping[str, int], slots: int) -> tuple
 def _scores(
     attempt: LoggedAttempt, weights: LoggedWeights, at: Mapping[str, int], slots: int
 ) -> tuple[tuple[ScoreColumn, ...], tuple[str, ...]]:
-    """Return the plugins' score columns, and the plugins of unknown weight, whose points are kept as logged."""
+    """Return the score column of each plugin and extender, and the names of those whose weight is unknown.
+
+    Their scores are kept as logged, with the weight included. `at` maps node names to slots (row indices).
+    """
     columns, unweighed = [], []
     for plugin, points in sorted(attempt.scores.items()):
         weight = weights.by_plugin.get(plugin)
@@ -256,7 +274,10 @@ def _scores(
 
 
 def _preemption(attempt: LoggedAttempt) -> Preemption | None:
-    """Return the candidate that preemption chose; the log has no other, and no disruption budgets."""
+    """Return the preemption with the node and victims that the log names, or None if no node was nominated.
+
+    The log has neither other candidates nor disruption budgets.
+    """
     if not attempt.nominated:
         return None
     return Preemption(attempt.nominated, (Candidate(attempt.nominated, tuple(attempt.victims), 0),), evicted=True)
@@ -282,7 +303,10 @@ def _by_slot(values: Mapping[str, int], at: Mapping[str, int], slots: int) -> Co
 
 
 def _id(at_us: int, incarnation: str, sequence: int) -> str:
-    """Return a UUIDv7 that is the same for every reading of the log: a digest stands for its random part."""
+    """Return a UUIDv7 for a decision that is the same whenever the log is read.
+
+    A digest of incarnation and sequence number takes the place of the random part.
+    """
     digest = int.from_bytes(hashlib.sha256(f"{incarnation} {sequence}".encode()).digest()[:10])
     ms = max(0, at_us // 1000) & ((1 << 48) - 1)
     high, low = digest >> 68 & 0xFFF, digest & ((1 << 62) - 1)

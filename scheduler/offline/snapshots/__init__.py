@@ -1,5 +1,5 @@
-"""Snapshots of a cluster in one file, with everything that scheduling reads, and replays on them.
+"""Snapshots of a cluster in one file, with everything that scheduling reads, and replays of its pods.
 
-`document` (the file's form), `taking` (from the API server to the file), `replaying` (pods placed again on it),
-`command` (`snapshot`, `replay`). `evaluate` and `whatif` read the file like any other file of cluster objects.
+`document` (the file's format), `taking` (from the API server to the file), `replaying` (places its pods again).
+`evaluate` and `whatif` read the file like any other file of cluster objects.
 """

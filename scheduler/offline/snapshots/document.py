@@ -1,6 +1,6 @@
-"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest against damage. Pure.
+"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest against damage. Pure functions.
 
-Owns: the document's form, its validation. Does not own: objects (`scheduler.engine.manifests.cluster`), files.
+Owns: the document's format and its validation. Does not own: objects (`scheduler.engine.manifests.cluster`), files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class SnapshotError(ValueError):
-    """A document that is not a complete snapshot, with the reason."""
+    """A document is not a complete and undamaged snapshot. The message says why."""
 
 
 def snapshot(items: Sequence[Json], *, cluster: str, server: str, taken_at: str, full: bool) -> Json:
-    """Return the snapshot document; `full` means that items have all fields, not only those of scheduling."""
+    """Return the ClusterSnapshot document with these objects and their digest.
+
+    `full` says that the objects have all their fields, and not only those that scheduling reads.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -41,7 +44,10 @@ def snapshot(items: Sequence[Json], *, cluster: str, server: str, taken_at: str,
 
 
 def items_of(document: Mapping[str, Any]) -> list[Any]:
-    """Return the validated objects of a snapshot; raise SnapshotError for another version or damage."""
+    """Return the objects of a ClusterSnapshot document.
+
+    Raise SnapshotError if its version is unknown or it is damaged.
+    """
     if document.get("apiVersion") != API_VERSION:
         raise SnapshotError(f"apiVersion: {document.get('apiVersion')!r} is not read here; {API_VERSION} is")
     metadata, items = document.get("metadata"), document.get("items")

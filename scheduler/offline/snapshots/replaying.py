@@ -1,7 +1,7 @@
 """Replays a snapshot: places its pods again with another configuration, and compares the nodes.
 
-Owns: the order, the comparison, the sums. Does not own: the snapshot (`document`), the cycle. Pure except that it
-changes the engine's nodes.
+Owns: the order, the comparison, the sums. Does not own: the snapshot (`document`), the scheduling cycle. Pure except
+that it changes the engine's nodes.
 
 The selected pods are removed from their nodes all at once, and placed one after the other as if they were new; all
 others stay. A pod whose own node is among the best stays there, because a random choice is not a change.
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Placed:
-    """A pod of the snapshot with its node."""
+    """A pod of the snapshot with the name of the node that it is on."""
 
     pod: PodInfo
     node: str
@@ -38,9 +38,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The result of one pod: its new node, or "" for none.
+    """The result of placing one pod again: its old node `was` and its new node `now`, either "" if there is none.
 
-    `points` is how far the new node is ahead of the old one; None if the old one is infeasible.
+    `points` is the lead of the new node's total score over the old one's, or None if these cannot be compared, for
+    example because the old node is infeasible.
     """
 
     pod: PodInfo
@@ -58,10 +59,10 @@ def replay(
     against: Mapping[str, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> list[Replayed]:
-    """Place each pod again, in this order, with the framework that `framework_of` returns; return the results.
+    """Take the pods off their nodes, place them again one after the other, and return one result per pod.
 
-    `against` has, by UID, the node to compare with if it is not the pod's own; "" for none. `report` gets the number of
-    decided pods.
+    `framework_of` returns the framework that decides a pod. `against` maps pod UIDs to the node to compare with if it
+    is not the pod's own, "" for none. `report` gets the number of pods decided so far.
     """
     placed = list(placed)
     for each in placed:
@@ -79,7 +80,10 @@ def replay(
 
 
 def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: str) -> Json:
-    """Return the document of kind Replay; `by` names the deciding configuration, `against` the compared one."""
+    """Return the results of a replay as a JSON document of kind Replay.
+
+    `by` names the configuration that placed the pods, and `against` the placement that it is compared with.
+    """
     before = Counter(r.was for r in replayed if r.was)
     after = Counter(r.now for r in replayed if r.now)
     names = sorted(before.keys() | after.keys(), key=natural_sort_key)
@@ -104,7 +108,7 @@ def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: s
 
 
 def _waiting(pod: PodInfo) -> PodInfo:
-    """Return the pod as it was before it was bound."""
+    """Return a copy of the pod without its node and nominated node, as it was before it was bound."""
     spec = replace(pod.pod.spec, node_name="")
     return PodInfo(replace(pod.pod, spec=spec, status=replace(pod.pod.status, nominated_node_name="")))
 

@@ -35,9 +35,11 @@ PATHS: Final[dict[str, tuple[type[Object], bool]]] = {
 def items(
     api: ApiServer, *, full: bool, annotations: Collection[str], report: Callable[[str, int], None]
 ) -> Iterator[Json]:
-    """Yield every object with its apiVersion and kind; redacted nodes keep only these `annotations`.
+    """Yield every object of the cluster that scheduling reads, as JSON with apiVersion and kind.
 
-    `report` gets each kind with its count. Raises ApiError if a kind cannot be listed.
+    Unless `full`, fields that scheduling does not read are left out, and nodes keep only the annotations whose keys are
+    in `annotations`. `report` gets each resource name with its number of objects. Raise ApiError if a kind cannot be
+    listed.
     """
     for path, (kind, may_be_absent) in PATHS.items():
         version = "/".join(path.split("/")[2:-1])
@@ -64,7 +66,10 @@ def _listed(api: ApiServer, path: str) -> Iterator[Json]:
 
 
 def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> Json:
-    """Return the fields that decoding keeps, without empty ones."""
+    """Return an object's JSON with only the fields that the engine decodes, without empty ones.
+
+    Nodes keep only the annotations whose keys are in `annotations`.
+    """
     obj = msgspec.convert(item, kind)
     if isinstance(obj, Node):
         has = obj.metadata.annotations or {}
@@ -75,7 +80,10 @@ def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> J
 
 
 def _plain(value: Any) -> Any:
-    """Return structs as JSON values without fields that have their default; empty values with a meaning stay."""
+    """Return a decoded object as JSON values, without fields that have their default value.
+
+    Empty values that differ from the default stay.
+    """
     if isinstance(value, msgspec.Struct):
         given = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
         return {encoded: _plain(each) for encoded, each, default in given if each != default}
