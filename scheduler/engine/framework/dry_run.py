@@ -81,7 +81,10 @@ class FilterDryRun:
         return self._filter_in_order(state, pod, nodes).with_verdicts(rejected, nodes.slots)
 
     def nominated_pods(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
-        """Return, by node slot, the other pods with the same or a higher priority that are nominated for that node."""
+        """Return the other pods with the same or a higher priority that are nominated for a node.
+
+        The key is the node's slot (row index in `nodes`).
+        """
         found = {}
         nominated = self._nominator.nodes()
         for name in nominated if len(nominated) < nodes.slots else nodes.index:
@@ -154,7 +157,10 @@ class FilterDryRun:
                 plugin.remove_pod(state, pod, p, nodes, slot)
 
     def _steps(self, pods: Sequence[tuple[int, PodInfo]]) -> Iterable[Sequence[tuple[int, PodInfo]]]:
-        """Split (node slot, pod) pairs into the groups to apply together: single pairs if plugins must update state."""
+        """Split pairs of node slot (row index) and pod into groups to apply together.
+
+        If plugins must update their state for each pod, each group is a single pair.
+        """
         return [pods] if self.can_batch_nodes else [[one] for one in pods]
 
     def run_extenders(

@@ -83,9 +83,10 @@ class Changes:
         self._subset: tuple[Slots, RowSubset] | None = None
 
     def merge(self, rows: Slots | None, more: Slots | None) -> Slots | None:
-        """Return the node slots of both arrays, possibly with duplicates; None means that any slot may have changed.
+        """Return the slots (row indices) of the nodes in either array, possibly with duplicates.
 
-        The result is None if either array is None, or if so many slots changed that recomputing all of them is faster.
+        Returns None, which means that any node may have changed, if either array is None, or if so many nodes changed
+        that recomputing all of them is faster.
         """
         if rows is None or more is None:
             return None
@@ -131,7 +132,7 @@ class CachedPhase:
 class CacheEntry:
     """The cached plugin results of one pod spec: phases for Filter and Score, memos for PreFilter and PreScore.
 
-    `slots` is the number of node slots for which the results were computed.
+    `slots` is the number of node slots (rows of the columns) for which the results were computed.
     """
 
     def __init__(self, slots: int) -> None:
@@ -229,7 +230,7 @@ class EquivalenceCache:
         self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
-        """Return the cache entry of the pod's spec; create it if there is none for the present number of node slots."""
+        """Return the cache entry of the pod's spec; create it if there is none for as many slots as `nodes` has."""
         key = pod.spec_digest
         found = self._entries.get(key)
         if found is None or found.slots != nodes.slots:
@@ -252,9 +253,10 @@ class CachedColumn(ABC, Generic[Column]):
         self._shared: dict[bytes, Column] = {}  # results for a few rows, by the content of these rows
 
     def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
-        """Bring the results up to date; return the node slots whose result changed, or None if any may have changed.
+        """Bring the results up to date; return the slots (row indices) of the nodes whose result changed.
 
-        `run` runs the plugin on the columns it is given, which hold all nodes or only the nodes that need it.
+        The return value is None if any result may have changed. `run` runs the plugin on the columns it is given, which
+        hold all nodes or only the nodes that need it.
         """
         rows = self._rows_to_refresh(changes, state)
         if rows is None or (len(rows) and self.should_recompute):
@@ -302,13 +304,16 @@ class CachedColumn(ABC, Generic[Column]):
 
     @abstractmethod
     def replace(self, column: Column) -> Slots | None:
-        """Replace the results of all nodes; return the slots whose result differs, or None if any may differ."""
+        """Replace the results of all nodes; return the slots (row indices) of the nodes whose result differs.
+
+        The return value is None if any result may differ.
+        """
 
     @abstractmethod
     def replace_rows(self, rows: Slots, part: Column, slots: int) -> Slots:
-        """Replace the results in the node slots `rows` by `part`; return the slots whose result may differ.
+        """Replace the results of the nodes in the slots `rows` by `part`; return the slots whose result may differ.
 
-        `slots` is the number of node slots in the whole column.
+        `slots` is the number of slots (row indices) in the whole column.
         """
 
 
@@ -325,7 +330,10 @@ def _run_if_spec_only(plugin: Any, pod: PodInfo, run: Callable[[], Verdict | Non
 
 
 def union_rows(changed: Iterable[Slots | None]) -> Slots | None:
-    """Return the node slots of all arrays, possibly with duplicates; None (any slot) if one of them is None."""
+    """Return the node slots (row indices) in any of the arrays, possibly with duplicates.
+
+    Returns None, which means any slot, if one of them is None.
+    """
     rows = NO_ROWS
     for more in changed:
         if more is None:

@@ -72,7 +72,7 @@ class FilterRunner:
 
 
 class FirstFailures(NamedTuple):
-    """For every node slot, the status code of the first filter that rejects the node, and that filter's index.
+    """For every node, the status code of the first filter that rejects it (`codes`), and that filter's index (`first`).
 
     The code is 0 (Success) and the index -1 where all filters accept the node.
     """
@@ -121,7 +121,7 @@ class FilterPhase(CachedPhase):
             self.complete(nodes)
 
     def _update_failures(self, rows: Slots, nodes: NodeColumns) -> None:
-        """Recompute the first failure, and whether the node passed, for the node slots `rows`."""
+        """Recompute the first failure, and whether the node passed, for the nodes in the slots `rows` (row indices)."""
         verdicts = (run.verdicts for run in self.runs)
         part = _find_first_failures([v.codes_at(rows) if v.ids is not None else None for v in verdicts], len(rows))
         codes, first = self.failures
@@ -140,7 +140,10 @@ class _VerdictColumn(CachedColumn[Verdicts]):
     def run_filter(
         self, changes: Changes, state: CycleState, pod: PodInfo, previous: Sequence[FilterRun], trace: Trace
     ) -> Slots | None:
-        """Run the filter where its verdicts may differ; return the node slots that changed, or None if any may have."""
+        """Run the filter where its verdicts may differ; return the slots (row indices) of the nodes that changed.
+
+        Returns None if any verdict may have changed.
+        """
         return self.refresh(changes, state, lambda nodes: self._runner.run(state, pod, nodes, previous, trace))
 
     @property
@@ -165,7 +168,7 @@ class _VerdictColumn(CachedColumn[Verdicts]):
 
 
 def find_first_failures(filters: Sequence[FilterRun], slots: int) -> FirstFailures:
-    """Return each node's first failure among the verdicts of these filters, for `slots` node slots."""
+    """Return each node's first failure among the verdicts of these filters; `slots` is the number of node slots."""
     verdicts = (run.verdicts for run in filters)
     return _find_first_failures([v.codes(slots) if v.ids is not None else None for v in verdicts], slots)
 

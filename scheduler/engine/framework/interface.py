@@ -95,13 +95,17 @@ class PreFilterExtensions(Plugin, Protocol):
     """
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Update the plugin's data in `state` after the pod `added` was added to the node slot `slot` of `nodes`.
+        """Update the plugin's data in `state` after the pod `added` was added to the node in `slot`.
 
-        `nodes` may be other columns than in PreFilter, such as a copy of a few nodes.
+        `slot` is the node's row index in `nodes`. These may be other columns than in PreFilter, such as a copy of a few
+        nodes.
         """
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Update the plugin's data in `state` after the pod `removed` was removed from node slot `slot` of `nodes`."""
+        """Update the plugin's data in `state` after the pod `removed` was removed from the node in `slot`.
+
+        `slot` is the node's row index in `nodes`.
+        """
 
 
 @runtime_checkable
@@ -137,12 +141,18 @@ class DryRun(Protocol):
         """
 
     def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: RowCopy) -> None:
-        """Add pods, given as (slot in `nodes`, pod), to the copied nodes and to the plugins' data in `state`."""
+        """Add pods to the copied nodes and to the plugins' data in `state`.
+
+        `added` pairs each pod with the slot (row index in `nodes`) of its node.
+        """
 
     def remove_pods(
         self, state: CycleState, pod: PodInfo, removed: Sequence[tuple[int, PodInfo]], nodes: RowCopy
     ) -> None:
-        """Remove pods, given as (slot in `nodes`, pod), from the copied nodes and from the plugins' data in `state`."""
+        """Remove pods from the copied nodes and from the plugins' data in `state`.
+
+        `removed` pairs each pod with the slot (row index in `nodes`) of its node.
+        """
 
     def run_extenders(
         self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate]
@@ -180,7 +190,7 @@ class Score(Plugin, Protocol):
     """A plugin that scores every feasible node."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return a raw score for each node slot; the scores of infeasible nodes are ignored."""
+        """Return a raw score for each node (row of `nodes`); the scores of infeasible nodes are ignored."""
 
 
 @runtime_checkable
@@ -191,7 +201,7 @@ class NormalizeScore(Plugin, Protocol):
     """
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Return a score from 0 to `MAX_NODE_SCORE` for each node slot; the scores of infeasible nodes are ignored."""
+        """Return a score from 0 to `MAX_NODE_SCORE` for each node; the scores of infeasible nodes are ignored."""
 
 
 @runtime_checkable

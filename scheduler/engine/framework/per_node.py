@@ -103,7 +103,7 @@ class PartialFilter(Filter, Protocol):
     """A filter that runs only on the nodes that no earlier filter rejected, for its cost or its side effects."""
 
     def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
-        """Return a verdict on each node of the mask `remaining`, and NOT_RUN for all other node slots."""
+        """Return a verdict on each node of the mask `remaining`, and NOT_RUN for all other rows of `nodes`."""
 
 
 class PerNodeFilter:
@@ -151,7 +151,7 @@ class PerNodeScore:
         self.plugin = plugin
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the plugin's raw score of every feasible node, and 0 for the other node slots.
+        """Return the plugin's raw score of every feasible node, and 0 for the other rows of `nodes`.
 
         Raises TypeError if a score is not an int.
         """

@@ -30,10 +30,9 @@ def num_feasible_nodes_to_find(nodes: int, percentage: int) -> int:
 def select_visited_slots(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], enough: int
 ) -> NDArray[np.intp]:
-    """Return the node slots that a search visits until it has found `enough` feasible nodes.
+    """Return the slots (row indices) of the nodes that a search visits until it has found `enough` feasible nodes.
 
-    The search visits the slots of `order` from position `start` on, and wraps around. `feasible` is a mask by node
-    slot.
+    The search visits the slots of `order` from position `start` on, and wraps around. `feasible` is a mask by slot.
     """
     rotated = np.roll(order, -start) if len(order) else order
     found = np.cumsum(feasible[rotated])

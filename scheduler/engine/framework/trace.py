@@ -87,19 +87,19 @@ class Trace:
         self.evaluation, self.complete = _everywhere(nodes, Evaluation.EVALUATED), True
 
     def mark(self, where: NDArray[np.intp] | int, evaluation: Evaluation) -> None:
-        """Set the `Evaluation` of the nodes in the slots `where`, such as evaluated or not sampled."""
+        """Set the `Evaluation` of the nodes in the slots `where` (row indices), such as evaluated or not sampled."""
         self.evaluation, self.complete = self.evaluation.copy(), False
         self.evaluation[where] = evaluation
 
     @property
     def evaluated(self) -> NDArray[np.bool_]:
-        """The mask of the slots whose nodes count as evaluated."""
+        """The mask of the nodes that count as evaluated, by node slot (row index)."""
         evaluated: NDArray[np.bool_] = self.evaluation == _EVALUATED
         return evaluated
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """The mask of the slots whose nodes are evaluated and passed all filters."""
+        """The mask of the evaluated nodes that passed all filters, by node slot (row index)."""
         return self.passed if self.complete else self.evaluated & self.passed
 
     def narrow(self, run: FilterRun) -> None:
@@ -113,10 +113,13 @@ class Trace:
 
 
 def _unfiltered(slots: int) -> tuple[NDArray[np.uint8], NDArray[np.int16], NDArray[np.bool_]]:
-    """Return the values of `Trace.codes`, `first` and `passed` before any filter ran, for `slots` node slots."""
+    """Return the values of `Trace.codes`, `first` and `passed` before any filter ran.
+
+    `slots` is the length of these arrays.
+    """
     return np.full(slots, ABSENT_CODE, np.uint8), np.full(slots, -1, np.int16), np.zeros(slots, np.bool_)
 
 
 def _everywhere(nodes: NodeColumns, evaluation: Evaluation) -> NDArray[np.uint8]:
-    """Return an array with this evaluation in every slot that holds a node, and ABSENT in the other slots."""
+    """Return an array with this evaluation for every node, and ABSENT at the indices that hold no node."""
     return nodes.cached(evaluation, lambda: np.where(nodes.live, evaluation, Evaluation.ABSENT).astype(np.uint8))

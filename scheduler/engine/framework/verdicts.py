@@ -50,9 +50,10 @@ SKIP = Verdict(Code.SKIP)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One filter's verdict on each node slot: `ids` holds, for each slot, an index into `table`, the distinct verdicts.
+    """One filter's verdict on each node.
 
-    `table[0]` is Success. If `ids` is None, the filter accepts every node.
+    `ids` holds, for each node slot (row index in the columns), an index into `table`, the distinct verdicts. `table[0]`
+    is Success. If `ids` is None, the filter accepts every node.
     """
 
     table: tuple[Verdict, ...] = (SUCCESS,)
@@ -65,7 +66,7 @@ class Verdicts:
 
     @classmethod
     def everywhere(cls, verdict: Verdict, slots: int) -> Verdicts:
-        """Return verdicts that are `verdict`, which is not Success, on each of `slots` node slots."""
+        """Return verdicts that are `verdict`, which is not Success, on each of `slots` nodes."""
         return cls((SUCCESS, verdict), np.ones(slots, np.uint8))
 
     @classmethod
@@ -86,7 +87,7 @@ class Verdicts:
         return cls(tuple(table), numbers.take(ids)) if len(table) > 1 else PASS
 
     def codes(self, slots: int) -> NDArray[np.uint8]:
-        """Return the status code of each of `slots` node slots."""
+        """Return the status code of the verdict on each node; `slots` is the number of node slots."""
         return np.zeros(slots, np.uint8) if self.ids is None else self._codes.take(self.ids)
 
     @lazy
@@ -99,17 +100,17 @@ class Verdicts:
         return any(verdict.code in ERRORS for verdict in self.table)
 
     def codes_at(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Return the status codes of the node slots `rows`."""
+        """Return the status codes of the verdicts on the nodes in the slots `rows` (row indices)."""
         return np.zeros(len(rows), np.uint8) if self.ids is None else self._codes.take(self.ids[rows])
 
     def verdict_at(self, slot: int) -> Verdict:
-        """Return the verdict on the node in one slot."""
+        """Return the verdict on the node in `slot` (its row index in the columns)."""
         return self.table[0 if self.ids is None else int(self.ids[slot])]
 
     def with_rows(self, where: NDArray[np.intp], part: Verdicts, slots: int) -> Verdicts:
-        """Return verdicts with `part` in the node slots `where`; `self` if nothing differs.
+        """Return a copy with the verdicts `part` on the nodes in the slots `where` (row indices).
 
-        `slots` is the number of all node slots.
+        `slots` is the number of all slots. If nothing differs, the result is `self`.
         """
         if self.ids is None and part.ids is None:
             return self
@@ -123,7 +124,10 @@ class Verdicts:
         return Verdicts(tuple(table), ids)
 
     def changed_slots(self, other: Verdicts) -> NDArray[np.intp] | None:
-        """Return the node slots whose verdict differs from `other`, or None if the tables differ and any slot may."""
+        """Return the slots (row indices) of the nodes on which `other` has another verdict.
+
+        Returns None if the tables differ, so that any verdict may differ.
+        """
         if self.table != other.table:
             return None
         if self.ids is None or other.ids is None:
@@ -132,9 +136,9 @@ class Verdicts:
         return np.flatnonzero(self.ids != other.ids)
 
     def with_verdicts(self, verdicts: Mapping[int, Verdict], slots: int) -> Verdicts:
-        """Return verdicts in which those of the node slots in `verdicts` are replaced.
+        """Return a copy in which `verdicts`, given by node slot (row index), replace the verdicts on these nodes.
 
-        `slots` is the number of all node slots.
+        `slots` is the number of all slots.
         """
         if not verdicts:
             return self
