@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if answer.headers[name] is not None:
                     self.send_header(name, answer.headers[name])
             if "Content-Length" not in answer.headers:
-                self.send_header("ConnectionSettings", "close")
+                self.send_header("Connection", "close")
             self.end_headers()
             while chunk := answer.read(_CHUNK):
                 self.wfile.write(chunk)

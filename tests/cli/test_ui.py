@@ -33,7 +33,10 @@ class _Upstream(BaseHTTPRequestHandler):
         self.send_response(200)
         for name, value in (("Content-Type", "application/json"), ("ETag", '"e"'), ("Set-Cookie", "a=b")):
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if self.path.endswith("/streamed"):
+            self.send_header("Connection", "close")
+        else:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
@@ -95,6 +98,11 @@ def test_forwards_requests_without_token_and_with_few_headers(
     assert (method, path) == ("GET", f"/before{API}/decisions?limit=1")
     assert {name for name in headers if name != "Accept-Encoding"} == {"Host", "Accept", "If-None-Match"}
     assert headers["Host"] == "localhost"
+
+
+def test_ends_a_response_of_unknown_length_by_closing_the_connection(door: LoopbackProxy) -> None:
+    answer = ask(door, f"/{door.token}{API}/streamed")
+    assert (answer.status, answer.headers["Connection"], answer.headers["Content-Length"]) == (200, "close", None)
 
 
 @pytest.mark.parametrize(
