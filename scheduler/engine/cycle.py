@@ -117,9 +117,10 @@ def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDAr
 def _nominated(
     framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace
 ) -> tuple[int, list[FilterRun]] | None:
-    """Return the slot of the pod's nominated node with the extenders' verdicts, or None if the node is not feasible.
+    """Return the slot (row index) of the pod's nominated node with the extenders' verdicts, if the node is feasible.
 
-    The cycle then chooses this node without evaluating others. If an extender fails here, the result is None too.
+    The cycle then chooses this node without evaluating others. The result is None if the node is not feasible or an
+    extender fails.
     """
     name = pod.pod.status.nominated_node_name
     slot = nodes.index.get(name) if name else None
@@ -204,5 +205,5 @@ def _histogram(trace: Trace) -> Counter[str]:
 
 
 def _choose(best_slots: NDArray[np.intp], seed: int) -> int:
-    """Return one of these node slots at random, determined by `seed`."""
+    """Return one of these slots (row indices of nodes) at random, determined by `seed`."""
     return int(best_slots[random.Random(seed).randrange(len(best_slots)) if len(best_slots) > 1 else 0])

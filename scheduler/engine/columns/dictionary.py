@@ -22,9 +22,9 @@ _SPARE = 16  # additional unused values, so that a small column is not renumbere
 
 
 class DictionaryColumn(Generic[T]):
-    """An array with one value for each slot (a node or a pod), stored as IDs into `values`, the distinct values.
+    """An array of values, stored as IDs into `values`, the list of distinct values. An entry is a node or a pod.
 
-    `values[0]` is the default, which a slot has before its value is set.
+    An entry's index is called its slot. `values[0]` is the default, which an entry has before its value is set.
     """
 
     def __init__(self, default: T, capacity: int) -> None:
@@ -34,11 +34,11 @@ class DictionaryColumn(Generic[T]):
         self._ids: Ids = np.zeros(capacity, np.int32)
 
     def number(self, value: T) -> int | None:
-        """Return the ID of a value, or None if no slot has had it."""
+        """Return the ID of a value, or None if no entry has had it."""
         return self._numbers.get(value)
 
     def fill(self, values: Iterable[T]) -> None:
-        """Set the values of the first slots, which is faster than setting one at a time."""
+        """Set the first entries to these values, which is faster than setting one at a time."""
         self.version += 1
         values = list(values)
         self.values = list(dict.fromkeys([*self.values, *values]))
@@ -46,7 +46,7 @@ class DictionaryColumn(Generic[T]):
         self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
 
     def set(self, slot: int, value: T) -> None:
-        """Set the value of one slot."""
+        """Set the value of the entry at the index `slot`."""
         number = self._numbers.get(value)
         if number is None:
             if len(self.values) > 2 * len(self._ids) + _SPARE:
@@ -58,22 +58,22 @@ class DictionaryColumn(Generic[T]):
             self.version += 1
 
     def grow(self, capacity: int) -> None:
-        """Extend the column to `capacity` slots; new slots have the default value."""
+        """Extend the column to `capacity` entries; new entries have the default value."""
         self._ids = np.concatenate([self._ids, np.zeros(capacity - len(self._ids), np.int32)])
 
     def ids(self, slots: int) -> Ids:
-        """Return the value IDs of the first `slots` slots, without a copy."""
+        """Return the value IDs of the first `slots` entries, without a copy."""
         return self._ids[:slots]
 
     def rows(self, chosen: NDArray[np.intp]) -> DictionaryColumn[T]:
-        """Return a read-only column of the slots `chosen` only, with the same value IDs."""
+        """Return a read-only column of the entries at the indices `chosen` only, with the same value IDs."""
         column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
         column.version = self.version
         column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
         return column
 
     def where(self, slots: int, predicate: Callable[[T], bool]) -> NDArray[np.bool_]:
-        """Return the mask of the first `slots` slots whose value satisfies `predicate`.
+        """Return the mask of those of the first `slots` entries whose value satisfies `predicate`.
 
         `predicate` is called once for each distinct value.
         """
@@ -81,7 +81,7 @@ class DictionaryColumn(Generic[T]):
         return answers.take(self._ids[:slots])
 
     def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
-        """Return the mask of the first `slots` slots whose value is one of `wanted`."""
+        """Return the mask of those of the first `slots` entries whose value is one of `wanted`."""
         ids = self._ids[:slots]
         numbers = [self._numbers[value] for value in wanted if value in self._numbers]
         if len(numbers) == 1:
@@ -92,7 +92,7 @@ class DictionaryColumn(Generic[T]):
         return answers.take(ids)
 
     def _drop_unused(self) -> None:
-        """Drop values that no slot has, and renumber the others; the default keeps ID 0."""
+        """Drop values that no entry has, and renumber the others; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]
         self._numbers = {value: number for number, value in enumerate(self.values)}

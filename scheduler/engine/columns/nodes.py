@@ -91,12 +91,12 @@ class NodeColumns:
 
     @property
     def live(self) -> Mask:
-        """The mask of the slots that hold a node."""
+        """The mask of the slots (row indices) that hold a node."""
         return self._live[: self.slots]
 
     @property
     def unschedulable(self) -> Mask:
-        """The mask of the slots that hold a cordoned node (spec.unschedulable)."""
+        """The mask of the slots (row indices) that hold a cordoned node (spec.unschedulable)."""
         return self._unschedulable[: self.slots]
 
     @property
@@ -273,7 +273,7 @@ class NodeColumns:
             self.revision += 1
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. Its slot is not reused until all pods on the node are removed too."""
+        """Remove a node. Its slot (row index) is not reused until all pods on the node are removed too."""
         slot = self.index.get(name)
         if slot is None or self.nodes[slot] is None:
             return

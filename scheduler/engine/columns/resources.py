@@ -60,7 +60,7 @@ class ResourceColumns:
         return [self._rows.get(resource, _UNKNOWN) for resource in resources]
 
     def select(self, chosen: NDArray[np.intp]) -> ResourceColumns:
-        """Return a copy with the node slots `chosen` only."""
+        """Return a copy with only the nodes in the slots `chosen` (row indices of the node columns)."""
         part = ResourceColumns.__new__(ResourceColumns)
         part._rows, part._amounts = dict(self._rows), self._amounts.take(chosen, axis=2)
         return part

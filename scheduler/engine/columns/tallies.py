@@ -69,7 +69,7 @@ class Tally:
 
     @property
     def counts(self) -> Counts:
-        """The sum for each node slot."""
+        """The query's sum for each node, by node slot (row index)."""
         return self._counts[: self.slots]
 
     def by_value(self, column: DictionaryColumn[Any], where: Mask | None = None) -> Counts:
@@ -88,7 +88,7 @@ class Tally:
         return self._by_value[-1].sums
 
     def add(self, slot: int, change: int) -> None:
-        """Add `change` to the sum of a node slot, and to the sums by label value."""
+        """Add `change` to the sum of the node in `slot`, and to the sum of the node's label values."""
         if slot >= len(self._counts):
             self.extend(slot + 1)
         self._counts[slot] += change

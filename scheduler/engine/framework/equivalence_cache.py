@@ -94,7 +94,7 @@ class Changes:
         return both if len(both) * MIN_SLOTS_PER_CHANGED_ROW <= self.nodes.slots else None
 
     def select(self, rows: Slots) -> RowSubset:
-        """Return the columns of the nodes in the slots `rows`; repeated calls with one array return one object."""
+        """Return the columns of only the nodes in the slots `rows`; repeated calls with one array return one object."""
         if self._subset is None or self._subset[0] is not rows:
             self._subset = (rows, RowSubset(self.nodes, rows))
         return self._subset[1]

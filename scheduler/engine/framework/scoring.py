@@ -96,7 +96,7 @@ class ScorePhase(CachedPhase):
 
     @property
     def best(self) -> Slots:
-        """The slots of the feasible nodes with the highest total, ascending."""
+        """The slots (row indices) of the feasible nodes with the highest total, ascending."""
         return NO_ROWS if self._best is None else self._best.slots
 
     def _compare_feasible(self, feasible: Mask) -> Slots:
@@ -104,7 +104,7 @@ class ScorePhase(CachedPhase):
         return NO_ROWS if feasible is self._feasible else np.flatnonzero(feasible != self._feasible)
 
     def _sum_up(self, rows: Slots | None, feasible: Mask) -> None:
-        """Recompute the totals and the best nodes, only for the node slots `rows` if it is not None."""
+        """Recompute the totals and the best nodes, only for the nodes in the slots `rows` if it is not None."""
         best = self._best
         if best is None or rows is None:
             self.totals = _weighted_sum(((p.weight, p.normalized) for _, p in self._plugins), len(feasible))
@@ -148,10 +148,11 @@ class _PluginScores:
     def refresh(
         self, changes: Changes, feasibility_changed: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
     ) -> Slots | None:
-        """Bring the scores up to date; return the node slots whose normalized score changed, or None if any may have.
+        """Bring the scores up to date; return the slots (row indices) of the nodes whose normalized score changed.
 
-        `feasibility_changed` holds the slots of nodes that became feasible or infeasible, or None if any may have.
-        Raises PluginError if Score or NormalizeScore fails or returns an invalid score.
+        Returns None if any score may have changed. `feasibility_changed` holds the slots of nodes that became feasible
+        or infeasible, or None if any may have. Raises PluginError if Score or NormalizeScore fails or returns an
+        invalid score.
         """
         runner, raw, normalized = self._runner, self._raw, self.normalized
         try:
@@ -171,7 +172,11 @@ class _PluginScores:
         return rows
 
     def _update_raw(self, rows: Slots | None, feasible: Mask) -> Slots | None:
-        """Update the raw scores in the node slots `rows`, 0 for infeasible nodes; return the slots that may differ."""
+        """Update the raw scores of the nodes in the slots `rows`, with 0 for infeasible nodes.
+
+        If `rows` is None, all nodes are updated. Returns the slots of the nodes whose raw score may differ, or None if
+        any may.
+        """
         previous = self._raw
         if rows is None:
             self._raw, rows = _keep_if_equal(previous, _mask_scores(self.unmasked.column, feasible))
@@ -182,10 +187,11 @@ class _PluginScores:
     def _normalize(
         self, changes: Changes, rows: Slots | None, state: CycleState, pod: PodInfo, feasible: Mask
     ) -> Slots | None:
-        """Normalize the raw scores; return the node slots whose normalized score changed, or None if any may have.
+        """Normalize the raw scores; return the slots (row indices) of the nodes whose normalized score changed.
 
-        `rows` holds the slots whose raw score or feasibility changed. NormalizeScore needs the scores of all nodes, and
-        does not run if nothing that it depends on changed.
+        Returns None if any score may have changed. `rows` holds the slots whose raw score or feasibility changed, or is
+        None if any may have. NormalizeScore needs the scores of all nodes, and does not run if nothing that it depends
+        on changed.
         """
         normalizer, runner = self._runner.normalizer, self._runner
         if normalizer is None:
@@ -199,7 +205,7 @@ class _PluginScores:
 
 
 class BestNodes:
-    """The feasible nodes with the highest total; `slots` holds their node slots, ascending.
+    """The feasible nodes with the highest total; `slots` holds their slots (row indices), ascending.
 
     At least one node must be feasible.
     """
@@ -211,7 +217,10 @@ class BestNodes:
         self.slots: Slots = self._is_best.nonzero()[0]
 
     def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
-        """Return the best nodes after totals or feasibility in the node slots `rows` changed; may change `self`."""
+        """Return the best nodes after the total or feasibility of the nodes in the slots `rows` changed.
+
+        The result may be `self`, changed in place.
+        """
         counted = np.where(feasible.take(rows), totals.take(rows), _LEAST)
         highest = int(counted.max())
         if highest > self._highest:

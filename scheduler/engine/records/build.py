@@ -191,7 +191,7 @@ def decision(
 
 
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
-    """Return the rows of the recorded node table for these node slots, as the columns are now.
+    """Return the rows of the recorded node table for the nodes in these slots, as the columns are now.
 
     A slot without a node has an empty name. `base` is the generation of the preceding rows that were written; -1 marks
     a complete table.
