@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES: Final = 64 << 20  # some 300,000 series
 
 
 class PrometheusError(Exception):
-    """Prometheus does not answer or rejects the query; the message is one line.
+    """Prometheus does not respond or rejects the query. The message is one line.
 
     `reason` is the message without the server's address, for records that many may read.
     """
@@ -39,7 +39,7 @@ class PrometheusError(Exception):
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """The labels of a series and its values in order of time; `last_s` is the Unix time of the last one.
+    """A Prometheus series: its labels, its values in order of time, and the Unix time in seconds of the last value.
 
     An instant query returns one value for each series.
     """
@@ -66,10 +66,10 @@ class _Envelope(msgspec.Struct):
 
 
 class Prometheus:
-    """A client for the server at a base URL such as http://127.0.0.1:9090. Use it as a context manager."""
+    """A client of the Prometheus server at a base URL such as http://127.0.0.1:9090. Use it as a context manager."""
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None) -> None:
-        """Create a client; `transport` replaces the network in tests."""
+        """Create the client without connecting. `transport` replaces the network in tests."""
         self._http = httpx.Client(base_url=url.rstrip("/"), timeout=timeout_s, transport=transport)
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class Prometheus:
             raise PrometheusError(url, f"unreadable answer with status {status}: {e}") from e
 
     def _fetch(self, path: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Return the HTTP status and the body. Raises PrometheusError if the body is too long."""
+        """Send a GET and return the HTTP status and the body. Raise PrometheusError if the body is too long."""
         body = bytearray()
         with self._http.stream("GET", path, params=params) as response:
             for piece in response.iter_bytes():
@@ -114,10 +114,14 @@ class Prometheus:
 
 
 class BackgroundQuery:
-    """An instant query that a thread repeats from the first call of `latest` on."""
+    """A Prometheus instant query that a separate thread repeats, starting with the first call of `latest`."""
 
     def __init__(self, prometheus: Prometheus, query: str, label: str, *, every_s: float) -> None:
-        """`label` is the key of the values; of several series with the same label value the largest counts."""
+        """Store the query, which runs every `every_s` seconds once `latest` was called.
+
+        The results are keyed by the value of the series label `label`. Of several series with one label value, the
+        largest value counts.
+        """
         self._prometheus = prometheus
         self._query = query
         self._label = label
@@ -126,14 +130,20 @@ class BackgroundQuery:
         self._thread: threading.Thread | None = None
 
     def latest(self) -> MetricAnswer:
-        """Return the newest answer, regardless of its age; the first call starts the thread."""
+        """Return the newest result of the query, regardless of its age. The first call starts the query's thread.
+
+        Until the first response, the result holds an error.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
             self._thread.start()
         return self._answer
 
     def query_once(self) -> None:
-        """Query once and wait. After a failure the earlier values stay."""
+        """Run the query, wait for the response, and store the result that `latest` returns.
+
+        If the query fails, the error is stored and the values of the last success stay.
+        """
         try:
             found = self._prometheus.query(self._query)
         except PrometheusError as e:
@@ -154,12 +164,15 @@ class BackgroundQuery:
 
 
 def query_in_background(url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
-    """Return a query to the server at `url` that implements `Handle.query_metrics`."""
+    """Return a query to the Prometheus server at `url` that repeats every `every_s` seconds in a separate thread.
+
+    It implements `Handle.query_metrics`.
+    """
     return BackgroundQuery(Prometheus(url, timeout_s=timeout_s), query, label, every_s=every_s)
 
 
 def _series(result: _Result) -> MetricSeries:
-    """Return a result as a series. Raises ValueError if it has no value."""
+    """Return one element of a Prometheus response as a MetricSeries. Raise ValueError if it has no value."""
     pairs = result.values or ([result.value] if result.value else [])
     if not pairs:
         raise ValueError("a series has no value")

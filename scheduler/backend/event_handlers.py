@@ -251,7 +251,7 @@ def _key(obj: Object) -> tuple[str, str]:
 
 
 def _columns_differ(old: Node, new: Node) -> bool:
-    """Return whether two versions of a node differ in a field that the cache's columns hold and that causes no event.
+    """Return whether two versions of a node differ in a field that the cache stores and that causes no cluster event.
 
     These fields are the UID, the spec and the images.
     """

@@ -109,7 +109,7 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
 
 
 def build_absent_api_marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
-    """Return the marks to add to all records of this process, one for each API group that the server does not serve.
+    """Return a note for each API group that the server does not serve, to be added to all records of this process.
 
     `absent` maps a group to the feature that is switched off.
     """

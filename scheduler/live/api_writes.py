@@ -34,7 +34,7 @@ class NotLeadingError(Exception):
 
 
 class Bindings(Protocol):
-    """The bindings in flight, as far as a bind request needs them. Thread-safe."""
+    """The pods whose binding is in flight, as far as a bind request needs to know them. Thread-safe."""
 
     def decision_id(self, uid: str) -> str:
         """Return the id of the decision that binds the pod with this UID."""
@@ -229,7 +229,7 @@ class NoWrites:
         klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
 
     def skipped(self, pod: PodInfo, note: str) -> None:
-        """Do nothing under `--dry-run-binding`."""
+        """Do nothing: under `--dry-run-binding` no event is sent."""
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
         """Do nothing: under `--dry-run-binding` no pod is evicted."""
@@ -238,7 +238,7 @@ class NoWrites:
         raise RuntimeError("a dry run evicts nothing")
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Do nothing under `--dry-run-binding`."""
+        """Do nothing: under `--dry-run-binding` no pod status is written."""
 
     def finish_bindings(self) -> None:
-        """Do nothing under `--dry-run-binding`."""
+        """Do nothing: under `--dry-run-binding` no binding is in flight."""

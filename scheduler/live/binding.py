@@ -99,9 +99,9 @@ class PendingPreBind:
 
 @dataclass(frozen=True)
 class BindingResult:
-    """The end of the binding of the pod `uid`.
+    """The end of the binding of the pod with the UID `uid`.
 
-    `failure` is None if it is bound, else the message of the pod's event.
+    `failure` is None if the pod is bound, else the message of the pod's event.
     """
 
     uid: str

@@ -56,7 +56,7 @@ class _OpenDecisions(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DecisionScope:
-    """Which open decisions to look for: those of one cluster, made under one of these profiles (scheduler names).
+    """Which decisions without a binding result to look for: those of one cluster and of these profiles.
 
     `elected` says that leader election makes this process the only scheduler of these profiles.
     """
@@ -102,10 +102,10 @@ class EarlierBindings:
             self._connection.close()
 
     def settle(self) -> int:
-        """Fetch the open decisions once and record the results that are certain.
+        """Fetch the decisions that have no binding result, and record the results that are certain by now.
 
-        Return how many decisions are still open. Raise OSError or msgspec.DecodeError if the decisions service does not
-        respond as expected.
+        Return how many decisions are still without a result. Raise OSError or msgspec.DecodeError if the decisions
+        service does not respond as expected.
         """
         found = self._open_decisions()
         self._recorded &= {decision.id for decision in found}

@@ -46,7 +46,10 @@ CAPACITY_WAIT_S: Final = 0.02  # The longest wait for bindings before the loop r
 
 @dataclass(frozen=True)
 class LoopTask:
-    """A function of another thread that the loop's thread runs between two cycles. It must not raise."""
+    """A function that another thread puts into the loop's inbox, to run in the loop's thread between two cycles.
+
+    It must not raise.
+    """
 
     run: Callable[[], None]
 

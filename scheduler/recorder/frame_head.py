@@ -14,7 +14,7 @@ from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, VERSION_AT, del
 
 
 class FrameHead(msgspec.Struct):
-    """The fields of one frame that identify it and name the earlier frames it needs.
+    """The fields of one frame (encoded record) that identify it and name the earlier frames it needs.
 
     `sequence` is 0 for node rows, which have no sequence number.
     """

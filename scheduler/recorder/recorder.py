@@ -61,7 +61,7 @@ class Recorder:
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
-        """Start a new incarnation and open its spool. Raise OSError if that is impossible.
+        """Start a new incarnation (run of a scheduler process) and open its spool. Raise OSError if that is impossible.
 
         `marks` are added to every decision of this process: they state which features are switched off. `omitted` says
         which labels records leave out.
@@ -199,7 +199,7 @@ class Recorder:
         return self._spool.fault
 
     def check_spool(self) -> None:
-        """Repair the spool's files if needed and write a gap record that is due.
+        """Repair the spool's files if needed, and write the gap record that reports lost records if one is due.
 
         Call it regularly while nothing is recorded.
         """
@@ -215,7 +215,7 @@ class Recorder:
                 self._close_gap(urgent=True)
 
     def close(self) -> None:
-        """Write the gap record of records that were lost last, and close the spool."""
+        """Write a gap record for records that were lost since the last one, and close the spool."""
         with self._lock:
             self._spool.check()
             self._close_gap(urgent=True)
@@ -238,9 +238,10 @@ class Recorder:
         return self._sequence
 
     def _close_gap(self, *, urgent: bool = False) -> None:
-        """Write a gap record for the records lost since the last one, if it and the record that did not fit have room.
+        """Write a gap record, which reports the records lost since the last one. Do nothing if no record was lost.
 
-        Do nothing if no record was lost. With `urgent`, write it at once into the spool's reserved disk space.
+        It is written once there is room for it and for the record that did not fit, or with `urgent` at once into the
+        spool's reserved disk space.
         """
         if self._gap is None:
             return
@@ -297,9 +298,9 @@ class Recorder:
         return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
 
     def _append(self, frames: bytes, *, whole: bool = False) -> None:
-        """Append frames to the spool.
+        """Append frames (encoded records) to the spool.
 
-        With `whole`, the frames begin with the complete node table and start a segment.
+        With `whole`, they begin with the rows of all nodes and start a new segment file.
         """
         try:
             if whole:

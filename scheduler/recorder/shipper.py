@@ -73,9 +73,9 @@ class Shipper:
         self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
 
     def deliver_pending(self) -> bool:
-        """Deliver the frames that wait in the spool, and delete the directories of ended schedulers.
+        """Deliver the frames (encoded records) that wait in the spool, and return whether any waited.
 
-        Return whether any waited. Raise NotDeliveredError if the service does not accept a batch.
+        Also delete the directories of ended schedulers. Raise NotDeliveredError if the service does not accept a batch.
         """
         any_sent = False
         self._spools = {found.name: self._spools.get(found.name, found) for found in list_incarnations(self._directory)}

@@ -73,10 +73,13 @@ class SpoolFullError(OSError):
 
 
 class Spool:
-    """Writes the records of one incarnation to segment files. Not thread-safe: the recorder serializes calls."""
+    """Writes the encoded records of one scheduler process to segment files.
+
+    Not thread-safe: the recorder serializes calls.
+    """
 
     def __init__(self, directory: Path, incarnation: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        """Create the incarnation's directory below `directory`. Raise OSError if that is impossible.
+        """Create the directory of this incarnation (run of a scheduler process). Raise OSError if that is impossible.
 
         `limit_bytes` limits the size of all incarnations in `directory` together.
         """
@@ -112,7 +115,7 @@ class Spool:
 
     @property
     def needs_rotation(self) -> bool:
-        """Whether the next decision should start a new segment, which begins with the complete node table."""
+        """Whether the next decision should start a new segment file, which begins with the rows of all nodes."""
         return not self._has_table or self._size >= self._target
 
     @property
@@ -126,9 +129,9 @@ class Spool:
         return f"a segment was deleted or damaged and written again {ago_s:.0f} s ago ({self.repairs} in all)"
 
     def rotate(self, first: bytes) -> None:
-        """Start a new segment with the frames `first`, which begin with the complete node table.
+        """Start a new segment file with the frames `first`, which begin with the rows of all nodes.
 
-        Raise SpoolFullError if there is no room; the next decision then has to write the table again.
+        Raise SpoolFullError if there is no room; the next decision then has to write these rows again.
         """
         self._prepare(len(first))
         if self._file < 0 or self._size:
@@ -140,9 +143,10 @@ class Spool:
             self._end_full_segment()
 
     def append(self, frames: bytes, *, urgent: bool = False) -> None:
-        """Append frames to the open segment. Raise SpoolFullError, and write nothing, if there is no room.
+        """Append frames (encoded records) to the open segment file.
 
-        With `urgent`, which is for gap records, the frames may use the reserved disk space.
+        Raise SpoolFullError, and write nothing, if there is no room. With `urgent`, which is for gap records, the
+        frames may use the reserved disk space.
         """
         self._appends += 1
         if self._free < len(frames) + self._start_bytes or self._file < 0 or self._appends % CHECK_EVERY_APPENDS == 0:

@@ -51,9 +51,10 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive frames of one spool segment to deliver, with the position after each.
+    """Consecutive frames (encoded records) of one spool segment to deliver, with the position after each.
 
-    Gap records that the reader inserts in place of lost frames are among the frames.
+    Gap records that the reader inserts in place of lost frames are among the frames. `lost` is the number of records
+    that these gap records report.
     """
 
     frames: tuple[bytes, ...]
@@ -64,7 +65,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class _FullDecision:
-    """The byte range of a complete decision (not a delta) in a spool segment, and the generation of its node table."""
+    """The byte range of a decision that is not a delta in a spool segment, and the generation of its node table."""
 
     start: int
     end: int
@@ -72,7 +73,10 @@ class _FullDecision:
 
 
 class IncarnationSpool:
-    """Reads the spool directory of one incarnation in batches, starting after the last acknowledged frame."""
+    """Reads the spool directory of one incarnation (run of a scheduler process) in batches.
+
+    Reading starts after the last frame (encoded record) that the decisions service acknowledged.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -107,7 +111,7 @@ class IncarnationSpool:
         return self._next_segment() is None
 
     def next_batch(self) -> Batch | None:
-        """Return the next batch of frames to deliver, or None if there are none at present.
+        """Return the next batch of frames (encoded records) to deliver, or None if there are none at present.
 
         Also return None while the scheduler is expected to write a damaged segment again. Segments whose frames were
         all acknowledged are deleted.
@@ -129,12 +133,12 @@ class IncarnationSpool:
                 return None
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
-        """Move the acknowledged position behind the first `frames` frames of the batch."""
+        """Note that the first `frames` frames of the batch were delivered or set aside. They are not read again."""
         if frames:
             self._advance(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
     def find_delta_bases(self, frames: Sequence[bytes]) -> list[bytes]:
-        """Return the frames of the decisions on which deltas in `frames` are based.
+        """Return the decisions, as frames, from which deltas in `frames` say only the differences.
 
         Decisions that are in `frames` themselves, or that are damaged, are left out.
         """
@@ -143,9 +147,9 @@ class IncarnationSpool:
         return [base for name in names if (base := self._segment_index.read_decision(name)) is not None]
 
     def rebuild_node_table(self) -> bytes | None:
-        """Return a frame with the complete node table as of the acknowledged position, or None if it cannot be rebuilt.
+        """Return a frame with the rows of all nodes as of the acknowledged position, or None if it cannot be built.
 
-        The table is built from the node rows in the segment.
+        It is built from the node rows in the current segment.
         """
         table, cluster = NodeTable(), ""
         with self._path(self._segment).open("rb") as f:
@@ -293,7 +297,7 @@ class IncarnationSpool:
 
 @dataclass
 class _SegmentIndex:
-    """The complete decisions and the node rows in the read part of a segment, to which later frames may refer."""
+    """An index of the decisions and node rows in the read part of a spool segment, to which later frames may refer."""
 
     path: Path
     full_decisions: dict[bytes, _FullDecision] = field(default_factory=dict)  # by what deltas call them
@@ -301,7 +305,7 @@ class _SegmentIndex:
     damaged: bool = False
 
     def read_decision(self, name: bytes) -> bytes | None:
-        """Return the frame of the decision that deltas refer to as `name`, or None if it is absent or damaged."""
+        """Return the frame of the decision that deltas refer to by `name`, or None if it is absent or damaged."""
         at = self.full_decisions.get(name)
         if at is None:
             return None
@@ -315,7 +319,7 @@ class _SegmentIndex:
 
 
 class _Scan:
-    """One pass over a segment's frames, which verifies and collects them.
+    """One pass over the frames (encoded records) of a spool segment, which verifies and collects them.
 
     It stops at the first damaged frame, or with `salvage` skips damaged bytes and inserts gap records.
     """
@@ -430,7 +434,7 @@ class _Scan:
 
 
 def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
-    """Yield a reader for each incarnation's directory in the spool directory, oldest first."""
+    """Yield a reader for the directory of each incarnation (run of a scheduler process) in the spool, oldest first."""
     found = [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
     for each in sorted(found, key=lambda d: (d.stat().st_ctime_ns, d.name)):
         yield IncarnationSpool(each)

@@ -18,7 +18,7 @@ PORT: Final = 10259  # kube-scheduler's
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """The parsed options of the HTTPS port. With `port` 0 nothing is served."""
+    """The parsed options of the HTTPS port. If `port` is 0, the port is not opened."""
 
     host: str
     port: int

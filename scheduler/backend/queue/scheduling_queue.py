@@ -104,7 +104,7 @@ class SchedulingQueue:
         return dict(self._lengths)
 
     def in_flight(self) -> tuple[int, int]:
-        """Return the number of pods in flight, and the number of cluster events kept for them."""
+        """Return the number of pods in a scheduling or binding cycle, and of the cluster events kept for them."""
         return len(self._in_flight), self._in_flight.events
 
     # --- in -------------------------------------------------------------------------------------------------------
@@ -146,7 +146,8 @@ class SchedulingQueue:
         """Put a pod that was popped and not placed back into the queue.
 
         It goes to the backoff queue after an error, or if an event during the attempt may help it, and otherwise to the
-        unschedulable queue. `pending` names the rejectors that returned the status Pending.
+        unschedulable queue. `rejectors` names the plugins that rejected it, and `pending` those of them with the status
+        Pending.
         """
         queued.rejectors, queued.pending = (frozenset(), frozenset()) if error else (rejectors, pending)
         if queued.rejectors:
@@ -167,7 +168,8 @@ class SchedulingQueue:
     def predict_retry(self, queued: QueuedPod, now: float, now_us: int, *, error: bool) -> Retry:
         """Return when a popped pod will be tried again if it goes back to the queue now.
 
-        `now` is monotonic time, `now_us` the wall clock. `error` says that the attempt ended with an error.
+        `now` is monotonic time in seconds, `now_us` the wall clock in microseconds. `error` says that the attempt ended
+        with an error.
         """
         tries = 1 + (queued.errors if error else queued.rejections)
         backoff_s = max(self._backoff_end(tries, now) - now, 0.0)
@@ -198,7 +200,7 @@ class SchedulingQueue:
         return queued
 
     def done(self, uid: str) -> None:
-        """Remove a bound or deleted pod from the pods in flight. Ignore a pod that is not in flight."""
+        """Remove a bound or deleted pod from the pods in flight (in a scheduling or binding cycle), if it is there."""
         self._in_flight.done(uid)
 
     def delete(self, uid: str) -> QueuedPod | None:
@@ -214,7 +216,10 @@ class SchedulingQueue:
     # --- time and events ------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> None:
-        """Move pods whose backoff is over to the active queue, and requeue pods that wait longer than FLUSH_AFTER_S."""
+        """Move pods whose backoff is over to the active queue.
+
+        Requeue pods that were unschedulable for FLUSH_AFTER_S.
+        """
         for heap in (self._backoff, self._error_backoff):
             while (first := heap.first()) is not None and first[1].ready_at <= now:
                 self._move(first[1], ACTIVE, now, BACKOFF_OVER)
@@ -292,9 +297,10 @@ class SchedulingQueue:
         return best
 
     def _evaluate_event(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Requeue | None:
-        """Return how to requeue a pod for one event by the hints of its rejectors, or None if the event cannot help.
+        """Return how to requeue a pod for one event, or None if the event cannot help it.
 
-        Also note the event in the pod's `woken_by`.
+        The queueing hints of the plugins that rejected the pod decide. The pod's `woken_by` is set to the event that
+        helps.
         """
         if event.wildcard:
             if new is not None and new.uid != queued.uid:

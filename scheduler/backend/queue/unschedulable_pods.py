@@ -43,7 +43,10 @@ class UnschedulablePods:
         return iter(list(self._pods.values()))
 
     def add(self, queued: QueuedPod) -> None:
-        """Add a pod. If the pod is there already, index it again, because its spec or rejectors may have changed."""
+        """Add a pod.
+
+        If the pod is there already, index it again, because its spec or its rejecting plugins may have changed.
+        """
         self.remove(queued.uid)
         profile, template = queued.pod.pod.spec.scheduler_name, hint_equivalence_key(queued.pod)
         keys = [(profile, plugin) for plugin in sorted(queued.rejectors)]

@@ -33,7 +33,7 @@ class ReviewClientError(Exception):
 
 @dataclass(frozen=True)
 class ReceivedReview:
-    """A review that the decisions service hands to this scheduler.
+    """A review (a question where given pods would be placed) that the decisions service hands to this scheduler.
 
     `scheduler` is the profile that decides. `deadline_s` is how many seconds the reader waits for the answer.
     """
@@ -47,7 +47,10 @@ class ReceivedReview:
 
 
 class ReviewClient:
-    """Fetches reviews for the profiles of this scheduler process from the decisions service, and posts the answers."""
+    """Fetches reviews from the decisions service and posts the answers, for the profiles of this scheduler process.
+
+    A review is a question where given pods would be placed.
+    """
 
     def __init__(
         self,

@@ -41,7 +41,10 @@ class _Classes(msgspec.Struct):
 
 
 class ReviewWorker:
-    """A thread that fetches reviews from the decisions service and answers them one after the other."""
+    """A thread that answers reviews (questions where given pods would be placed), one after the other.
+
+    It fetches them from the decisions service.
+    """
 
     def __init__(
         self,

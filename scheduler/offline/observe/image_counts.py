@@ -45,7 +45,7 @@ class ImageCounts:
             self._take(message.object.spec.node_name, nodes)
 
     def points(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
-        """Return the fewest and the most points of ImageLocality that stale counts allow, by slot."""
+        """Return two score columns: the lowest and highest ImageLocality score of each node that stale counts allow."""
 
         def bounded(bound: Callable[[int, int], int]) -> Scores:
             def count(name: str, image: Image, slots: list[int]) -> np.ndarray:

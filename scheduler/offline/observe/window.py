@@ -86,7 +86,7 @@ class ReorderWindow:
 
     @contextmanager
     def noted(self, uid: str, cache: Cache, now: float) -> Iterator[None]:
-        """Remember whether the pod appeared on a node or disappeared from it while the block runs."""
+        """Context manager that remembers it if the pod appears on a node or disappears from it inside the block."""
         before = cache.pod(uid)
         yield
         after = cache.pod(uid)

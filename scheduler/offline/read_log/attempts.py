@@ -92,7 +92,7 @@ class LoggedWeights:
 
 
 class Attempts:
-    """Groups the entries of a log into scheduling attempts, and yields each attempt when it is complete."""
+    """Groups the entries of kube-scheduler's log into scheduling attempts, and yields each when it is complete."""
 
     def __init__(self, node_named: Callable[[str], object], node_removed: Callable[[str], object]) -> None:
         """Start without entries.

@@ -101,5 +101,5 @@ class Delivery:
 
     @property
     def refused(self) -> int:
-        """The number of frames that the decisions service has refused for good."""
+        """The number of frames (encoded records) that the decisions service has refused for good."""
         return self._shipper.progress.refused

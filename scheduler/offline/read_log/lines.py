@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass
 class Counts:
-    """The numbers of log lines that were read, by how they were recognized."""
+    """The numbers of lines of kube-scheduler's log that were read, by how they were recognized."""
 
     lines: int = 0
     used: int = 0  # entries about decisions

@@ -13,7 +13,10 @@ from herodotus_record.model import NodeRows
 
 
 class Nodes:
-    """The node table of a log: the slot (row index) of each node name, and the rows changed since the last record."""
+    """The nodes that kube-scheduler's log names, each with a slot (its row index in the columns of records).
+
+    It remembers which rows of this node table changed since `changes` was called last.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []  # by slot; "" where it is free

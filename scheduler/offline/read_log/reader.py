@@ -25,7 +25,7 @@ _LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace 
 
 @dataclass(frozen=True)
 class Read:
-    """The records of one attempt in a log: its decision, the outcome of its binding, and changed node table rows.
+    """The records of one attempt in kube-scheduler's log: a decision, its outcome, and changed node table rows.
 
     `rows` holds the rows that changed since the last attempt, or None if none did. `outcome` is None without a binding.
     """
@@ -36,9 +36,9 @@ class Read:
 
 
 class LogReader:
-    """Reads one log line by line and yields its records.
+    """Reads one log of kube-scheduler and yields its records.
 
-    `cluster` is the UID of namespace kube-system, "" if unknown.
+    `cluster` is the UID of the namespace kube-system, which identifies the cluster, or "" if it is unknown.
     """
 
     def __init__(
