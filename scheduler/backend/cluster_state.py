@@ -1,6 +1,7 @@
 """The scheduler's state in memory, shared by the scheduling loop, its plugins and its helpers.
 
-Only the loop's thread changes this state, except `waiting`.
+Owns: the list of the parts of this state. Does not own: what changes them. Only the loop's thread changes them, except
+`waiting`.
 """
 
 from __future__ import annotations

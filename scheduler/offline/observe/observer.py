@@ -177,10 +177,11 @@ class Observer:
                 self._cache.set_pod(pod)
 
     def _counting(self, message: Message) -> list[Counted]:
-        """Return the pods that a watch message makes count on another node, or on none, as (UID, pod) pairs.
+        """Return the pods that a watch message moves to another node, or to none, as far as a scheduler counts them.
 
-        A pod that waits for a claim counts on the claim's selected node: its scheduler has counted it there already,
-        possibly seconds before the binding. If several pods share the claim, the choice may be any of theirs.
+        Each is a pair of the UID and the pod on its node, or None for no node. A pod that waits for a claim counts on
+        the claim's selected node: its scheduler has counted it there already, possibly seconds before the binding. If
+        several pods share the claim, the choice may be any of theirs.
         """
         if not isinstance(message, WatchEvent):
             return []
