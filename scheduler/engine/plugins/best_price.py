@@ -26,7 +26,7 @@ UNPRICED: Final = -1
 
 
 class BestPriceArgs(Args, frozen=True):
-    """Arguments: `annotation` is the key of the price, a decimal number in any currency."""
+    """Arguments of BestPrice: `annotation` is the key of the node annotation with the price, a decimal number."""
 
     annotation: str = measurements.COST
 
@@ -47,16 +47,19 @@ class BestPrice(BasePlugin):
         self.annotations = frozenset({args.annotation, self._reader.time_annotation})
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the price in millionths, -1 if there is none."""
+        """Return the price of each node in millionths, or -1 for a node without a valid price."""
         prices = self._reader.read(nodes).get(self.args.annotation)
         usable = (prices >= 0) & (prices < 2**40)
         return np.where(usable, np.rint(np.where(usable, prices, 0) * MILLIONTHS), UNPRICED).astype(np.int64)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Report the annotated prices."""
+        """Report the price in each node's annotation, for the record."""
         reading, key = self._reader.read(nodes), self.args.annotation
         return (reading.inputs((key,), NodeInputColumn("price", reading.get(key), digits=6)),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Return 100 for the cheapest feasible node alone and 0 for the most expensive."""
+        """Return 100 for the cheapest feasible nodes, down to 0 for the most expensive ones.
+
+        A node without a price gets 0.
+        """
         return price.scores(np.where(raw == UNPRICED, np.nan, raw), feasible)

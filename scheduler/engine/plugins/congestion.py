@@ -26,7 +26,10 @@ SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class CongestionArgs(Args, frozen=True):
-    """Arguments: `factor_max` is the factor at which a node scores 0; expired factors are ignored."""
+    """Arguments of Congestion: `factor_max` is the congestion factor from which a node scores 0.
+
+    Factors that are older than `max_age_seconds` are ignored.
+    """
 
     factor_max: int = 100
     max_age_seconds: float = measurements.DEFAULT_LIMIT_S
@@ -40,7 +43,7 @@ class CongestionArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class _Factors:
-    """The state that Score writes: a factor for each node, NaN if it has none."""
+    """The state that Score writes: the congestion factor of each node slot, NaN if the node has none."""
 
     reading: NodeMeasurements
     factors: Floats
@@ -61,11 +64,14 @@ class Congestion(BasePlugin):
         self._reader = MeasurementReader("congestion", args.max_age_seconds)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Report how many nodes have expired factors."""
+        """Return Success, with the number of feasible nodes whose factors are expired, if any, as its reason."""
         return self._reader.report_stale(nodes, feasible)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return 0 to 10 points. A value that is not an integer does not count as a factor."""
+        """Return 10 points for each node without congestion, down to 0 for a factor of `factorMax` or more.
+
+        A factor that is missing, expired or not an integer counts as no congestion.
+        """
         reading = self._reader.read(nodes)
         given = reading.get(measurements.CONGESTION)
         factors = np.where(given == np.floor(given), given, np.nan)

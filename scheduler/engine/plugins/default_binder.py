@@ -10,7 +10,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class DefaultBinder(BasePlugin):
-    """The bind plugin that calls the API server. Any failure is the attempt's error."""
+    """The bind plugin that binds the pod by a request to the API server. If the request fails, so does the attempt."""
 
     name = "DefaultBinder"
     binds_at_once = True

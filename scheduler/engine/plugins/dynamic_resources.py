@@ -37,11 +37,11 @@ NO_CLAIMS = unschedulable(Reason("no-claims"))
 
 @dataclass(frozen=True)
 class _Claims:
-    """The state that PreFilter writes, which shows that it ran."""
+    """An empty state that PreFilter writes, by which PostFilter sees that PreFilter ran."""
 
 
 class DynamicResourcesArgs(Args, frozen=True):
-    """Arguments: time limits in Go's notation. They are validated and have no effect yet."""
+    """Arguments of DynamicResources: timeouts as Go durations, which are validated but have no effect yet."""
 
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
@@ -76,18 +76,18 @@ class DynamicResources(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Reject a pod with resource claims, and skip others."""
+        """Reject a pod with resource claims, and skip the filter for other pods."""
         state.write(_Claims())
         return PreFilterResult(REFUSED) if pod.pod.spec.resource_claims else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Raise an error: PreFilter skips or rejects every pod."""
+        """Accept every node, since PreFilter skips or rejects every pod."""
         return Verdicts()
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Return kube-scheduler's message, or its error if an earlier PreFilter plugin ended the phase."""
+        """Reject the pod with kube-scheduler's message, or with its error if this plugin's PreFilter did not run."""
         return PostFilterResult(NO_CLAIMS if state.find(_Claims) else error("not found"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

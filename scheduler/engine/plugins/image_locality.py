@@ -22,18 +22,22 @@ MAX_CONTAINER_BYTES = 1000 << 20
 
 
 class ImageLocality(BasePlugin):
-    """A score plugin for the bytes that a node need not pull. A rare image counts less than one on many nodes."""
+    """A score plugin that prefers nodes which have the pod's images; an image that few nodes have counts less."""
 
     name = "ImageLocality"
     depends_on = DependsOn.NODES  # how many have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return 0 for 23 MiB of present images per container, up to 100 for 1000 MiB."""
+        """Return, for each node slot, 0 for up to 23 MiB of the pod's images, up to 100 for 1000 MiB per container."""
         return compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
 
 
 def compute_points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
-    """Return the points of each slot. `count` is how many nodes have an image: one number, or one for each slot."""
+    """Return the score of each node slot, 0 to 100, by the bytes of the pod's images that the node has.
+
+    `count` takes an image's name, the image and its node slots. It returns how many nodes have the image: one number,
+    or an array with one number for each of the slots.
+    """
     total_nodes = int(nodes.live.sum())
     local = np.zeros(nodes.slots, np.int64)
     for name in _list_images(pod):

@@ -35,11 +35,11 @@ UNKNOWN: Final = -1
 
 
 class NetworkTrafficArgs(Args, frozen=True):
-    """Arguments of the query and of its use.
+    """Arguments of NetworkTraffic: the Prometheus query and the use of its result.
 
-    `ip`: the base URL of Prometheus. `device_name`: the interface. `time_range`: of the average, in minutes.
-    `function`: of the counter of received bytes. `missing`: the score of a node without a sample. Answers older than
-    `max_age_seconds` are ignored.
+    `ip` is the base URL of Prometheus and `device_name` the network interface. `function` (`rate` or `sum_over_time`)
+    applies to the counter of received bytes over the last `time_range` minutes. `missing` (`neutral` or `worst`)
+    selects the score of a node without a sample. Results that are older than `max_age_seconds` are ignored.
     """
 
     ip: str = ""
@@ -52,7 +52,7 @@ class NetworkTrafficArgs(Args, frozen=True):
     max_age_seconds: float = 120.0
 
     def problems(self) -> Iterator[Problem]:
-        """Yield missing values and values out of range."""
+        """Yield a problem for each argument that is missing, unknown or out of range."""
         if not self.ip:
             yield required("ip", "the base URL of Prometheus, such as http://10.0.0.4:9090")
         elif not self.ip.startswith(("http://", "https://")):
@@ -76,7 +76,7 @@ class NetworkTrafficArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class TrafficReading:
-    """The answer that one scheduling cycle uses, and whether it is older than `maxAgeSeconds` allows."""
+    """The query result that one scheduling cycle uses, its age, and whether it exceeds `maxAgeSeconds`."""
 
     answer: MetricAnswer
     age_s: float
@@ -84,10 +84,10 @@ class TrafficReading:
 
 
 class NetworkTraffic(BasePlugin):
-    """A score plugin for received traffic. Without a recent answer no node has a sample.
+    """A score plugin that prefers nodes which receive little network traffic, as Prometheus measures it.
 
-    With PreScore enabled, a cycle without a recent answer skips the plugin and the record says why. With Score alone
-    the record marks the samples of all nodes as stale.
+    If there is no recent query result, a cycle with PreScore skips the plugin, and the record says why. With Score
+    alone, all nodes count as nodes without a sample, and the record marks the samples as stale.
     """
 
     name = "NetworkTraffic"
@@ -101,11 +101,11 @@ class NetworkTraffic(BasePlugin):
         )
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Start the first query."""
+        """Start the first Prometheus query, which runs in the background."""
         self.source.latest()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Skip the plugin without a recent answer."""
+        """Skip Score if there is no query result, or only one older than `maxAgeSeconds`."""
         reading = self._reading(state)
         if reading.answer.received_s is None:
             return _skip(f"no answer of Prometheus: {reading.answer.error}")
@@ -114,7 +114,10 @@ class NetworkTraffic(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return received bytes per second, or their sum; -1 for nodes without a sample, or for all if it is stale."""
+        """Return the bytes that each node received, per second or summed by `function`; -1 without a sample.
+
+        If the query result is stale, return -1 for all nodes.
+        """
         reading = self._reading(state)
         usable = _select_samples(reading.answer, nodes)
         known = ~np.isnan(usable) & (not reading.is_stale)
@@ -125,7 +128,7 @@ class NetworkTraffic(BasePlugin):
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Report the received bytes, measured when Prometheus evaluated the query."""
+        """Report each node's received bytes for the record, with the time of the Prometheus query."""
         reading = self._reading(state)
         answer, unit = reading.answer, "B/s" if self.args.function == RATE else "B"
         received = NodeInputColumn("received", _select_samples(answer, nodes), unit, digits=0)
@@ -134,12 +137,15 @@ class NetworkTraffic(BasePlugin):
         return (NodeInputs(f"Prometheus: {build_query(self.args)}", (received,), measured_s, stale),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Scale the scores from 0 for the busiest feasible node to 100 for no traffic."""
+        """Scale the scores from 0 for the busiest feasible node to 100 for no traffic.
+
+        A node without a sample gets the score that the argument `missing` selects.
+        """
         known = raw != UNKNOWN
         return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
 
     def _reading(self, state: CycleState) -> TrafficReading:
-        """Return the cycle's one reading: the newest answer when it was first needed."""
+        """Return the query result that this cycle uses: the newest one at the cycle's first call."""
         reading = state.find(TrafficReading)
         if reading is None:
             answer = self.source.latest()
@@ -150,13 +156,13 @@ class NetworkTraffic(BasePlugin):
 
 
 def build_query(args: NetworkTrafficArgs) -> str:
-    """Return the PromQL query for all nodes."""
+    """Return the PromQL query for the received bytes of all nodes."""
     counter = f"node_network_receive_bytes_total{{device={json.dumps(args.device_name)}}}"
     return f"{args.function}({counter}[{args.time_range}m]) * on(instance) group_left(nodename) node_uname_info"
 
 
 def _select_samples(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
-    """Return the samples by slot; NaN for a missing or invalid one."""
+    """Return the query's sample for each node slot, NaN if it is missing or out of range."""
     found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
     return np.where((found >= 0) & (found < 2.0**62), found, np.nan)
 

@@ -30,12 +30,12 @@ CONFLICT = unresolvable(Reason("affinity-conflict"))
 
 
 class NodeAffinityArgs(Args, frozen=True):
-    """Arguments: `addedAffinity` applies to every pod of the profile, in addition to its own."""
+    """Arguments of NodeAffinity: `added_affinity` applies to every pod of the profile, besides the pod's own."""
 
     added_affinity: Affinity | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Yield terms that do not parse, except for preferred ones without weight."""
+        """Yield the problems of the requirements in `addedAffinity`. Preferred terms with weight 0 are not checked."""
         if self.added_affinity is None:
             return
         required = self.added_affinity.required
@@ -47,14 +47,17 @@ class NodeAffinityArgs(Args, frozen=True):
 
 
 class NodeAffinity(BasePlugin):
-    """The node affinity plugin. It evaluates each requirement once per distinct value of its label."""
+    """The plugin that filters and scores by nodeSelector and node affinity.
+
+    It evaluates each requirement once per distinct value of its label.
+    """
 
     name = "NodeAffinity"
     depends_on = DependsOn.NODE
     args_type = NodeAffinityArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Register the events after which a node may match that did not match before."""
+        """Yield the additions and label changes of nodes, with a hint whether the node newly matches the pod."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._is_schedulable_after_node_change
         )
@@ -63,7 +66,11 @@ class NodeAffinity(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Limit the cycle to the nodes that every term names by metadata.name."""
+        """Limit the cycle to the nodes that the pod's terms name by metadata.name, if every term names nodes.
+
+        Skip the filter if neither the pod nor the profile restricts nodes. Reject a pod whose terms name no possible
+        node.
+        """
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:
             return SKIPPED
@@ -73,7 +80,7 @@ class NodeAffinity(BasePlugin):
         return PreFilterResult(SUCCESS, names) if names else PreFilterResult(CONFLICT)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes by the profile's affinity first, then by the pod's."""
+        """Reject nodes that the profile's added affinity excludes, then nodes that the pod's own affinity excludes."""
         ids = np.zeros(nodes.slots, np.uint8)
         ids[~match_required_affinity(pod, nodes)] = 2
         if self._added_required is not None:
@@ -82,7 +89,7 @@ class NodeAffinity(BasePlugin):
         return Verdicts((SUCCESS, ENFORCED, mismatch), ids) if ids.any() else Verdicts()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Skip a pod that prefers nothing; fail the attempt of one whose preferred terms do not parse."""
+        """Skip Score if there are no preferred terms; return an error if one of the pod's does not parse."""
         try:
             own = _preferred(pod)
         except InvalidSelectorError as e:
@@ -90,7 +97,10 @@ class NodeAffinity(BasePlugin):
         return SUCCESS if own or self._added_preferred else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the weights of matching preferred terms; raise InvalidSelectorError for an invalid term of the pod."""
+        """Return, for each node slot, the sum of the weights of the preferred terms that match the node.
+
+        Raise InvalidSelectorError for an invalid preferred term of the pod.
+        """
         total = np.zeros(nodes.slots, np.int64)
         for preferred in (*_preferred(pod), *self._added_preferred):
             if _has_effect(preferred):
@@ -119,7 +129,7 @@ class NodeAffinity(BasePlugin):
 
 
 def match_required_affinity(pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Return which nodes the pod's nodeSelector and required node affinity accept."""
+    """Return a mask of the node slots that match the pod's nodeSelector and required node affinity."""
     matches = np.ones(nodes.slots, np.bool_)
     for key, value in (pod.pod.spec.node_selector or {}).items():
         matches &= nodes.label(key).where(nodes.slots, lambda v, value=value: v == value)  # type: ignore[misc]
@@ -135,7 +145,7 @@ def _required(pod: PodInfo) -> NodeSelector | None:
 
 
 def _list_named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """Return the nodes that the terms name, or None if a term names none and every node is a candidate."""
+    """Return the names of the nodes to which the terms limit the pod, or None if some term names no nodes."""
     if required is None or not required.node_selector_terms:
         return None
     names: set[str] = set()
@@ -150,7 +160,10 @@ def _list_named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
 
 
 def _preferred(pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
-    """Return the pod's preferred terms. InvalidSelectorError lists every requirement that does not parse."""
+    """Return the pod's preferred node affinity terms.
+
+    Raise InvalidSelectorError, with every requirement that does not parse, if there are any.
+    """
     affinity = pod.pod.spec.affinity
     preferred = (affinity.node_affinity.preferred if affinity and affinity.node_affinity else None) or ()
     problems = list(_preference_problems(preferred, ""))
@@ -160,7 +173,10 @@ def _preferred(pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
 
 
 def _preference_problems(terms: Iterable[PreferredSchedulingTerm] | None, path: str) -> Iterator[Problem]:
-    """Yield every requirement that does not parse; terms without weight are not parsed."""
+    """Yield a problem for each requirement that does not parse; skip terms with weight 0.
+
+    `path` is the path of the list of terms, with which the paths of the problems start.
+    """
     for i, preferred in enumerate(terms or ()):
         if _has_effect(preferred):
             yield from find_term_problems(preferred.preference, f"{path}[{i}]")
@@ -178,7 +194,7 @@ def _match_any_term(terms: Iterable[NodeSelectorTerm], nodes: NodeColumns) -> Ma
 
 
 def _match_valid_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
-    """Return the nodes that a term matches; an empty or malformed term matches none."""
+    """Return a mask of the node slots that a node selector term matches. An empty or malformed term matches none."""
     return (
         np.zeros(nodes.slots, np.bool_)
         if selectors.is_empty_term(term) or not is_valid(term)
@@ -210,7 +226,7 @@ def _match_field(field: Requirement, nodes: NodeColumns) -> Mask:
 
 
 def _format_requirements(pod: PodInfo) -> str:
-    """Return the pod's requirements on node labels as text."""
+    """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection."""
     requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
     terms = [
@@ -223,7 +239,10 @@ def _format_requirements(pod: PodInfo) -> str:
 
 
 def _node_accepts(pod: PodInfo, node: Node) -> bool:
-    """Return `match_required_affinity` for one node; raise InvalidSelectorError for malformed terms if none matches."""
+    """Return whether a node matches the pod's nodeSelector and required node affinity.
+
+    Raise InvalidSelectorError if a term is malformed and no other term matches.
+    """
     labels, required = node.metadata.labels or {}, _required(pod)
     if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
         return False

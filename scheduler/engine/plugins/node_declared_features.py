@@ -25,13 +25,16 @@ USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 @dataclass(frozen=True)
 class _Needed:
-    """The state that PreFilter writes."""
+    """The state that PreFilter writes: the names of the features that the pod requires."""
 
     features: frozenset[str]
 
 
 class NodeDeclaredFeatures(BasePlugin):
-    """A filter that evaluates each distinct set of declared features once."""
+    """A filter that rejects nodes whose kubelet does not declare the features that the pod requires.
+
+    It evaluates each distinct set of declared features once.
+    """
 
     name = "NodeDeclaredFeatures"
     fails_without: ClassVar = {
@@ -40,7 +43,7 @@ class NodeDeclaredFeatures(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield changes of a node's features and of this pod."""
+        """Yield the events that may help a rejected pod: new nodes, other declared features, changes of the pod."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         yield ClusterEventWithHint(EventResource.NODE, actions, _is_schedulable_after_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _is_schedulable_after_pod_update)
@@ -49,7 +52,7 @@ class NodeDeclaredFeatures(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Skip the pods, most of them, that require no feature."""
+        """Skip the filter for pods that require no feature, which are most pods."""
         features = find_required_features(pod.pod.spec)
         if not features:
             return SKIPPED
@@ -57,7 +60,7 @@ class NodeDeclaredFeatures(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes without a feature that the pod requires; the reason names the missing ones."""
+        """Reject nodes that do not declare a feature that the pod requires; the reason names the missing features."""
         features = state.read(_Needed).features
 
         def verdict(number: int) -> Verdict:
@@ -68,7 +71,7 @@ class NodeDeclaredFeatures(BasePlugin):
 
 
 def find_required_features(spec: PodSpec) -> frozenset[str]:
-    """Return the features that a pod requires of its node."""
+    """Return the names of the kubelet features that a pod requires of its node."""
     found = set()
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):

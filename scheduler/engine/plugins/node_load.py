@@ -30,7 +30,10 @@ SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class LoadArgs(Args, frozen=True):
-    """Arguments: `forecast_weight` is the weight of the forecast in percent. Expired statistics are ignored."""
+    """Arguments: `forecast_weight` is the weight of the forecast, in percent, against the measured mean.
+
+    Statistics that are older than `max_age_seconds` are ignored.
+    """
 
     forecast_weight: int = 20
     max_age_seconds: float = measurements.DEFAULT_LIMIT_S
@@ -42,16 +45,16 @@ class LoadArgs(Args, frozen=True):
 
 
 def validate_percentage(path: str, value: int) -> Iterator[Problem]:
-    """Yield a problem if the value is not a percentage."""
+    """Yield a problem if the value is not from 0 to 100."""
     if not 0 <= value <= 100:
         yield invalid(path, value, "must be from 0 to 100")
 
 
 @dataclass(frozen=True)
 class NodeLoad:
-    """The load of every node in one resource: mean and deviation of the used share, NaN if unknown.
+    """The load of every node in one resource: mean and deviation of the used share by node slot.
 
-    `reading`: the statistics that they follow from.
+    The mean is NaN if the node has no statistics. `reading` holds the statistics from which the load was computed.
     """
 
     resource: str
@@ -61,18 +64,18 @@ class NodeLoad:
 
     @property
     def has_statistics(self) -> NDArray[np.bool_]:
-        """The nodes that have statistics."""
+        """A mask of the node slots whose nodes have statistics."""
         has_statistics: NDArray[np.bool_] = ~np.isnan(self.mean)
         return has_statistics
 
     def inputs(self, risky: Floats | None = None) -> NodeInputs:
-        """Return the inputs for the record, with the risk of overload if it is known."""
+        """Return the load as inputs for the record, with `risky`, each node's risk of overload, if it is given."""
         keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
         return self.reading.inputs(keys, *build_load_columns(self.resource, self.mean, self.deviation, risky))
 
 
 class LoadPlugin(BasePlugin):
-    """Base class of SafeOverload and SafeBalance: reads the statistics and scales points to scores."""
+    """Base class of SafeOverload and SafeBalance, which computes loads and scales points (0–10) to scores (0–100)."""
 
     args_type: ClassVar[type[Args]] = LoadArgs
     annotations = frozenset(
@@ -89,7 +92,7 @@ class LoadPlugin(BasePlugin):
         self._reader = MeasurementReader("usage", args.max_age_seconds)
 
     def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
-        """Yield the load of each resource, with the pod on every node."""
+        """Yield the load of all nodes in cpu and in memory, as it would be with the pod on each of them."""
         reading = self._reader.read(nodes)
         for resource in RESOURCES:
             mean = reading.get(MEAN_FREE[resource])
@@ -101,7 +104,7 @@ class LoadPlugin(BasePlugin):
             yield NodeLoad(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Report the nodes whose statistics are too old."""
+        """Return Success, with the number of feasible nodes whose statistics are expired, if any, as its reason."""
         return self._reader.report_stale(nodes, feasible)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
@@ -109,5 +112,5 @@ class LoadPlugin(BasePlugin):
 
 
 def lowest_points(loads: Iterable[NodeLoad], points: Iterable[Scores]) -> Scores:
-    """Return the lower score of the resources with statistics; 0 if there are none."""
+    """Return, for each node slot, the lowest points of the resources with statistics, or 0 if there are none."""
     return risk.least_known(list(points), [load.has_statistics for load in loads])

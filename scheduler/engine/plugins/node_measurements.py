@@ -25,7 +25,7 @@ Clock = Callable[[], float]  # seconds since 1970
 
 
 class NodeMeasurements:
-    """The numbers of one annotator at one time, without expired ones."""
+    """The measurements that one annotator wrote on the nodes, as of one time, without expired ones."""
 
     def __init__(self, reader: MeasurementReader, nodes: NodeColumns, now_s: float) -> None:
         self._reader = reader
@@ -34,7 +34,10 @@ class NodeMeasurements:
         self.times = MeasurementTimes.from_moments(moments_s, now_s, reader.max_age_s)
 
     def get(self, *keys: str) -> Floats:
-        """Return the first of these annotations by slot; NaN if a node has none or it is no number or too old."""
+        """Return, for each node slot, the number in the first of these annotations that holds one.
+
+        The entry is NaN if none of them holds a number, or if the measurement is too old.
+        """
         values = np.full(self._nodes.slots, np.nan)
         for key in reversed(keys):
             found = self._reader.parse_column(self._nodes, key, measurements.number)
@@ -43,16 +46,22 @@ class NodeMeasurements:
         return values
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
-        """Return the inputs for the record: numbers that follow from these annotations."""
+        """Return the inputs for the record: `numbers`, which were computed from the annotations `keys`."""
         present = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
         return self.times.inputs(present or keys[:1], *numbers)
 
 
 class MeasurementReader:
-    """Reads one annotator's numbers for one plugin. A column is parsed again only if an annotation changed."""
+    """A reader of one annotator's measurements, for one plugin.
+
+    It parses an annotation of all nodes again only if a value changed.
+    """
 
     def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
-        """Ignore values that are older than `max_age_s` seconds."""
+        """Read the annotations of the measurement group `group`, such as "usage".
+
+        Values that are older than `max_age_s` seconds are ignored.
+        """
         self.time_annotation = measurements.MEASURED[group]
         self.max_age_s = max_age_s
         self._clock = clock
@@ -63,7 +72,7 @@ class MeasurementReader:
         return NodeMeasurements(self, nodes, self._clock())
 
     def report_stale(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success with the number of feasible nodes whose values are expired, for the record."""
+        """Return Success, with the number of feasible nodes whose values are expired, if any, as its reason."""
         stale = int((feasible & self.read(nodes).times.stale).sum())
         if not stale:
             return SUCCESS
@@ -71,7 +80,10 @@ class MeasurementReader:
         return Verdict(Code.SUCCESS, (Reason("text", {"text": text}),))
 
     def parse_column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
-        """Return an annotation of every node, parsed and cached; do not change the result."""
+        """Return the parsed value of an annotation for each node slot.
+
+        The array is cached, and callers must not change it.
+        """
         column = nodes.annotation(key)
         known = self._parsed.get(key)
         if known is not None and known[0] is column and known[1:3] == (column.version, nodes.slots):

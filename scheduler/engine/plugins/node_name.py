@@ -18,17 +18,20 @@ OTHER_NODE = unresolvable(Reason("node-name"))
 
 
 class NodeName(BasePlugin):
-    """Rejects every node but spec.nodeName, if that is set. The queue has no such pods, but `evaluate` may get one."""
+    """A filter that rejects every node but spec.nodeName, if that is set.
+
+    The scheduling queue has no such pods, but the command `evaluate` may get one.
+    """
 
     name = "NodeName"
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield new nodes, one of which may have the name."""
+        """Yield the event Node/Add, since a new node may have the name that the pod requires."""
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Accept every node if the pod names none, else only the named node."""
+        """Accept only the node in the pod's spec.nodeName, or every node if that is not set."""
         wanted = pod.pod.spec.node_name
         if not wanted:
             return PASS

@@ -18,13 +18,13 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class NodePorts(BasePlugin):
-    """Rejects nodes where a host port of the pod is taken."""
+    """A filter that rejects nodes on which a host port that the pod requests is in use."""
 
     name = "NodePorts"
     fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield deletions of pods that used one of the ports, and new nodes."""
+        """Yield the events that may help a rejected pod: deleted pods that used one of its ports, and new nodes."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
@@ -32,7 +32,7 @@ class NodePorts(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Skip the pods, most of them, without host ports."""
+        """Skip the filter for pods without host ports, which are most pods."""
         return PreFilterResult() if pod.host_ports else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:

@@ -25,7 +25,7 @@ from scheduler.engine.plugins.resource_args import DEFAULT_RESOURCES, ResourceSp
 
 
 class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
-    """Arguments: the resources to balance, whose weights must be 1."""
+    """Arguments of NodeResourcesBalancedAllocation: the resources to balance, whose weights must be 1."""
 
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
 
@@ -43,7 +43,10 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
 
 
 class NodeResourcesBalancedAllocation(BasePlugin):
-    """A score plugin that compares balance by the actual requests, without defaults for absent ones."""
+    """A score plugin that prefers nodes whose resources the pod makes more evenly used.
+
+    It uses the actual requests, without defaults for absent ones.
+    """
 
     name = "NodeResourcesBalancedAllocation"
     depends_on = DependsOn.AMOUNTS
@@ -53,13 +56,14 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return True
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Skip scoring if the pod requests none of the resources, as it then changes no balance."""
+        """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
         return SUCCESS if self._is_requested(pod) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the gain of balance with the pod; scalar resources that the pod does not request do not count.
+        """Return, for each node slot, a score that grows with the gain in balance through the pod.
 
-        If the profile disables PreScore, pods that it would skip score 0 everywhere.
+        Scalar resources that the pod does not request do not count. If the profile disables PreScore, pods that it
+        would skip score 0 everywhere.
         """
         if not self._is_requested(pod):
             return np.zeros(nodes.slots, np.int64)
@@ -69,5 +73,5 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return balance_gain(allocatable, before, before + requests)
 
     def _is_requested(self, pod: PodInfo) -> bool:
-        """Return whether the pod requests any of the resources."""
+        """Return whether the pod requests any of the configured resources."""
         return any(pod.requests.get(s.name, 0) for s in self.args.resources)

@@ -35,7 +35,7 @@ RATIO_SCALE = 10  # a shape's points go to 10, scores to 100
 
 
 class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A point of the function from utilization (0..100) to score (0..10)."""
+    """A point of the function from a resource's utilization (0 to 100) to its score (0 to 10)."""
 
     utilization: int = 0
     score: int = 0
@@ -48,7 +48,7 @@ class RatioParam(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The scoring strategy and the resources that it uses. A configured strategy must name its type."""
+    """The argument scoringStrategy: the type of the strategy, and the weighted resources that it scores."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
@@ -60,14 +60,14 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
 
 class NodeResourcesFitArgs(Args, frozen=True):
-    """Arguments: the resources that the filter ignores, and the scoring strategy."""
+    """Arguments of NodeResourcesFit: the resources that the filter ignores, and the scoring strategy."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategy = ScoringStrategy(type=LEAST)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the values that kube-scheduler rejects when it creates the plugin."""
+        """Yield a problem for each value that kube-scheduler rejects when it creates the plugin."""
         for i, resource in enumerate(self.ignored_resources):
             path = f"ignoredResources[{i}]"
             yield from (invalid(path, resource, wrong) for wrong in validate_label_key(resource))
@@ -80,7 +80,10 @@ class NodeResourcesFitArgs(Args, frozen=True):
 
 
 class NodeResourcesFit(BasePlugin):
-    """Filters by the requests, and scores by the non-zero requests (with defaults for absent ones)."""
+    """The plugin that filters nodes by the pod's requests and scores them by the configured strategy.
+
+    Scores use the non-zero requests, which have defaults for absent requests.
+    """
 
     name = "NodeResourcesFit"
     depends_on = DependsOn.AMOUNTS
@@ -95,14 +98,17 @@ class NodeResourcesFit(BasePlugin):
         self._allocatable = _AllocatableCache()
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield pods that free resources, and nodes with more of a requested resource."""
+        """Yield the events that may help a rejected pod: pods that free resources, nodes with more of a resource."""
         pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
         yield ClusterEventWithHint(EventResource.POD, pods, _is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes, self._is_schedulable_after_node_change)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes without room, with all reasons; unresolvable if the node would be too small when empty."""
+        """Reject nodes with too little free of a resource; the verdict has a reason for each such resource.
+
+        The verdict is UnschedulableAndUnresolvable if a request exceeds what the empty node offers.
+        """
         requests = [(r, q) for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)]
         resources, amounts = (
             [PODS, *(r for r, _ in requests)],
@@ -131,7 +137,7 @@ class NodeResourcesFit(BasePlugin):
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the strategy's score of each resource, averaged by weight over the resources of the node."""
+        """Return, for each node slot, the weighted mean of the strategy's scores of the node's resources."""
         strategy: ScoringStrategy = self.args.scoring_strategy
         specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         if not specs:
@@ -171,7 +177,10 @@ class NodeResourcesFit(BasePlugin):
 
 
 def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:
-    """Return the pod's requests in the order of the message: cpu, memory, storage, then scalars by name."""
+    """Return the pod's requests as (resource, amount), in the order in which messages name them.
+
+    The order is cpu, memory, ephemeral-storage, then scalar resources by name.
+    """
     first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
     return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
 
@@ -214,7 +223,10 @@ def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
 
 
 def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:
-    """Return whether a pod was deleted, or was scaled down in a resource that this pod requests."""
+    """Return whether a running pod freed a resource that `pod` requests, or `pod` itself changed.
+
+    A running pod frees resources if it is deleted or scaled down.
+    """
     if new is None:
         return occupies_node(old)
     if new.uid == pod.uid:
@@ -224,7 +236,10 @@ def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | 
 
 
 class _AllocatableCache:
-    """A cache for two nodes: an event concerns the same old and new node for every pending pod template."""
+    """A cache of the allocatable of the two latest nodes.
+
+    It suffices because an event has the same old and new node for every pending pod that is checked.
+    """
 
     def __init__(self) -> None:
         self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)

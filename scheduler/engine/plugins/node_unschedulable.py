@@ -18,13 +18,13 @@ CORDONED = unresolvable(Reason("unschedulable"))
 
 
 class NodeUnschedulable(BasePlugin):
-    """Rejects nodes with spec.unschedulable."""
+    """A filter that rejects cordoned nodes (spec.unschedulable), unless the pod tolerates cordoning."""
 
     name = "NodeUnschedulable"
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield nodes that became schedulable, and new tolerations of this pod."""
+        """Yield the events that may help a rejected pod: nodes that became schedulable, and its new tolerations."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
@@ -33,7 +33,7 @@ class NodeUnschedulable(BasePlugin):
         )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject cordoned nodes unless the pod tolerates the taint that stands for cordoning."""
+        """Reject cordoned nodes, unless the pod tolerates the taint node.kubernetes.io/unschedulable."""
         if is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or ()):
             return PASS
         return Verdicts.reject(nodes.unschedulable, CORDONED)

@@ -34,10 +34,11 @@ SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class PigeonArgs(Args, frozen=True):
-    """Arguments of the objective.
+    """Arguments of Pigeon: the objective, and the resources that it counts.
 
-    `num_resources`: the first so many of cpu, memory, pods, gpu and ephemeral-storage count. `policy_resource_index`:
-    the resource of LOAD_BALANCE and CONSOLIDATE. `gpu_resource`: the name of the GPU resource.
+    `num_resources` is how many of cpu, memory, pods, gpu and ephemeral-storage count, in this order.
+    `policy_resource_index` is the index of the resource that LOAD_BALANCE and CONSOLIDATE use. `gpu_resource` is the
+    name of the GPU resource.
     """
 
     policy_objective: str = A_BINPACK
@@ -56,14 +57,17 @@ class PigeonArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class _Scored:
-    """The state that Score writes: each node's value, and the number of pods in the learned demand."""
+    """The state that Score writes: the objective's value by node slot, and the number of pods learned from."""
 
     values: Floats
     pods: int
 
 
 class Pigeon(BasePlugin):
-    """A score plugin that evaluates one of three objectives for the whole cluster."""
+    """A score plugin that rates what the whole cluster would be like with the pod on each node.
+
+    The rating follows one of three objectives: A_BINPACK, LOAD_BALANCE or CONSOLIDATE.
+    """
 
     name = "Pigeon"
     args_type = PigeonArgs
@@ -74,7 +78,7 @@ class Pigeon(BasePlugin):
         self._learned = Demand()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Learn the demand from the running pods in the order of their creation."""
+        """Learn what pods usually request from the running pods, in the order of their creation."""
         existing = [pod for pods in nodes.pods for pod in pods.values()]
         existing.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
         capacity = self._matrix(nodes.live, nodes.allocatable)
@@ -82,7 +86,10 @@ class Pigeon(BasePlugin):
             self._learned = packing.learn(self._learned, self._demand(pod).tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return 0 to 10 points, computed over the feasible nodes."""
+        """Return 10 points for the best feasible node by the objective, down to 1 for the worst.
+
+        A node on which the pod does not fit gets 0.
+        """
         demand = self._demand(pod)
         capacity = self._matrix(feasible, nodes.allocatable)
         self._learned = packing.learn(self._learned, demand.tolist(), capacity)
@@ -95,7 +102,7 @@ class Pigeon(BasePlugin):
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Report the objective for the pod on each node; NaN where it does not fit."""
+        """Report, for the record, the objective's value with the pod on each node; NaN if the pod does not fit."""
         scored = state.read(_Scored)
         learned = f"; demand of {scored.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
         source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learned}"

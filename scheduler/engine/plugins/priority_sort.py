@@ -7,7 +7,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class PrioritySort(BasePlugin):
-    """Orders the active queue."""
+    """The queue sort plugin: orders the active queue by priority, then by the time at which pods were queued."""
 
     name = "PrioritySort"
 

@@ -29,19 +29,25 @@ NamedPlugin = tuple[str, Factory]
 
 
 class PluginLoadError(Exception):
-    """A plugin that a configuration names but that cannot be loaded, with the reason."""
+    """An error for a plugin that a configuration names but that cannot be loaded; the message says why."""
 
 
 def with_plugin(name: str, factory: Factory) -> NamedPlugin:
-    """Return a plugin for `Registry` and `commands.main`; raise PluginLoadError if the class has another name."""
+    """Return a plugin to pass to `Registry` or `commands.main`: its name and its class.
+
+    Raise PluginLoadError if the class is not a plugin class or has another name.
+    """
     return name, _check_plugin(name, factory, f'with_plugin("{name}", …)')
 
 
 class Registry(Mapping[str, Factory]):
-    """Plugin classes by name. Reading one from outside the tree may import it and raise PluginLoadError."""
+    """A mapping from the names of plugins to plugin classes.
+
+    Reading a plugin from outside the tree may import it and raise PluginLoadError.
+    """
 
     def __init__(self, given: Iterable[NamedPlugin] = ()) -> None:
-        """Add the `given` plugins (`with_plugin`); raise PluginLoadError for a duplicate name."""
+        """Add plugins that `with_plugin` returned to the in-tree ones; raise PluginLoadError for a duplicate name."""
         self._known: dict[str, Factory] = dict(IN_TREE)
         for name, factory in given:
             self._add(name, factory)
@@ -85,7 +91,10 @@ def _import_plugin(entry: EntryPoint) -> Factory:
 
 
 def _check_plugin(name: str | None, factory: Any, where: str) -> Factory:
-    """Return the factory if it is a plugin class with the expected name; raise PluginLoadError otherwise."""
+    """Return `factory` if it is a plugin class named `name` (None allows any); raise PluginLoadError otherwise.
+
+    `where` says in the error where the plugin was named.
+    """
     if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
         raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
     own = getattr(factory, "name", None)

@@ -8,7 +8,7 @@ from scheduler.engine.objects.requests import CPU, MEMORY
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resource and its weight; a weight of 0 means 1."""
+    """A resource that a plugin scores, with its weight in the score. A weight of 0 means 1."""
 
     name: str
     weight: int = 1

@@ -24,7 +24,10 @@ SCALE = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class Reward(BasePlugin):
-    """A score plugin for learned rewards. A node without failures of the pod type has the full reward."""
+    """A score plugin that prefers nodes on which pods of the same type succeeded, by rewards in an annotation.
+
+    A node without failures of the pod type has the full reward.
+    """
 
     name = "Reward"
     annotations = frozenset({measurements.REWARDS, measurements.MEASURED["rewards"]})
@@ -34,11 +37,11 @@ class Reward(BasePlugin):
         self._reader = MeasurementReader("rewards", float("inf"))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return 0 to 10 points by the type of the pod."""
+        """Return 0 to 10 points for each node slot, by the node's reward for the type of the pod."""
         return reward.points(_parse_rewards(measurements.rewards_key(pod.labels, pod.name), nodes))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Report the rewards; their time is that of the last outcome that changed them."""
+        """Report each node's reward for the record; its time is that of the last outcome that changed it."""
         kind, key = measurements.rewards_key(pod.labels, pod.name), measurements.REWARDS
         inputs = self._reader.read(nodes).inputs(
             (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
@@ -46,12 +49,15 @@ class Reward(BasePlugin):
         return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Return ten times the points."""
+        """Scale the points (0 to 10) to scores (0 to 100)."""
         return raw * SCALE
 
 
 def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:
-    """Return the rewards of a pod type by slot; each distinct annotation is parsed once."""
+    """Return each node slot's reward for a pod type, NaN if its annotation is invalid.
+
+    Each distinct annotation is parsed once.
+    """
     column = nodes.annotation(measurements.REWARDS)
     rewards = np.array([reward.parse_reward(published, kind) for published in column.values])
     return rewards.take(column.ids(nodes.slots))

@@ -19,28 +19,31 @@ from scheduler.engine.plugins.node_load import LoadArgs, LoadPlugin, NodeLoad, l
 
 
 class SafeBalanceArgs(LoadArgs, frozen=True):
-    """The arguments of SafeBalance, shared with SafeOverload."""
+    """Arguments of SafeBalance: the weight of the forecast, and the maximum age of statistics."""
 
 
 @dataclass(frozen=True)
 class _NodeLoads:
-    """The state that Score writes."""
+    """The state that Score writes: the load of all nodes in each resource."""
 
     by_resource: tuple[NodeLoad, ...]
 
 
 class SafeBalance(LoadPlugin):
-    """A score plugin that combines the mean of the used share with the root of its deviation."""
+    """A score plugin that prefers nodes with a low and steady load.
+
+    It combines the mean of the used share with the square root of its deviation.
+    """
 
     name = "SafeBalance"
     args_type = SafeBalanceArgs
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the lower points of both resources, 0 to 10."""
+        """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
         loads = tuple(self.compute_loads(pod, nodes))
         state.write(_NodeLoads(loads))
         return lowest_points(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
-        """Report the used share and the deviation of each resource."""
+        """Report each node's used share of each resource and its deviation, for the record."""
         yield from (load.inputs() for load in state.read(_NodeLoads).by_resource)

@@ -26,7 +26,10 @@ from scheduler.engine.plugins.node_measurements import Floats
 
 
 class SafeOverloadArgs(LoadArgs, frozen=True):
-    """Arguments in percent: `utilization` above which a node is overloaded; `percentile`, the accepted risk of that."""
+    """Arguments of SafeOverload, in percent.
+
+    A node is overloaded if the used share exceeds `utilization`; `percentile` is the highest accepted risk of overload.
+    """
 
     utilization: int = 90
     percentile: int = 30
@@ -39,7 +42,10 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
 
 @dataclass(frozen=True)
 class _Risks:
-    """The risk of overload with the pod by resource, for these columns at a revision, and the loads behind it."""
+    """The risks that Filter and Score use: each node's risk of overload with the pod, by resource.
+
+    They are valid for `nodes` at `revision`. `loads` are the loads from which they were computed.
+    """
 
     nodes: NodeColumns
     revision: int
@@ -48,7 +54,7 @@ class _Risks:
 
 
 class SafeOverload(LoadPlugin):
-    """A filter and score plugin for the risk of overload.
+    """A plugin that rejects nodes with a high risk of overload and prefers those with a low one.
 
     The risk is P(used share > utilization) of a beta distribution with the node's mean and deviation.
     """
@@ -57,13 +63,16 @@ class SafeOverload(LoadPlugin):
     args_type = SafeOverloadArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield new statistics, larger nodes, and lower requests of this pod."""
+        """Yield the events that may help a rejected pod: new statistics, larger nodes, lower requests of the pod."""
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, _own)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes with too high a risk, which the reason has in percent so that many nodes share few reasons."""
+        """Reject nodes whose risk of overload with the pod is too high.
+
+        The reason has the risk in whole percent, so that many nodes share few reasons.
+        """
         risks = self._risks(state, pod, nodes).by_resource
         refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
         if not any(column.any() for column in refused.values()):
@@ -77,18 +86,18 @@ class SafeOverload(LoadPlugin):
         return Verdicts.from_ids(ids, len(distinct), lambda i: self._verdict(int(distinct[i]), list(refused)))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the lower points of both resources, 0 to 10."""
+        """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
         risks = self._risks(state, pod, nodes).by_resource.values()
         points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
         return risk.least_known(points, [~np.isnan(risky) for risky in risks])
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
-        """Report the used share, the deviation and the risk of each resource."""
+        """Report each node's used share, deviation and risk of overload by resource, for the record."""
         found = self._risks(state, pod, nodes)
         yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
 
     def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
-        """Return the risks of all nodes, computed once per cycle for Filter and Score."""
+        """Return the risk of overload of all nodes, computed once per cycle for Filter and Score."""
         cached = state.find(_Risks)
         if cached is None or cached.nodes is not nodes or cached.revision != nodes.revision:
             threshold = self.args.utilization / 100

@@ -12,7 +12,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class SchedulingGates(BasePlugin):
-    """Keeps gated pods out of the active queue."""
+    """A plugin that keeps gated pods, which have scheduling gates, out of the active queue."""
 
     name = "SchedulingGates"
 
@@ -22,7 +22,7 @@ class SchedulingGates(BasePlugin):
         return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield removals of the last gate."""
+        """Yield the event that the last scheduling gate was removed, with a hint whether it was this pod's."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
 
 

@@ -23,7 +23,10 @@ SOFT_EFFECT = "PreferNoSchedule"
 
 
 class TaintToleration(BasePlugin):
-    """The taint plugin. It evaluates each distinct list of taints once, for both Filter and Score."""
+    """The plugin for taints: filters by NoSchedule and NoExecute, and scores by PreferNoSchedule.
+
+    It evaluates each distinct list of taints once.
+    """
 
     name = "TaintToleration"
     depends_on = DependsOn.NODE
@@ -33,7 +36,7 @@ class TaintToleration(BasePlugin):
     }
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield nodes whose taints the pod newly tolerates, and new tolerations of this pod."""
+        """Yield the events that may help a rejected pod: nodes whose taints it newly tolerates, its new tolerations."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
@@ -42,7 +45,10 @@ class TaintToleration(BasePlugin):
         )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes with an untolerated taint; the reason names the first one, and all others for the record."""
+        """Reject nodes with a taint that the pod does not tolerate.
+
+        The reason names the first such taint; for the record, it also lists the others.
+        """
 
         def verdict(number: int) -> Verdict:
             return _rejection(_untolerated(nodes.taints.values[number], pod))
@@ -50,7 +56,7 @@ class TaintToleration(BasePlugin):
         return Verdicts.from_ids(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
+        """Return, for each node slot, the number of PreferNoSchedule taints that the pod does not tolerate."""
         soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
         counts = [
             sum(t.effect == SOFT_EFFECT and not is_tolerated(t, soft) for t in taints) for taints in nodes.taints.values

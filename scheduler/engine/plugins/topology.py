@@ -24,13 +24,16 @@ _NO_VALUE: Final = 0  # number of the value of nodes that lack the key, in every
 
 
 class DomainCounts:
-    """The number of pods in each domain of a key. A domain with a count of 0 still exists.
+    """The number of pods in each topology domain of a key. A domain may have 0 pods.
 
     Counts are indexed by the label column's number of each value; other columns may number values differently.
     """
 
     def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
-        """Take the column's `values` by number; they are shared with it and never changed in place."""
+        """Take the label's `values`, and for each value whether it is a domain (`present`) and its number of pods.
+
+        The list `values` belongs to the label column and is never changed in place.
+        """
         self.key = key
         self._values = values
         self._present = present
@@ -39,7 +42,7 @@ class DomainCounts:
 
     @classmethod
     def from_tally(cls, key: str, nodes: NodeColumns, tally: Tally) -> DomainCounts:
-        """Return the domains that contain pods."""
+        """Return the domains that contain pods. `tally` has the number of pods by node slot."""
         column = nodes.label(key)
         counts = tally.by_value(column).copy()
         counts[_NO_VALUE] = 0
@@ -47,20 +50,21 @@ class DomainCounts:
 
     @classmethod
     def from_nodes(cls, key: str, nodes: NodeColumns, where: Mask, present: Mask, tally: Tally) -> DomainCounts:
-        """Return the domains of the nodes in `where`, also those without pods. The masks must not change.
+        """Return the domains of the nodes in the mask `where`, including those without pods.
 
-        `present` has an entry for each value of the label: whether it is a domain.
+        `present` tells for each value of the label whether it is a domain. `tally` has the number of pods by node slot.
+        The masks must not change.
         """
         column = nodes.label(key)
         return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
 
     @classmethod
     def empty(cls, key: str) -> DomainCounts:
-        """Return an object without domains."""
+        """Return counts without any domain."""
         return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
 
     def clone(self) -> DomainCounts:
-        """Return a copy that may be changed."""
+        """Return a copy that may be changed without changing this object."""
         copy = DomainCounts(self.key, self._values, self._present.copy(), self._counts.copy())
         copy._numbers = self._numbers
         return copy
@@ -70,27 +74,27 @@ class DomainCounts:
 
     @property
     def counts(self) -> Counts:
-        """The count of each domain, in no order."""
+        """The number of pods in each domain, in no particular order."""
         return self._counts[self._present]
 
     @property
     def values(self) -> list[str | None]:
-        """The values of the key, by number."""
+        """The values of the label; a value's number is its index in this list."""
         return self._values
 
     @property
     def by_value(self) -> Counts:
-        """The count of every value of the key by number; 0 for a value without a domain."""
+        """The number of pods for each value of the label, by the value's number; 0 if the value is no domain."""
         return self._counts
 
     def per_slot(self, nodes: NodeColumns) -> Counts:
-        """Return the count of each slot's domain; 0 if the domain is unknown or the node lacks the key."""
+        """Return, for each node slot, the number of pods in its domain; 0 if the node is in no known domain."""
         return self.map_to_slots(self._counts, nodes)
 
     def map_to_slots(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
-        """Return, for each slot, the entry of `by_value` for its value of the key.
+        """Return, for each node slot, the entry of `by_value` for the node's value of the label.
 
-        Other slots get the entry of no value.
+        A node without the label, or with an unknown value, gets entry 0.
         """
         column = nodes.label(self.key)
         ids = column.ids(nodes.slots)
@@ -100,11 +104,14 @@ class DomainCounts:
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots in domains that appeared or disappeared, or None if any slot may be."""
+        """Return the slots of the nodes whose domain appeared or disappeared since `before`.
+
+        Return None if any node may be affected.
+        """
         return find_changed_slots(self.key, (self._values, self._present), (before._values, before._present), nodes)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
-        """Change the count of a node's domain; a node without the key has no effect."""
+        """Add `change` to the number of pods in the domain of a node slot; do nothing if its node lacks the key."""
         value = get_labels(nodes, slot).get(self.key)
         if value is None:
             return
@@ -129,9 +136,10 @@ def find_changed_slots(
     before: tuple[list[str | None], NDArray[Any]],
     nodes: NodeColumns,
 ) -> NDArray[np.intp] | None:
-    """Return the slots whose value's entry changed, or None if any slot may have changed.
+    """Return the slots of the nodes whose entry differs between `now` and `before`, or None if any may differ.
 
-    `now` and `before`: the column's values, and an entry for each value, by number.
+    `now` and `before` each hold the values of the label `key`, and an array with an entry for each value. A node's
+    entry is that of its value.
     """
     column = nodes.label(key)
     if now[0] is not before[0] or now[0] is not column.values:
@@ -149,7 +157,7 @@ def find_changed_slots(
 
 
 class FirstRejections:
-    """A verdict column that is being built: each slot keeps the first verdict that it gets."""
+    """A builder of a filter's verdicts, in which each node slot keeps the first rejection that it gets."""
 
     def __init__(self, slots: int) -> None:
         self._table = [SUCCESS]
@@ -157,18 +165,21 @@ class FirstRejections:
 
     @property
     def undecided(self) -> Mask:
-        """The slots without a verdict."""
+        """A mask of the node slots without a rejection so far."""
         undecided: Mask = self._ids == 0
         return undecided
 
     def reject(self, where: Mask, verdict: Verdict) -> None:
-        """Give the undecided slots of the mask this verdict."""
+        """Set the verdict of the node slots in the mask `where` that have no rejection so far."""
         where = where & self.undecided
         if where.any():
             self._ids[where] = self._number(verdict)
 
     def reject_by_number(self, verdicts: Sequence[Verdict], numbers: NDArray[np.integer]) -> None:
-        """Give each undecided slot the verdict of its number; 0 gives none, 1 the first."""
+        """Set the verdict of each node slot without a rejection so far, by the slot's entry in `numbers`.
+
+        The entry n stands for `verdicts[n - 1]`, and 0 for no rejection.
+        """
         assigned = np.where(self.undecided, numbers, 0)
         occurring = np.flatnonzero(np.bincount(assigned, minlength=1)[1:]) + 1
         if len(occurring):
@@ -187,12 +198,15 @@ class FirstRejections:
 
 
 def has_label(key: str, nodes: NodeColumns) -> Mask:
-    """Return which nodes have a label with any value; the mask must not be changed."""
+    """Return a mask of the nodes that have the label; it is cached, and callers must not change it."""
     return nodes.cached(("label", key), lambda: ~nodes.label(key).among(nodes.slots, (None,)))
 
 
 def find_present_values(key: str, nodes: NodeColumns, where: Mask) -> Mask:
-    """Return which values of a key the nodes of the mask have, by number."""
+    """Return a mask of the values of the label `key` that occur on the nodes in the mask `where`.
+
+    It is indexed by the value's number in the label column.
+    """
     column = nodes.label(key)
     present = np.zeros(len(column.values), np.bool_)
     present[column.ids(nodes.slots)[where]] = True
@@ -201,6 +215,6 @@ def find_present_values(key: str, nodes: NodeColumns, where: Mask) -> Mask:
 
 
 def get_labels(nodes: NodeColumns, slot: int) -> Mapping[str, str]:
-    """Return a node's labels; none for a slot without a node."""
+    """Return the labels of the node in a slot, or an empty mapping if the slot has no node."""
     node = nodes.nodes[slot]
     return (node.metadata.labels if node else None) or {}

@@ -24,7 +24,10 @@ from scheduler.engine.plugins.volume_hints import is_named_claim
 
 @dataclass
 class _Exclusive:
-    """The state that PreFilter writes: the pod's ReadWriteOncePod claims, and how many other pods use each."""
+    """The state that PreFilter writes: the names of the pod's ReadWriteOncePod claims, and their uses by other pods.
+
+    `uses` is the total number of uses of all these claims.
+    """
 
     claims: frozenset[str]
     uses: int
@@ -34,23 +37,26 @@ class _Exclusive:
 
 
 class VolumeRestrictions(BasePlugin):
-    """A filter for inline disks, per node, and for ReadWriteOncePod claims, in the whole cluster."""
+    """A filter for disks that cannot be mounted twice on a node, and for ReadWriteOncePod claims in use."""
 
     name = "VolumeRestrictions"
     fails_without: ClassVar = {"filter": ("preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield deletions of pods that used a disk or claim, new claims, and new nodes."""
+        """Yield the events that may help a rejected pod: deleted pods, new nodes, and its new claims."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, is_named_claim)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether the pod has no volume."""
+        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Check that every claim exists; skip pods without an inline disk and a claim in use."""
+        """Reject the pod if one of its claims does not exist.
+
+        Skip the filter if the pod has neither an inline disk that may conflict nor a ReadWriteOncePod claim in use.
+        """
         exclusive = set()
         for volume in pod.pod.spec.volumes or ():
             if volume.persistent_volume_claim is None:
@@ -68,15 +74,18 @@ class VolumeRestrictions(BasePlugin):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Add the pod's uses of the claims; as in kube-scheduler, namespaces are not compared."""
+        """Add the uses that the pod `added` makes of this pod's ReadWriteOncePod claims.
+
+        As in kube-scheduler, namespaces are not compared.
+        """
         _count(state.read(_Exclusive), added, +1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        """Subtract the pod's uses of the claims."""
+        """Subtract the uses that the pod `removed` makes of this pod's ReadWriteOncePod claims."""
         _count(state.read(_Exclusive), removed, -1)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes by disks first; a claim in use rejects every node."""
+        """Reject nodes with a conflicting disk, and all other nodes if a ReadWriteOncePod claim is in use."""
         note = state.read(_Exclusive)
         in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
         table = [SUCCESS, unschedulable(in_use)]
@@ -99,7 +108,10 @@ def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
 
 
 def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
-    """Return whether the pod used a disk or claim of this one; as in kube-scheduler, disks of one namespace."""
+    """Return whether the deleted pod `old` used a claim of `pod`, or a disk that conflicts with one of its disks.
+
+    As in kube-scheduler, a pod of another namespace does not count.
+    """
     if old.namespace != pod.namespace:
         return False
     return not set(pod.claims).isdisjoint(old.claims) or any(d.conflicts(o) for d in pod.disks for o in old.disks)

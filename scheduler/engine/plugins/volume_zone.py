@@ -32,7 +32,7 @@ GA_KEYS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 
 class _VolumeTopology(NamedTuple):
-    """One label of a volume and the values that a node may have."""
+    """A zone or region label of a persistent volume: the volume's name, the key, and the allowed values."""
 
     volume: str
     key: str
@@ -40,23 +40,23 @@ class _VolumeTopology(NamedTuple):
 
 
 class _VolumeTopologies(tuple[_VolumeTopology, ...]):
-    """The state that PreFilter writes."""
+    """The state that PreFilter writes: the zone and region labels of the volumes of the pod's claims."""
 
 
 class _UnusableClaimError(Exception):
-    """A claim that makes every node infeasible."""
+    """An error for a claim that makes every node infeasible; `reason` is the reason of the rejection."""
 
     def __init__(self, code: str, **params: str) -> None:
         self.reason = Reason(code, params)
 
 
 class VolumeZone(BasePlugin):
-    """A filter that compares each volume's labels with the nodes' columns."""
+    """A filter that rejects nodes outside the zones and regions in the labels of the pod's volumes."""
 
     name = "VolumeZone"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield node labels, the pod's claims, a volume's zones, and classes whose claims may wait."""
+        """Yield the events that may help a rejected pod: of nodes, its claims, volumes, and storage classes."""
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         yield ClusterEventWithHint(
@@ -67,11 +67,14 @@ class VolumeZone(BasePlugin):
         )
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether the pod has no volume."""
+        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Collect the zone and region labels of the volumes that the pod's claims are bound to."""
+        """Collect the zone and region labels of the pod's bound volumes; skip the filter if there are none.
+
+        Reject the pod if a claim makes every node infeasible.
+        """
         try:
             topologies = self._find_topologies_of_pod(pod)
         except _UnusableClaimError as e:
@@ -82,9 +85,10 @@ class VolumeZone(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes outside the zones; nodes without any such label pass, as in a cluster with one zone.
+        """Reject nodes outside the zones and regions in the labels of the pod's volumes.
 
-        If the profile disables PreFilter, the reasons for which it would reject the pod reject every node.
+        Nodes without any zone or region label pass, as in a cluster with one zone. If the profile disables PreFilter,
+        the reasons for which it would reject the pod reject every node.
         """
         try:
             topologies = state.find(_VolumeTopologies) or self._find_topologies_of_pod(pod)
@@ -128,7 +132,7 @@ class VolumeZone(BasePlugin):
         yield from _find_topologies(volume)
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
-        """Raise _UnusableClaimError for an unbound claim unless its class waits for the first consumer."""
+        """Raise _UnusableClaimError for an unbound claim unless its storage class waits for the first consumer."""
         name = claim.storage_class
         if not name:
             raise _UnusableClaimError("claim-without-class")
@@ -142,7 +146,10 @@ class VolumeZone(BasePlugin):
 
 
 def _match_nodes(nodes: NodeColumns, topology: _VolumeTopology) -> Mask:
-    """Return which nodes are in the topology; a node without the beta label is compared by the general one."""
+    """Return a mask of the nodes that have one of the values of a volume's zone or region label.
+
+    For a beta label, a node without it is compared by the general label.
+    """
     own = nodes.label(topology.key)
     here = own.where(nodes.slots, lambda v: v in topology.values)
     if topology.key != GA_KEYS[topology.key]:

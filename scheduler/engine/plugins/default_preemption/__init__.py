@@ -1,13 +1,12 @@
-"""DefaultPreemption: finds the pods whose eviction would let the pod in, and the node where that does the least harm.
+"""DefaultPreemption: finds a node, and the pods on it whose eviction does the least harm and lets the pod in.
 
-Owns: eligibility, which nodes are tried, the choice among those that work, the message. `victims` tries nodes, `trials`
-remembers what came of it.
-Does not own: evicting, which the scheduler around it does after the attempt (`scheduler.live.preemption`), and does not
-where it is only asked what it would do (`Handle.evicts`). Until the last request for that is sent, the pod is kept out
-of the active queue.
+Owns: whether the pod may preempt, which nodes are tried, the choice among the candidates, the message. `victims` tries
+nodes, and `dry_run_cache` stores the results. Does not own: evicting, which `scheduler.live.preemption` does after the
+attempt, unless the attempt only shows what would happen (`Handle.evicts`). Until the last eviction request is sent, the
+pod is kept out of the active queue.
 
-Source: pkg/scheduler/framework/preemption v1.36. Upstream starts at a random node; ours at one that follows from the
-pod's UID, so that a case decides alike every time.
+Source: pkg/scheduler/framework/preemption v1.36. Upstream starts at a random node; this plugin starts at a node that
+follows from the pod's UID, so that equal cases have equal results.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ IS_PREEMPTING = unresolvable(Reason("preempting"))
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
-    """Arguments: the minimum number of candidate nodes to try."""
+    """Arguments of DefaultPreemption: how many candidate nodes suffice, in percent and as an absolute number."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
@@ -63,7 +62,10 @@ class DefaultPreemptionArgs(Args, frozen=True):
 
 
 class DefaultPreemption(BasePlugin):
-    """The preemption plugin, for PostFilter and PreEnqueue."""
+    """The preemption plugin, which finds a node and victims on it if no node is feasible for a pod.
+
+    It also keeps a pod out of the active queue until the eviction requests for its victims are sent.
+    """
 
     name = "DefaultPreemption"
     args_type = DefaultPreemptionArgs
@@ -73,17 +75,23 @@ class DefaultPreemption(BasePlugin):
         self._dry_run_cache = DryRunCache(handle.objects)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
-        """Yield pod deletions with a hint to skip them: the plugins that rejected the pod decide whether one helps."""
+        """Yield the event Pod/Delete with a queueing hint that always skips it.
+
+        The plugins that rejected the pod decide whether a deletion helps.
+        """
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Keep the pod out of the queue until the last eviction request is sent; its victims would still block it."""
+        """Reject the pod until all eviction requests for its victims are sent; the victims would still block it."""
         return IS_PREEMPTING if self.handle.is_preempting(pod.uid) else SUCCESS
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Nominate a node where evicting pods helps, among those whose first failure was Unschedulable."""
+        """Nominate a node on which evicting pods makes room for the pod, or return why preemption does not help.
+
+        Only nodes that were rejected with Unschedulable (in `codes`, by node slot) are tried.
+        """
         if not self.handle.preempts:
             return _reject(SWITCHED_OFF)
         if pod.pod.spec.preemption_policy == "Never":
@@ -107,7 +115,10 @@ class DefaultPreemption(BasePlugin):
     def _try_nodes(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
     ) -> tuple[list[PreemptionCandidate], list[Verdict]]:
-        """Return the nodes where evicting pods helps, and the verdicts of the other nodes that were tried."""
+        """Try preemption on the node slots `potential`; return the candidates, and the other tried nodes' verdicts.
+
+        The search stops when enough candidates are found and at least one of them violates no disruption budget.
+        """
         args: DefaultPreemptionArgs = self.args
         share = len(potential) * args.min_candidate_nodes_percentage // 100
         enough = min(max(share, args.min_candidate_nodes_absolute), len(potential))
@@ -139,7 +150,7 @@ class DefaultPreemption(BasePlugin):
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
-    """Return whether pods that were evicted for this one are still terminating on its nominated node."""
+    """Return whether less important pods that preemption evicted still terminate on the pod's nominated node."""
     slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
     if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False
@@ -158,5 +169,5 @@ def _reject(message: str, nomination: Nomination | None = None) -> PostFilterRes
 
 
 def _aggregate(errors: Sequence[str]) -> str:
-    """Return several error messages joined as kube-scheduler joins them."""
+    """Return error messages joined as in kube-scheduler: `[FIRST, SECOND]`, or `FIRST` if there is only one."""
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -35,7 +35,7 @@ DryRunResult = PreemptionCandidate | Verdict
 
 
 class DryRunCache:
-    """The cached preemption results of one profile."""
+    """A cache of the preemption results of one profile: the victims on a node, or why evicting does not help."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -50,7 +50,10 @@ class DryRunCache:
         dry_run: DryRun,
         expected_count: int,
     ) -> Iterator[DryRunResult]:
-        """Yield the result of each slot in order; `expected_count` is how many results the caller probably needs."""
+        """Yield the preemption result for each node slot in order, from the cache or by dry runs.
+
+        `expected_count` is how many results the caller probably needs, and so how many nodes are tried together.
+        """
         dependencies = dry_run.dependencies(pod, nodes)
         pods_on_other_nodes: Set[int] = frozenset() if dependencies is None else dependencies[1]
         known = _NodeResults(nodes) if dependencies is None else self._get_node_results(pod, dependencies[0], nodes)
@@ -67,7 +70,10 @@ class DryRunCache:
             yield from results
 
     def _get_node_results(self, pod: PodInfo, dependencies: Hashable, nodes: NodeColumns) -> _NodeResults:
-        """Return the cached results for pods with this pod's spec, created if necessary."""
+        """Return the cached results for pods with this pod's spec, without entries if nothing is cached yet.
+
+        `dependencies` is the cache key of the dry run.
+        """
         key = (pod.spec_digest, dependencies, self._objects.revision_of(PodDisruptionBudget))
         known = self._results_by_key.get(key)
         if known is None or known.nodes is not nodes:
@@ -77,9 +83,10 @@ class DryRunCache:
 
 
 class _NodeResults:
-    """The results for one key by slot, each with the revision of the slot that it is valid for.
+    """The cached preemption results by node slot, for pods with one spec.
 
-    A newer version of a pod is another revision too: its labels or its start time may differ.
+    A result is valid while the revision of its node slot is unchanged. A new version of a pod on the node changes the
+    revision too.
     """
 
     def __init__(self, nodes: NodeColumns) -> None:
@@ -88,7 +95,7 @@ class _NodeResults:
         self._results: list[DryRunResult | None] = []
 
     def is_valid(self, slots: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which of these slots have a cached result that is still valid."""
+        """Return, for each of the node slots, whether it has a cached result that is still valid."""
         more = self.nodes.slots - len(self._results)
         if more > 0:
             self._revisions = np.pad(self._revisions, (0, more), constant_values=_INVALID)
@@ -97,17 +104,17 @@ class _NodeResults:
         return valid
 
     def store(self, slots: NDArray[np.intp], results: Sequence[DryRunResult]) -> None:
-        """Store the results of these slots."""
+        """Store the results of these node slots, which are valid until the slots change."""
         self._revisions[slots] = self.nodes.revised[slots]
         for slot, result in zip(slots.tolist(), results, strict=True):
             self._results[slot] = result
 
     def invalidate(self, slots: Iterable[int]) -> None:
-        """Invalidate the results of these slots."""
+        """Invalidate the cached results of these node slots."""
         known = [slot for slot in slots if slot < len(self._revisions)]
         self._revisions[known] = _INVALID
 
     def get(self, slots: NDArray[np.intp]) -> list[DryRunResult]:
-        """Return the results of these slots, all of which are stored."""
+        """Return the cached results of these node slots, each of which must have one."""
         results: list[Any] = self._results
         return [results[slot] for slot in slots.tolist()]

@@ -36,9 +36,9 @@ def select_victims(
     budgets: Budgets,
     dry_run: DryRun,
 ) -> list[PreemptionCandidate | Verdict]:
-    """Return for each slot the victims on its node, or the reason why evicting does not help.
+    """Return for each node slot a preemption candidate with its victims, or the verdict why evicting does not help.
 
-    All nodes are tried together on one copy, so that filters run as often as for a single node.
+    All nodes are tried together on one copy of their rows, so that filters run as often as for a single node.
     """
     nodes, state = RowCopy(whole, slots), state.clone()
     lower = [[p for p in whole.pods[slot].values() if p.priority < pod.priority] for slot in slots.tolist()]
@@ -66,10 +66,16 @@ def select_victims(
 
 
 class _Candidate:
-    """A node from which all less important pods were removed, and to which they are added back one by one."""
+    """A node in a preemption dry run: all less important pods are removed, then added back one by one if they fit.
+
+    The pods that cannot be added back are the victims.
+    """
 
     def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
-        """Take the less important `pods`, most important first; those that a budget protects are added back first."""
+        """Take the node's less important `pods`, the most important first.
+
+        Pods whose eviction would violate a disruption budget are added back before the others.
+        """
         self.slot = slot
         self.victims: list[PodInfo] = []
         self._violating = _find_violating(pods, budgets) if budgets else []
@@ -78,7 +84,7 @@ class _Candidate:
             self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
 
     def to_candidate(self, node: str) -> PreemptionCandidate:
-        """Return the candidate with the pods that could not be added back, the most important first."""
+        """Return the preemption candidate for the node named `node`; its victims start with the most important one."""
         if not self._violating:
             return PreemptionCandidate(node, tuple(self.victims), 0)
         violations = sum(p in self._violating for p in self.victims)
@@ -86,12 +92,12 @@ class _Candidate:
 
 
 def importance_key(p: PodInfo) -> tuple[int, str]:
-    """Return a sort key, the most important pod first: higher priority, then the earlier start."""
+    """Return a sort key that puts the more important pod first: higher priority, then earlier start."""
     return -p.priority, p.started
 
 
 def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
-    """Return the disruption budgets that may select a pod, by namespace."""
+    """Return the disruption budgets by namespace."""
     found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
         found[budget.metadata.namespace].append(budget)
@@ -101,7 +107,8 @@ def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
 def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
     """Return the pods whose eviction a disruption budget forbids, in the given order.
 
-    Each evicted pod uses one disruption of every budget that selects it. A pod violates if any of them has none left.
+    Each evicted pod uses one disruption of every budget that selects it. A pod is returned if one of these budgets has
+    none left.
     """
     left: dict[int, int] = {}
     violating: list[PodInfo] = []
@@ -117,9 +124,10 @@ def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
 
 
 def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
-    """Return whether a budget of the pod's namespace selects the pod.
+    """Return whether a disruption budget of the pod's namespace applies to the pod.
 
-    An absent or empty selector selects nothing here, and no selector selects a pod without labels.
+    An absent or empty selector selects nothing here. A budget does not apply to a pod without labels, nor to one that
+    its status lists as disrupted.
     """
     selector = budget.spec.selector
     if not p.labels or selector is None:

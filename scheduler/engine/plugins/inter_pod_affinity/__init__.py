@@ -1,8 +1,8 @@
-"""InterPodAffinity: near some pods, far from others; what running pods ask of a newcomer counts as well.
+"""InterPodAffinity: places a pod by its affinity and anti-affinity to running pods, and by theirs to it.
 
-Owns: the plugin's extension points. Does not own: which pods a term means (`terms`,
-`scheduler.engine.objects.pod_affinity`).
-Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go, scoring.go).
+Owns: the plugin's extension points. Does not own: which pods a term selects (`terms`,
+`scheduler.engine.objects.pod_affinity`). Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go,
+scoring.go).
 """
 
 from __future__ import annotations
@@ -45,13 +45,17 @@ _NO_TERMS: Final = PodTerms("", b"", None, None)
 
 
 class InterPodAffinityArgs(Args, frozen=True):
-    """Arguments: the weight of running pods' required affinity, and whether their preferences count."""
+    """Arguments of InterPodAffinity, both for scoring.
+
+    `hard_pod_affinity_weight` is the weight of required affinity terms of running pods. If
+    `ignore_preferred_terms_of_existing_pods` is set, a pod without preferred terms is not scored.
+    """
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def problems(self) -> Iterator[Problem]:
-        """Yield a problem if the weight is outside the range of scores."""
+        """Yield a problem if the weight is not from 0 to 100."""
         weight = self.hard_pod_affinity_weight
         if not 0 <= weight <= 100:
             yield invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]")
@@ -59,7 +63,10 @@ class InterPodAffinityArgs(Args, frozen=True):
 
 @dataclass
 class _ClosedDomains:
-    """The domains with pods that the incoming pod must avoid, and an example pod of each if there are few."""
+    """The topology domains with pods that the incoming pod must stay away from.
+
+    `examples` maps a domain, by its label value, to the name of one such pod. It is empty if there are many domains.
+    """
 
     domains: DomainCounts
     examples: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +80,10 @@ class _ClosedDomains:
 
 @dataclass
 class _PreFilterState:
-    """The state that PreFilter writes: the number of pods by topology domain, for the filter's three rules."""
+    """The state that PreFilter writes: the numbers of pods by topology domain, for each of the filter's three rules.
+
+    The rules are the pod's affinity, its anti-affinity, and the anti-affinity of running pods.
+    """
 
     namespace_labels: Mapping[str, str]
     required: tuple[IncomingTerm, ...]
@@ -85,11 +95,17 @@ class _PreFilterState:
 
     @property
     def accepts_first_pod(self) -> bool:
-        """Whether the pod matches its own affinity and no pod does yet, so that any node with the keys is feasible."""
+        """Whether the pod matches its own affinity terms while no running pod does.
+
+        Every node with the topology keys then satisfies the affinity.
+        """
         return self.matches_itself and not any(domains.counts.any() for domains in self.affinity.values())
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots whose domain became closed or open since the previous state."""
+        """Return the slots of the nodes whose domain gained or lost its counted pods since `before`.
+
+        Return None if any node may be affected.
+        """
         if (self.required, self.required_anti) != (before.required, before.required_anti):
             return None
         if self.existing.keys() != before.existing.keys() or self.accepts_first_pod != before.accepts_first_pod:
@@ -111,7 +127,7 @@ class _PreFilterState:
         )
 
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
-        """Add a pod on a node to the counts, or remove it."""
+        """Add `by` (1 or -1) to the counts of the node's domains, for each rule that counts the pod `changed`."""
         if self.required and all(term.selects(changed) for term in self.required):
             for domains in self.affinity.values():
                 domains.add(nodes, slot, by)
@@ -125,21 +141,27 @@ class _PreFilterState:
 
 @dataclass(frozen=True, eq=False)
 class _PreScoreState:
-    """The state that PreScore writes: for each topology key the label's values and the points of each."""
+    """The state that PreScore writes: the points of each topology domain.
+
+    `by_key` maps a topology key to the values of its label, and to an array with the points of each value.
+    """
 
     by_key: Mapping[str, tuple[list[str | None], Counts]]
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Return the nodes, as slots, whose topology domain scores other points than before; None if any may."""
+        """Return the slots of the nodes whose topology domain has other points than in `before`.
+
+        Return None if any node may be affected.
+        """
         if self.by_key.keys() != before.by_key.keys():
             return None
         return union_rows(find_changed_slots(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
 
 
 class InterPodAffinity(BasePlugin):
-    """The pod affinity plugin. It matches each term against all pods once and then keeps counts.
+    """The plugin for pod affinity and anti-affinity, of the incoming pod and of running pods.
 
-    Running pods with equal terms are evaluated once.
+    It matches each term against all pods once and then keeps counts. Running pods with equal terms are evaluated once.
     """
 
     name = "InterPodAffinity"
@@ -159,7 +181,10 @@ class InterPodAffinity(BasePlugin):
         self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield pods that appear, disappear or change labels, and nodes that change their domain."""
+        """Yield the pod and node events that may help a rejected pod.
+
+        These are additions, deletions and label changes of pods, and additions and label changes of nodes.
+        """
         hints = AffinityHints(self.handle.objects)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)
@@ -168,7 +193,7 @@ class InterPodAffinity(BasePlugin):
         )
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Compute the rows of the running pods and parse their terms before the first cycle."""
+        """Build the table of running pods and parse their affinity terms, so that the first cycle need not."""
         for terms in nodes.pod_rows.terms.values:
             for _ in self._scoring_terms(terms) if terms is not None else ():
                 pass
@@ -176,7 +201,10 @@ class InterPodAffinity(BasePlugin):
     # --- required terms -------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Count the relevant pods by domain; skip if neither the pod nor a running pod has a required term."""
+        """Count pods by topology domain for the required terms of the pod, and of running pods that select it.
+
+        Skip the filter if there are no such terms. Reject a pod whose terms do not parse.
+        """
         try:
             required, required_anti, _ = self._incoming_terms.get(pod)  # a pod that does not parse is turned away here
         except InvalidSelectorError as e:
@@ -198,7 +226,7 @@ class InterPodAffinity(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes by the pod's affinity, then its anti-affinity, then the running pods' anti-affinity."""
+        """Reject nodes by the pod's affinity, then its anti-affinity, then the running pods' anti-affinity to it."""
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for term in note.required:
             rejections.reject(~has_label(term.topology_key, nodes), _affinity_mismatch(term, lacks="label"))
@@ -222,7 +250,10 @@ class InterPodAffinity(BasePlugin):
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Compute the weights of all terms between the pod and running ones by domain; skip if there are none."""
+        """Sum the weights of the terms between the pod and running pods, by topology domain.
+
+        Skip Score if no term of either side selects a pod.
+        """
         preferred = self._incoming_terms.get(pod).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
@@ -237,14 +268,14 @@ class InterPodAffinity(BasePlugin):
         return SUCCESS if found else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the sum of weights over the domains of each node, which may be negative."""
+        """Return, for each node slot, the sum of the points of the node's topology domains, which may be negative."""
         raw = np.zeros(nodes.slots, np.int64)
         for key, (_, points) in state.read(_PreScoreState).by_key.items():
             raw += points.take(nodes.label(key).ids(nodes.slots))
         return raw
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Scale the scores from 0 for the lowest to 100 for the highest; all are 0 if they are equal."""
+        """Scale the scores from 0 for the lowest to 100 for the highest; if all are equal, return 0 for each."""
         counted = raw[feasible]
         least, most = int(counted.min()), int(counted.max())
         if least == most:
@@ -254,7 +285,7 @@ class InterPodAffinity(BasePlugin):
         return points
 
     def _scoring_terms(self, terms: PodTerms) -> Iterator[Term]:
-        """Yield the terms of a running pod that give points to the pods that they select."""
+        """Yield the terms of a running pod by which Score gives points to the pods that they select."""
         hard = self.args.hard_pod_affinity_weight
         if hard > 0:
             yield from (term._replace(weight=hard) for term in read_valid_terms(lambda: terms.required))
@@ -267,7 +298,7 @@ def _required_anti(terms: PodTerms) -> Iterator[Term]:
 
 
 def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict[str, DomainCounts]:
-    """Return the number of pods that match every required term by topology domain, for each term's key."""
+    """Return by topology key the number of running pods in each domain that match all of the required terms."""
     if not required:
         return {}
     if len(required) == 1:
@@ -281,7 +312,10 @@ def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict
 def _find_closed_domains(
     key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]
 ) -> _ClosedDomains:
-    """Return the domains of the counted pods; `counts` tells whether a pod is one of them."""
+    """Return the domains of topology key `key` that contain counted pods, with example pods if there are few.
+
+    `counted` has the number of pods by node slot; `counts` tells whether a pod is one of them.
+    """
     domains = DomainCounts.from_tally(key, nodes, counted)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:
         return _ClosedDomains(domains)
@@ -311,14 +345,18 @@ def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, 
 
 
 class _ScoreSums:
-    """Points by domain, while they are being added up."""
+    """The points of each topology domain, while PreScore adds them up."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self.by_key: dict[str, tuple[list[str | None], Counts]] = {}
 
     def add(self, key: str, pods: Tally, weights: Tally, times: int) -> bool:
-        """Add the weights of its pods to every domain; return whether any pod is in a domain."""
+        """Add `weights` * `times` to the points of each domain of topology key `key`.
+
+        `pods` and `weights` have a number for each node slot. If no pod is in a domain, add nothing and return False;
+        otherwise return True.
+        """
         column = self._nodes.label(key)
         found = bool(pods.by_value(column)[1:].any())  # number 0 is of nodes that lack the key
         if found:

@@ -1,8 +1,8 @@
-"""What may change InterPodAffinity's mind: pods that come, go or are relabelled, and nodes that change their domain.
+"""Queueing hints of InterPodAffinity, for pods that are added, deleted or relabelled, and nodes that change domains.
 
-Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36 (isSchedulableAfterPodChange and below). It
-asks whether a pod matches *all* anti-affinity terms, though one is enough to be in the way, and does not look namespace
-selectors up; here both are as the filter has them, so that nothing that may help is missed.
+Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36 (isSchedulableAfterPodChange and below).
+Upstream checks whether a pod matches *all* anti-affinity terms, though one suffices to exclude it, and does not resolve
+namespace selectors. Here both work as in the filter, so that no event that may help is missed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
 
 
 class AffinityHints:
-    """The queueing hints of one profile's plugin."""
+    """The queueing hints of InterPodAffinity, which tell whether a pod or node event may help a rejected pod."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
 
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Return whether a wanted pod appeared or an unwanted one disappeared, by the terms of either pod."""
+        """Return whether the addition, change or deletion of another pod may make `pod` schedulable.
+
+        That is so if the other pod newly matches the affinity of `pod`, or if an anti-affinity term between them no
+        longer applies. A change of the labels of `pod` always counts.
+        """
         if old is not None and new is not None and new.uid == pod.uid:
             return QUEUE  # its labels changed: others may have objected to the old ones
         if any(not occupies_node(other) for other in (old, new) if other is not None):
@@ -42,7 +46,10 @@ class AffinityHints:
         return old is not None and (any(term.selects(old) for term in anti) or self._was_excluded_by(old, pod))
 
     def is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
-        """Return whether a node joined a domain of an affinity term, or left one of an anti-affinity term."""
+        """Return whether a node joined a domain of an affinity term, or left one of an anti-affinity term.
+
+        For a pod with anti-affinity terms, every new node counts.
+        """
         required, anti = self._terms(pod)
         before, after = (None if old is None else old.metadata.labels or {}), new.metadata.labels or {}
         if before is None:
@@ -58,7 +65,7 @@ class AffinityHints:
         return resolve_terms(terms.required, self._objects), resolve_terms(terms.required_anti, self._objects)
 
     def _was_excluded_by(self, deleted: PodInfo, pod: PodInfo) -> bool:
-        """Return whether the anti-affinity of a deleted pod selected this pod."""
+        """Return whether a required anti-affinity term of the deleted pod selects `pod`."""
         terms = deleted.terms
         if terms is None:
             return QUEUE_SKIP
@@ -67,7 +74,7 @@ class AffinityHints:
 
 
 def _matches_all(terms: Iterable[IncomingTerm], pod: PodInfo) -> bool:
-    """Return whether one pod matches all terms, of which there is at least one."""
+    """Return whether a pod matches all terms; False if there are no terms."""
     matches = [term.selects(pod) for term in terms]
     return bool(matches) and all(matches)
 

@@ -1,4 +1,4 @@
-"""Terms against pods: the incoming pod's against the running ones, and theirs against it.
+"""Affinity terms of the incoming pod matched against running pods, and of running pods against the incoming pod.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go v1.36.
 """
@@ -25,7 +25,10 @@ MAX_ENTRIES: Final = 256  # of pods, whose reach and terms are known: labels may
 
 @dataclass(frozen=True)
 class IncomingTerm:
-    """A term of the incoming pod with its namespaces resolved; None stands for all namespaces."""
+    """An affinity or anti-affinity term of the incoming pod, with its namespace selector resolved.
+
+    `namespaces` are the names of the namespaces whose pods it may select, or None for all namespaces.
+    """
 
     topology_key: str
     selector: LabelSelector | None
@@ -33,16 +36,16 @@ class IncomingTerm:
     weight: int
 
     def selects(self, pod: PodInfo) -> bool:
-        """Return whether the term selects the pod."""
+        """Return whether the term selects a pod, by the pod's namespace and labels."""
         in_namespace = self.namespaces is None or pod.namespace in self.namespaces
         return in_namespace and label_selector_matches(self.selector, pod.labels)
 
     def match_rows(self, nodes: NodeColumns) -> Mask:
-        """Return the running pods that the term selects, as rows of `nodes.pod_rows`."""
+        """Return a mask of the running pods that the term selects, over the rows of `nodes.pod_rows`."""
         return nodes.pod_rows.matching(self.selector, self.namespaces)
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """Return the number of running pods by slot that the term selects."""
+        """Return, for each node slot, the number of running pods that the term selects."""
         return nodes.pod_rows.tally(self.selector, self.namespaces, nodes.slots)
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class IncomingTerm:
 
 
 class MatchingTerms:
-    """Affinity terms with one topology key that select a pod, with their weights."""
+    """The affinity terms of running pods that have one topology key and select a certain pod, with weights."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -58,15 +61,15 @@ class MatchingTerms:
         self._cached_keys: tuple[Hashable, Hashable] | None = None
 
     def add(self, terms: PodTerms, weight: int) -> None:
-        """Add terms that also select the pod."""
+        """Add the terms of a running pod, of which some select the pod, with the sum of their weights."""
         self._weights[terms], self._cached_keys = weight, None
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """Return the number of running pods by slot that have such terms."""
+        """Return, for each node slot, the number of running pods that have such terms."""
         return nodes.pod_rows.tally_terms(self._tally_keys[0], dict.fromkeys(self._weights, 1), nodes.slots)
 
     def sum_weights(self, nodes: NodeColumns) -> Tally:
-        """Return the total weight of the running pods' terms by slot."""
+        """Return, for each node slot, the total weight of such terms of its running pods."""
         return nodes.pod_rows.tally_terms(self._tally_keys[1], self._weights, nodes.slots)
 
     def includes(self, pod: PodInfo) -> bool:
@@ -75,25 +78,28 @@ class MatchingTerms:
 
     @property
     def _tally_keys(self) -> tuple[Hashable, Hashable]:
-        """The keys of the two tallies, equal for all pods that the same terms select."""
+        """The cache keys of the tallies by number of pods and by weight; equal if the same terms select."""
         if self._cached_keys is None:
             self._cached_keys = (frozenset(self._weights), frozenset(self._weights.items()))
         return self._cached_keys
 
 
 class MatchingTermsCache:
-    """A cache of the running pods' terms that match a pod, by topology key.
+    """A cache of the affinity terms of running pods that select a given pod, by topology key.
 
     Pods with equal labels and namespaces share an entry; each distinct list of terms is evaluated once per entry.
     """
 
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
-        """Take a function that returns the relevant terms of a running pod."""
+        """Take `terms_of`, which returns the relevant terms of a running pod, such as its required anti-affinity."""
         self._terms_of = terms_of
         self._entries: Lru[Hashable, _CacheEntry] = Lru(MAX_ENTRIES)
 
     def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
-        """Return the terms that select a pod in this namespace; some of their pods may be gone."""
+        """Return, by topology key, the terms of running pods that select `pod`.
+
+        `labels` are the labels of the pod's namespace. The result may include terms whose pods are no longer running.
+        """
         known = nodes.pod_rows.terms.values
         if len(known) == 1:  # nobody has any
             return {}
@@ -118,7 +124,7 @@ class MatchingTermsCache:
 
 @dataclass
 class _CacheEntry:
-    """The matches for pods with equal labels.
+    """The terms of running pods that select pods with certain labels, by topology key.
 
     `terms` holds the distinct lists of terms of the running pods; the first `evaluated` of them were evaluated.
     """
@@ -129,7 +135,7 @@ class _CacheEntry:
 
 
 class IncomingTerms(NamedTuple):
-    """The terms of an incoming pod. The weights of `preferred` are negative for anti-affinity."""
+    """The affinity terms of an incoming pod. In `preferred`, the weights of anti-affinity terms are negative."""
 
     required: tuple[IncomingTerm, ...] = ()
     required_anti: tuple[IncomingTerm, ...] = ()
@@ -140,7 +146,10 @@ _NO_INCOMING_TERMS: Final = IncomingTerms()
 
 
 class IncomingTermsCache:
-    """A cache of incoming pods' terms: each distinct list is parsed and looked up once until namespaces change."""
+    """A cache of the affinity terms of incoming pods, parsed and with namespace selectors resolved.
+
+    It is cleared when a namespace changes.
+    """
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -148,7 +157,7 @@ class IncomingTermsCache:
         self._known: dict[PodTerms, IncomingTerms] = {}
 
     def get(self, pod: PodInfo) -> IncomingTerms:
-        """Return the pod's terms; raise InvalidSelectorError if one does not parse."""
+        """Return the pod's affinity terms. Raise InvalidSelectorError if one does not parse."""
         if pod.terms is None:
             return _NO_INCOMING_TERMS
         revision = self._objects.revision_of(Namespace)
@@ -167,7 +176,7 @@ class IncomingTermsCache:
 
 
 def resolve_terms(terms: Terms, objects: ClusterObjects) -> tuple[IncomingTerm, ...]:
-    """Return terms of the incoming pod with their namespace selectors resolved.
+    """Return affinity terms of the incoming pod with their namespace selectors resolved to namespaces.
 
     As in kube-scheduler, a selector that matches a namespace without labels matches every namespace: it is evaluated
     again against no labels after it was resolved.
@@ -176,13 +185,16 @@ def resolve_terms(terms: Terms, objects: ClusterObjects) -> tuple[IncomingTerm, 
 
 
 def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
-    """Return the labels of a namespace; none if it is unknown."""
+    """Return the labels of a namespace, or an empty mapping if the namespace is unknown."""
     found = objects.get(Namespace, namespace)
     return (found.metadata.labels if found else None) or {}
 
 
 def read_valid_terms(terms: Callable[[], Terms]) -> Terms:
-    """Return a running pod's terms, or none if they do not parse: an invalid pod must not affect others."""
+    """Return what `terms` returns, terms of a running pod, or an empty tuple if they do not parse.
+
+    A running pod with an invalid selector must not affect other pods.
+    """
     try:
         return terms()
     except InvalidSelectorError:

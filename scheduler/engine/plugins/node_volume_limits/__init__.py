@@ -1,7 +1,7 @@
-"""NodeVolumeLimits: a CSI driver attaches so many volumes to a node and no more.
+"""NodeVolumeLimits: rejects nodes to which a CSI driver cannot attach the pod's volumes in addition.
 
-Owns: the verdicts. What a pod's volumes are is `volumes`, what is attached already `attached`.
-Source: pkg/scheduler/framework/plugins/nodevolumelimits v1.36 (csi.go).
+Owns: the verdicts. `volumes` finds a pod's volumes, `attached` counts the attached ones. Source:
+pkg/scheduler/framework/plugins/nodevolumelimits v1.36 (csi.go).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class NodeVolumeLimits(BasePlugin):
-    """A filter that adds the pod's new volumes to each node's number of attached ones."""
+    """A filter that rejects nodes on which the pod would exceed a CSI driver's limit of attached volumes."""
 
     name = "NodeVolumeLimits"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield changes of a driver's limit, freed volumes, and the pod's claims."""
+        """Yield the events that may help a rejected pod: changes of CSINodes, freed volumes, and its new claims."""
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.UPDATE, _is_schedulable_after_csi_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
@@ -49,19 +49,19 @@ class NodeVolumeLimits(BasePlugin):
         self._columns: WeakKeyDictionary[NodeColumns, AttachedVolumes] = WeakKeyDictionary()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Count the attached volumes before the first cycle."""
+        """Count the volumes that are attached to each node, so that the first cycle need not."""
         self._attached(nodes)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether the pod has no volume."""
+        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Skip pods without claims and without in-tree volumes that were migrated to a CSI driver."""
+        """Skip the filter for pods without claims and without in-tree volumes of a kind that a CSI driver replaces."""
         return PreFilterResult() if _attaches(pod) else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes that the pod's new volumes would bring over a limit."""
+        """Reject nodes on which the pod's new volumes would exceed a CSI driver's limit."""
         volumes, failure = self._find_volumes(pod, migrated=True)
         _, failure_elsewhere = self._find_volumes(pod, migrated=False)
         if not volumes and failure is failure_elsewhere is None:
@@ -98,7 +98,10 @@ class NodeVolumeLimits(BasePlugin):
 def _find_exceeded_limits(
     driver: str, volumes: list[CsiVolume], attached: AttachedVolumes
 ) -> Iterator[tuple[Mask, Verdict]]:
-    """Return the nodes where the volumes of one driver exceed the limit, with a verdict for each set of numbers."""
+    """Yield masks of the nodes on which the volumes of one CSI driver would exceed its limit, each with a verdict.
+
+    Nodes with the same limit and the same numbers of attached and new volumes share a mask and a verdict.
+    """
     limit, now = attached.get_limits(driver), attached.get_attached(driver)
     new = np.full(len(now), len(volumes), np.int64)
     for volume in volumes:
@@ -131,6 +134,6 @@ def _is_schedulable_after_detachment(pod: PodInfo, old: VolumeAttachment, new: N
 
 
 def _attaches(pod: PodInfo) -> bool:
-    """Return whether the pod has claims, or in-tree volumes that were migrated to a CSI driver."""
+    """Return whether the pod has claims, or in-tree volumes of a kind that a CSI driver replaces."""
     volumes = pod.pod.spec.volumes or ()
     return any(find_claim_name(pod.pod, v) is not None or csi_migration.find_migration(v) is not None for v in volumes)

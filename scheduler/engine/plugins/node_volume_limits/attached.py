@@ -1,7 +1,7 @@
-"""What is attached to each node, and how much more may be: columns that follow nodes, pods and volumes.
+"""The number of CSI volumes that are attached to each node, and each driver's limit, as columns.
 
-Invariant: after `update` the columns equal those built from scratch. Only what changed is counted again: the slots
-that changed since, and those whose answer depended on an object that did.
+Invariant: after `update` the columns equal those built from scratch. `update` counts a node slot again only if the slot
+changed, or an object on which its numbers depend.
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 
 class AttachedVolumes:
-    """The columns of one `NodeColumns`."""
+    """The attached CSI volumes, and each driver's limit of them, for every node slot of one `NodeColumns`.
+
+    Callers bring it up to date with `update` before they read it.
+    """
 
     def __init__(self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment]) -> None:
-        """Create empty columns; `attachments` are VolumeAttachments by node name."""
+        """Create empty columns. `attachments` is an index of the VolumeAttachments by node name."""
         self.uncountable: dict[int, Verdict] = {}  # slots with a pod whose volumes cannot be counted
         self._objects = objects
         self._attachments = attachments
@@ -60,23 +63,23 @@ class AttachedVolumes:
 
     @property
     def has_csi_node(self) -> Mask:
-        """The nodes that have a CSINode."""
+        """A mask of the node slots whose nodes have a CSINode."""
         return self._known
 
     def get_limits(self, driver: str) -> Amounts:
-        """Return the driver's limit of volumes by slot; a very large number stands for no limit."""
+        """Return, for each node slot, the driver's limit of volumes; the largest int64 stands for no limit."""
         return self._column(self._limits, driver, _NO_LIMIT)
 
     def get_attached(self, driver: str) -> Amounts:
-        """Return the number of distinct volumes of the driver by slot, for nodes with a limit."""
+        """Return, for each node slot, the number of distinct volumes of the driver, 0 for nodes without any limit."""
         return self._column(self._attached, driver, 0)
 
     def get_slots_using(self, volume: CsiVolume) -> list[int]:
-        """Return the slots with pods that use the volume."""
+        """Return the slots of the nodes with pods that use the volume."""
         return list(self._holders.get(volume, ()))
 
     def update(self, nodes: NodeColumns) -> None:
-        """Count the slots again whose inputs changed."""
+        """Count the volumes again for each node slot whose node, pods or storage objects changed."""
         if len(self._known) < nodes.slots:
             self._grow(nodes.slots)
         changed = self._changed(nodes)
@@ -87,7 +90,7 @@ class AttachedVolumes:
             self._count(nodes, slot)
 
     def _changed(self, nodes: NodeColumns) -> set[int] | None:
-        """Return the slots to count again, or None for all."""
+        """Return the node slots whose volumes must be counted again, or None if all must be."""
         if self._generation < 0:
             return None
         found = set(np.flatnonzero(nodes.since > self._generation).tolist())
@@ -101,7 +104,7 @@ class AttachedVolumes:
         return found
 
     def _named(self, nodes: NodeColumns, kind: type[Object], name: str) -> Iterator[int]:
-        """Yield the slot of the node that an object names."""
+        """Yield the slot of the node that a CSINode or VolumeAttachment refers to, if the node exists."""
         attachment = self._objects.get(VolumeAttachment, name) if kind is VolumeAttachment else None
         node = name if kind is CSINode else attachment.spec.node_name if attachment else ""
         if node in nodes.index:

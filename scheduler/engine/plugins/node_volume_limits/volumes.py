@@ -35,7 +35,7 @@ class CsiVolume(NamedTuple):
 
 
 class ObjectDependency(NamedTuple):
-    """An object on which a result depends, whether it exists or not."""
+    """The identity of an object on which a result depends, whether or not the object exists."""
 
     kind: type[Object]
     namespace: str
@@ -43,24 +43,25 @@ class ObjectDependency(NamedTuple):
 
 
 class UncountableError(Exception):
-    """A pod whose volumes cannot be counted, with the verdict for it."""
+    """An error for a pod whose volumes cannot be counted; `verdict` is the filter's verdict in that case."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
 
 
 class VolumeLookup:
-    """Looks up volumes. `dependencies` collects the objects on which the results depend."""
+    """A lookup of the CSI volumes of pods. `dependencies` collects the objects on which the results depend."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
         self.dependencies: set[ObjectDependency] = set()
 
     def find_volumes(self, pod: PodInfo, *, incoming: bool, migrated: bool = True) -> set[CsiVolume]:
-        """Return the pod's volumes. Raise UncountableError if one cannot be determined.
+        """Return the CSI volumes of a pod. Raise UncountableError if one cannot be determined.
 
-        `incoming`: every claim must exist; for a pod on a node missing claims are left out. `migrated`: whether the
-        node has a CSINode, so that in-tree volumes count as their CSI driver's.
+        `incoming` means that the pod is not on a node yet and that every claim must exist; otherwise, missing claims
+        are left out. `migrated` means that the node has a CSINode, so that in-tree volumes count as volumes of a CSI
+        driver.
         """
         found: set[CsiVolume | None] = set()
         for volume in pod.pod.spec.volumes or ():
@@ -98,7 +99,10 @@ class VolumeLookup:
         return CsiVolume(source.driver, source.volume_handle) if source.driver and source.volume_handle else None
 
     def _unbound_volume(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
-        """Return a volume of the class' driver for a claim without a volume, or None if the class has no driver."""
+        """Return a stand-in volume of the storage class's CSI driver for a claim without a volume.
+
+        Return None if the storage class is unknown or has no CSI driver.
+        """
         name = claim.storage_class
         storage_class = self._get(StorageClass, name) if name else None
         if storage_class is None:

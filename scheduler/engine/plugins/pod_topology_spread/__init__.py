@@ -46,9 +46,9 @@ _OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no numb
 
 @dataclass
 class _PreFilterState:
-    """The state that PreFilter writes: the hard constraints, and for each the matching pods by domain.
+    """The state that PreFilter writes: the hard constraints, and for each the number of matching pods by domain.
 
-    `matches_itself` tells whether the pod itself counts.
+    `matches_itself` tells for each constraint whether its selector matches the pod that is being scheduled.
     """
 
     constraints: Constraints
@@ -59,16 +59,17 @@ class _PreFilterState:
         return _PreFilterState(self.constraints, self.matches_itself, [d.clone() for d in self.domains])
 
     def find_closed_domains(self, i: int) -> tuple[int, Counts]:
-        """Return the smallest count, and by value the count with the pod of each domain that it must not join.
+        """Return the number of pods in the smallest domain of constraint `i`, and which domains the pod must not join.
 
-        The count is `_OPEN` for other domains.
+        The latter is an array with an entry for each value of the topology key: the number of pods including this one
+        for a domain that the pod must not join, and `_OPEN` for any other.
         """
         constraint, domains = self.constraints[i], self.domains[i]
         fewest, with_pod = _count_smallest_domain(constraint, domains), domains.by_value + self.matches_itself[i]
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots whose verdict differs from that of the previous state."""
+        """Return the slots of the nodes whose verdict differs from that with `before`, or None if any may differ."""
         if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
@@ -86,14 +87,17 @@ class _PreFilterState:
 
 @dataclass(frozen=True, eq=False)
 class _ScoreTerm:
-    """The part of the score from one soft constraint: points by value of its key, or by slot."""
+    """The points that one soft constraint adds to the score, by value of its topology key.
+
+    For the key kubernetes.io/hostname, `points` has an entry for each node slot instead.
+    """
 
     constraint: Constraint
     values: list[str | None]
     points: NDArray[np.floating]
 
     def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
-        """Return the term's score of each slot."""
+        """Return the constraint's points for each node slot."""
         if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
             return self.points[nodes.slot_numbers]
         return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
@@ -110,20 +114,26 @@ class _ScoreTerm:
 
 @dataclass(frozen=True, eq=False)
 class _PreScoreState:
-    """The state that PreScore writes. Nodes that lack a required key are ignored."""
+    """The state that PreScore writes: the points of each soft constraint, and a mask of the ignored nodes.
+
+    Nodes that lack a required topology key are ignored.
+    """
 
     terms: tuple[_ScoreTerm, ...]
     ignored: Mask  # follows from the constraints and the Node objects
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots whose domain has other points than in the previous state."""
+        """Return the slots of the nodes that have other points than in `before`, or None if any may have."""
         if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
             return None
         return union_rows(now.changed_slots(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
 
 
 class PodTopologySpread(BasePlugin):
-    """The spread plugin. It matches pods once per constraint and sums them by node and by domain."""
+    """The plugin for topology spread constraints: filters by hard ones and scores by soft ones.
+
+    It matches pods once per constraint, and keeps sums by node and by topology domain.
+    """
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
@@ -136,7 +146,7 @@ class PodTopologySpread(BasePlugin):
     score_state = _PreScoreState
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield matching pods, nodes of the domains, and this pod's tolerations if taints count."""
+        """Yield the events that may help a rejected pod: of pods, of nodes, and changes of its own tolerations."""
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, self._is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
@@ -155,17 +165,20 @@ class PodTopologySpread(BasePlugin):
 
     @property
     def has_default_constraints(self) -> bool:
-        """Whether pods without their own constraints are spread."""
+        """Whether the profile has default constraints, for pods without constraints."""
         return bool(self._defaults)
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Compute the rows of the running pods before the first cycle."""
+        """Build the table of running pods, so that the first cycle need not."""
         _ = nodes.pod_rows
 
     # --- hard constraints -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Count pods by domain, over the nodes that have every key and that the constraint includes."""
+        """Count the matching pods by topology domain for each hard constraint; skip the filter if there is none.
+
+        Only nodes count that have every topology key and that the constraint's inclusion policies include.
+        """
         constraints = self._constraints(pod, HARD, "hard")
         if not constraints:
             return SKIPPED
@@ -174,7 +187,10 @@ class PodTopologySpread(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject each node by the first constraint that the pod would violate; the reason has the numbers."""
+        """Reject each node by the first hard constraint that the pod would violate there.
+
+        The reason of the rejection has the numbers of pods.
+        """
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
             missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
@@ -195,7 +211,10 @@ class PodTopologySpread(BasePlugin):
     # --- soft constraints -----------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Count pods for every constraint, weighted by the number of domains of feasible nodes."""
+        """Compute the points of each topology domain for every soft constraint; skip Score if there is none.
+
+        The points are the number of matching pods, weighted by the number of domains of feasible nodes.
+        """
         constraints = self._constraints(pod, SOFT, "soft")
         if not constraints:
             return SKIP
@@ -208,14 +227,17 @@ class PodTopologySpread(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the weighted number of pods in each node's domains; fewer is better."""
+        """Return, for each node slot, the weighted number of matching pods in the node's domains.
+
+        Fewer is better. Ignored nodes get 0.
+        """
         note, total = state.read(_PreScoreState), np.zeros(nodes.slots)
         for term in note.terms:
             total += term.score_slots(nodes)
         return np.where(note.ignored[nodes.slot_numbers], 0, _round_half_up(total))
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Scale the scores so that the fewest pods give the highest one; ignored nodes get 0."""
+        """Scale the scores so that the fewest pods give 100 and more pods give less; ignored nodes get 0."""
         ignored = state.read(_PreScoreState).ignored
         counted = raw[feasible & ~ignored]
         most = int(counted.max(initial=0))
@@ -244,7 +266,7 @@ def _all_open(closed: Counts) -> bool:
 
 
 def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int:
-    """Return the number of pods in the smallest domain, or 0 if there are fewer domains than minDomains."""
+    """Return the number of matching pods in the smallest domain, or 0 if there are fewer domains than minDomains."""
     if len(domains) < constraint.min_domains:
         return 0
     return int(domains.counts.min(initial=_NO_DOMAINS))
@@ -263,7 +285,10 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
 def _update_counts(
     note: _PreFilterState, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int
 ) -> None:
-    """Add a pod to the counts or remove it; as in kube-scheduler, terminating pods and empty selectors count here."""
+    """Add `by` (1 or -1) to the counts of the node's domains, for each constraint that selects the pod `changed`.
+
+    As in kube-scheduler, terminating pods and constraints with an empty selector count here.
+    """
     keys = spread.collect_keys(note.constraints)
     if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
         return
@@ -273,7 +298,10 @@ def _update_counts(
 
 
 def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:
-    """Return the matching pods by domain, over nodes that have every key and that the constraint includes."""
+    """Return the number of matching pods by topology domain of the constraint.
+
+    Only nodes count that have every key in `keys` and that the constraint's inclusion policies include.
+    """
     where = spread.find_counted_nodes(constraint, keys, pod, nodes)
     present = spread.find_domains(constraint, keys, pod, nodes)
     return DomainCounts.from_nodes(
@@ -282,7 +310,7 @@ def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: Node
 
 
 def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _ScoreTerm:
-    """Return the part of the score from one constraint; `scored` are the feasible nodes with every key."""
+    """Return the points of one soft constraint by domain; `scored` is a mask of the feasible nodes with every key."""
     tally, column = spread.count_pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
     spare = float(constraint.max_skew - 1)
     if constraint.key == HOSTNAME:
@@ -302,7 +330,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
 
 
 def _weight(domains: Mask) -> float:
-    """Return the weight of a pod, which grows with the number of domains."""
+    """Return the points of one pod, which grow with the number of domains that the mask `domains` has."""
     return math.log(np.count_nonzero(domains) + 2)
 
 

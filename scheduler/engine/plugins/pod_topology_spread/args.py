@@ -14,17 +14,20 @@ SYSTEM, LIST = "System", "List"
 
 
 class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
-    """A default constraint in a configuration file."""
+    """An element of the argument defaultConstraints in a configuration file."""
 
 
 class PodTopologySpreadArgs(Args, frozen=True):
-    """Arguments: `defaultingType` System selects kube-scheduler's soft constraints, List `defaultConstraints`."""
+    """Arguments of PodTopologySpread: the default constraints for pods without their own.
+
+    The defaulting type System selects kube-scheduler's soft constraints, and List selects `default_constraints`.
+    """
 
     default_constraints: tuple[DefaultConstraint, ...] | None = None
     defaulting_type: str = SYSTEM
 
     def problems(self) -> Iterator[Problem]:
-        """Yield problems of the defaulting type, then of each constraint, including duplicates."""
+        """Yield the problems of the defaulting type, then those of each constraint, including duplicates."""
         constraints = self.default_constraints or ()
         if self.defaulting_type not in (SYSTEM, LIST):
             yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))

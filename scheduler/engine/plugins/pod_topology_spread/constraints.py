@@ -28,7 +28,7 @@ HONOR = "Honor"
 
 @dataclass(frozen=True)
 class Constraint:
-    """A spread constraint with all defaults applied."""
+    """A topology spread constraint with the defaults of its fields applied."""
 
     key: str
     max_skew: int
@@ -38,7 +38,7 @@ class Constraint:
     honor_taints: bool
 
     def selects(self, pod: PodInfo) -> bool:
-        """Return whether a pod has the right namespace and matches the selector."""
+        """Return whether the constraint's selector matches the pod's labels; the namespace is not checked."""
         return label_selector_matches(self.selector, pod.labels)
 
 
@@ -47,7 +47,7 @@ Keys = frozenset[str]
 
 
 def parse_constraints(pod: PodInfo, action: str) -> Constraints:
-    """Return the pod's own constraints with one action."""
+    """Return the pod's own constraints whose whenUnsatisfiable is `action`."""
     return tuple(
         _constraint(c, _add_match_label_keys(c, pod))
         for c in pod.pod.spec.topology_spread_constraints or ()
@@ -58,14 +58,17 @@ def parse_constraints(pod: PodInfo, action: str) -> Constraints:
 def build_default_constraints(
     pod: PodInfo, action: str, constraints: Iterable[TopologySpreadConstraint], objects: ClusterObjects
 ) -> Constraints:
-    """Return the profile's constraints with one action; none for a pod that no workload or service selects."""
+    """Return the profile's default constraints whose whenUnsatisfiable is `action`, with a selector for the pod.
+
+    Return none if no Service and no controller selects the pod.
+    """
     applicable = [c for c in constraints if c.when_unsatisfiable == action]
     selector = deduce_selector(pod, objects) if applicable else None
     return tuple(_constraint(c, selector) for c in applicable) if selector is not None else ()
 
 
 def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
-    """Return the selector of pods like this one from its Services and controller, or None if there are none."""
+    """Return the combined selector of the Services and the controller of a pod, or None if it has none."""
     labels: dict[str, str] = {}
     for service in objects.in_namespace(Service, pod.namespace):
         selector = service.spec.selector
@@ -82,18 +85,27 @@ def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | No
 
 
 def find_included_nodes(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Return the nodes whose pods count by the constraint's inclusion policies; do not change the result."""
+    """Return a mask of the nodes that the constraint's nodeAffinityPolicy and nodeTaintsPolicy include.
+
+    The mask is cached, and callers must not change it.
+    """
     return nodes.cached(("included", *_policies(constraint, pod)), lambda: _evaluate_policies(constraint, pod, nodes))
 
 
 def find_counted_nodes(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Return the included nodes that have every key; do not change the result."""
+    """Return a mask of the nodes that have every key in `keys` and that the constraint's policies include.
+
+    The mask is cached, and callers must not change it.
+    """
     what = ("counted", keys, *_policies(constraint, pod))
     return nodes.cached(what, lambda: find_nodes_with_keys(keys, nodes) & find_included_nodes(constraint, pod, nodes))
 
 
 def find_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> Mask:
-    """Return which values of the constraint's key the counted nodes have, by number; do not change the result."""
+    """Return a mask of the values of the constraint's topology key that occur on counted nodes.
+
+    It is indexed by the value's number in the label column. It is cached, and callers must not change it.
+    """
     what = ("domains", constraint.key, keys, *_policies(constraint, pod))
     return nodes.cached(
         what, lambda: find_present_values(constraint.key, nodes, find_counted_nodes(constraint, keys, pod, nodes))
@@ -118,24 +130,27 @@ def _evaluate_policies(constraint: Constraint, pod: PodInfo, nodes: NodeColumns)
 
 
 def collect_keys(constraints: Constraints) -> Keys:
-    """Return the topology keys, all of which a node needs to count."""
+    """Return the topology keys of the constraints. A node counts only if it has all of them."""
     return frozenset(c.key for c in constraints)
 
 
 def find_nodes_with_keys(keys: Keys, nodes: NodeColumns) -> Mask:
-    """Return the nodes that have every key; do not change the result."""
+    """Return a mask of the nodes that have every key; it is cached, and callers must not change it."""
     return nodes.cached(
         ("labels", keys), lambda: np.logical_and.reduce([nodes.live, *(has_label(key, nodes) for key in keys)])
     )
 
 
 def find_nodes_without_keys(keys: Keys, nodes: NodeColumns) -> Mask:
-    """Return the nodes that lack a key; do not change the result."""
+    """Return a mask of the nodes that lack a key; it is cached, and callers must not change it."""
     return nodes.cached(("lacking", keys), lambda: ~find_nodes_with_keys(keys, nodes))
 
 
 def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Tally:
-    """Return the number of matching pods on each node. As in kube-scheduler, the empty selector counts none."""
+    """Return, for each node slot, the number of pods in the pod's namespace that the constraint selects.
+
+    Terminating pods do not count. As in kube-scheduler, an empty selector counts no pods.
+    """
     selector = constraint.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return Tally(np.zeros(nodes.slots, np.int64))
@@ -154,7 +169,7 @@ def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> 
 
 
 def _add_match_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
-    """Return the selector extended by the pod's values of matchLabelKeys, or None without a selector."""
+    """Return the selector extended by the pod's values of matchLabelKeys, or None if there is no selector."""
     selector = validate_selector(c.label_selector)
     same = [
         Requirement(key=k, operator="In", values=[pod.labels[k]]) for k in c.match_label_keys or () if k in pod.labels

@@ -17,7 +17,10 @@ from scheduler.engine.plugins.pod_topology_spread.constraints import Constraints
 def is_schedulable_after_pod_change(
     pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: PodInfo | None
 ) -> bool:
-    """Return whether a matching pod appeared, disappeared or changed its match, or this pod tolerates more taints."""
+    """Return whether a pod event may help `pod`: other pods match differently, or `pod` tolerates other taints.
+
+    Another pod counts if it was added or deleted while it matches, or if it starts or stops to match.
+    """
     if any(not _counts(other, pod) for other in (old, new) if other is not None):
         return QUEUE_SKIP
     if old is None or new is None:
@@ -30,7 +33,10 @@ def is_schedulable_after_pod_change(
 
 
 def is_schedulable_after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> bool:
-    """Return whether a node joined, left or moved within the counted domains, or its taints changed there."""
+    """Return whether a node with every topology key was added or deleted, or changed its domains or taints.
+
+    A node that gains or loses a topology key counts too.
+    """
     had, has = _has_keys(constraints, old), _has_keys(constraints, new)
     if old is None or new is None or had != has:
         return had or has

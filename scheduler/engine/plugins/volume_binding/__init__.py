@@ -1,7 +1,7 @@
-"""VolumeBinding: a pod goes where its volumes are, or can be made, and is bound when they are.
+"""VolumeBinding: places a pod where its volumes are accessible or can be provisioned, and binds them to its claims.
 
-Owns: the plugin's extension points and arguments. Which claims a pod has is `claims`; on which nodes their volumes can
-be had is `search`; how they are bound there is `binding`. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
+Owns: the plugin's extension points and arguments. `claims` finds the pod's claims, `search` the nodes on which their
+volumes are available, and `binding` binds them. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 
 
 class VolumeBindingArgs(Args, frozen=True):
-    """Arguments: the time that PreBind may wait. `shape` belongs to a disabled feature (StorageCapacityScoring)."""
+    """Arguments of VolumeBinding: the seconds that PreBind may wait until the volumes are bound.
+
+    `shape` is rejected, since it belongs to a disabled feature (StorageCapacityScoring).
+    """
 
     bind_timeout_seconds: int = 600
     shape: list[dict[str, int]] | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Yield a problem for a negative time, and for a shape."""
+        """Yield a problem for a negative timeout, and for a `shape`."""
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, detail)
@@ -53,14 +56,17 @@ class VolumeBindingArgs(Args, frozen=True):
 
 
 class VolumeBinding(BasePlugin):
-    """The plugin for claims. It filters and binds; it scores nothing without StorageCapacityScoring."""
+    """The plugin that filters nodes by the volumes of the pod's claims, and binds volumes to the claims.
+
+    It scores nothing, since the feature StorageCapacityScoring is off.
+    """
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
     fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Register events of the pod's claims, and of objects that may provide a volume or access to one."""
+        """Yield the events that may help a rejected pod: of its claims, and of objects that may give it a volume."""
         either = ActionType.ADD | ActionType.UPDATE
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, is_claim_of_pod)
@@ -79,15 +85,18 @@ class VolumeBinding(BasePlugin):
         self._storage = StorageIndexes(handle.objects)
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Update the indexes of volumes and capacities."""
+        """Bring the indexes of storage objects up to date, so that the first cycle need not."""
         self._storage.update()
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether the pod has no volume."""
+        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Check that every claim exists and is bound, unless it waits for its first consumer."""
+        """Reject the pod unless each of its claims exists and is bound or waits for its first consumer.
+
+        Skip the filter if the pod has no claims.
+        """
         try:
             claims = find_claims(pod, self.handle.objects)
         except UnusableClaimError as e:
@@ -98,7 +107,10 @@ class VolumeBinding(BasePlugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes without access to a bound volume, or without a volume for another claim or a provisioner."""
+        """Reject nodes without access to a bound volume, and nodes where an unbound claim can get no volume.
+
+        An unbound claim gets an existing volume that suits it, or a volume that a provisioner makes.
+        """
         claims = state.find(PodClaims)
         if claims is None:
             return PASS
@@ -114,24 +126,24 @@ class VolumeBinding(BasePlugin):
         return np.zeros(nodes.slots, np.int64)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Assume the chosen volumes; do nothing if every claim is bound."""
+        """Assume that the volumes chosen for `node` are bound; do nothing if every claim was bound before."""
         choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Release the assumed volumes. References that were written to the API server remain."""
+        """Drop the assumed bindings of volumes. What was written to the API server remains."""
         reserved = state.find(ReservedVolumes)
         if reserved is not None:
             binding.unreserve(self.handle.objects, reserved)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Skip PreBind if every claim is bound."""
+        """Return Skip if every claim was bound before, so that PreBind has nothing to do."""
         return SKIP if state.find(ReservedVolumes) is None else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Write the bindings, then wait until every claim is bound."""
+        """Write the bindings to the API server, and return Pending until every claim is bound."""
         reserved = state.find(ReservedVolumes)
         if reserved is None:
             return SUCCESS

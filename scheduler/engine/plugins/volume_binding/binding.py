@@ -1,14 +1,14 @@
-"""From the choice of a node to volumes that are bound there: assumed, written, waited for, or taken back.
+"""Binding of volumes to a pod's claims once its node is chosen: assume, write, wait, or undo.
 
-Owns: what is reserved for a pod between Reserve and the end of its binding. Does not own: which volumes (`search`), the
-requests themselves (`Handle`).
+Owns: what is reserved for a pod between Reserve and the end of its binding. Does not own: the choice of volumes
+(`search`), the requests themselves (`Handle`).
 
-    reserve     volumes and claims are assumed: later cycles see them taken
-    write       claimRef of each volume, the selected node of each claim that needs a new one (a binding thread)
-    check       until the volume controller and the provisioners have bound every claim (the loop's thread)
+Three steps: `reserve` assumes volumes and claims, so that later cycles see them as used. `write_bindings` writes, in a
+binding thread, the claimRef of each volume and the selected node of each claim that needs a new volume. `check_bound`
+runs in the scheduling loop's thread until the volume controller and the provisioners have bound every claim.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go v1.36 (AssumePodVolumes, BindPodVolumes, checkBindings).
-As upstream, nothing that was written is taken back: the next attempt finds the volume reserved for the claim.
+As upstream, nothing that was written is undone: the next attempt finds the volume reserved for the claim.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ from scheduler.engine.plugins.volume_binding.search import StorageIndexes, Volum
 
 
 class BindingError(Exception):
-    """The volumes cannot be bound as chosen; the pod is scheduled again."""
+    """An error for volumes that cannot be bound as chosen, after which the pod is scheduled again."""
 
 
 @dataclass
 class StaticBinding:
-    """An existing volume for a claim. With `bound_by_scheduler` it had no claim, so the controller may release it."""
+    """The binding of an existing volume to a claim.
+
+    `bound_by_scheduler` means that the volume was not reserved for the claim before, so the controller may release it.
+    `changed` means that the volume's claimRef must be written.
+    """
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
@@ -48,7 +52,7 @@ class StaticBinding:
 
 @dataclass
 class Provision:
-    """A claim for which a volume is to be provisioned, with the selected node."""
+    """A claim for which a volume is to be provisioned; its annotations name the selected node."""
 
     claim: PersistentVolumeClaim
     version: int = 0
@@ -56,7 +60,7 @@ class Provision:
 
 @dataclass
 class ReservedVolumes:
-    """The state that Reserve writes: the volumes and claims of the pod's binding."""
+    """The state that Reserve writes: the volumes and claims that the pod's binding on `node` binds."""
 
     node: str
     static: list[StaticBinding] = field(default_factory=list)
@@ -70,7 +74,7 @@ class ReservedVolumes:
 
 
 def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> ReservedVolumes:
-    """Assume the volumes and claims of a node."""
+    """Assume in `objects` the volumes and claims that are chosen for a node, and return them."""
     static, to_provision = choices.on_node(node)
     reserved = ReservedVolumes(node)
     for volume, claim in static:
@@ -87,7 +91,7 @@ def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> Reser
 
 
 def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
-    """Return to the API server's version of the volumes and claims."""
+    """Replace the assumed volumes and claims in `objects` with the versions that the API server last sent."""
     for binding in reserved.static:
         objects.restore(binding.volume)
     for provision in reserved.provisions:
@@ -95,7 +99,7 @@ def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
 
 
 def write_bindings(handle: Handle, reserved: ReservedVolumes) -> None:
-    """Write the bindings to the API server and raise its errors."""
+    """Write the volume bindings and the claims' selected nodes to the API server; raise its errors."""
     for binding in reserved.static:
         binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
     for provision in reserved.provisions:
@@ -158,7 +162,7 @@ def _claim(objects: ClusterObjects, claim: PersistentVolumeClaim, what: str) -> 
 def _check_reachable(
     storage: StorageIndexes, single_node: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> None:
-    """Raise BindingError if the node cannot access the volume, because its labels may have changed."""
+    """Raise BindingError if the node cannot access the volume; its labels may have changed since Filter."""
     spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
     bound = PodClaims((msgspec.structs.replace(claim, spec=spec),), ())
     if VolumeSearch(storage, single_node).compute_verdicts(bound).ids is not None:
@@ -168,12 +172,12 @@ def _check_reachable(
 
 
 def _precedes_write(shown: PersistentVolume | PersistentVolumeClaim, version: int) -> bool:
-    """Return whether the watch has not yet delivered our own write."""
+    """Return whether an object from the watch is older than the version that the scheduler wrote."""
     return int(shown.metadata.resource_version or 0) < version
 
 
 def _bind_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> StaticBinding:
-    """Return the volume with a reference to the claim.
+    """Return the binding of a volume to a claim, with a copy of the volume that refers to the claim.
 
     Source: k8s.io/component-helpers/storage/volume GetBindVolumeToClaim.
     """

@@ -21,14 +21,17 @@ from scheduler.engine.objects.storage import (
 
 @dataclass(frozen=True)
 class PodClaims:
-    """The state that PreFilter writes. `delayed` claims wait for their first consumer, to suit its node."""
+    """The state that PreFilter writes: the pod's bound claims, and its delayed claims.
+
+    A delayed claim waits for its first consumer and is bound after the pod's node is chosen.
+    """
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
 
 
 class UnusableClaimError(Exception):
-    """A claim that makes every node infeasible."""
+    """An error for a claim that makes every node infeasible; `reason` is the reason of the rejection."""
 
     def __init__(self, code: str, **params: str) -> None:
         super().__init__(code)
@@ -38,7 +41,8 @@ class UnusableClaimError(Exception):
 def find_claims(pod: PodInfo, objects: ClusterObjects) -> PodClaims | None:
     """Return the pod's claims, or None if it has none.
 
-    Raises UnusableClaimError if a claim rules the pod out, ValueError if a class lacks a field with a default.
+    Raise UnusableClaimError if a claim makes every node infeasible, and ValueError if a storage class has no
+    volumeBindingMode.
     """
     claims = [_get_usable_claim(pod, name, is_ephemeral, objects) for name, is_ephemeral in _list_claim_names(pod)]
     if not claims:
@@ -53,7 +57,7 @@ def find_claims(pod: PodInfo, objects: ClusterObjects) -> PodClaims | None:
 
 
 def _list_claim_names(pod: PodInfo) -> list[tuple[str, bool]]:
-    """Return the claim of each volume that has one, with whether the volume is ephemeral."""
+    """Return (name of the claim, whether the volume is ephemeral) for each of the pod's volumes with a claim."""
     named = ((find_claim_name(pod.pod, v), v.persistent_volume_claim is None) for v in pod.pod.spec.volumes or ())
     return [(name, is_ephemeral) for name, is_ephemeral in named if name is not None]
 

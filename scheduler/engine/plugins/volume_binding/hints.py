@@ -1,8 +1,8 @@
-"""What may change VolumeBinding's mind, where that is not a claim of the pod or just any new volume.
+"""Queueing hints of VolumeBinding for events of storage classes, CSINodes, CSIDrivers and CSIStorageCapacities.
 
-Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go v1.36 (isSchedulableAfter…). Of a CSIDriver it
-asks only about inline volumes of the driver; claims may profit too, so here every driver that stops looking at capacity
-counts.
+Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go v1.36 (isSchedulableAfter…). For a CSIDriver,
+upstream considers only inline volumes of the driver. Claims may profit too, so every driver that stops tracking
+capacity counts here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapac
 
 
 def is_schedulable_after_class_change(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
-    """Return whether the class is new or its allowed topologies changed."""
+    """Return whether the storage class is new or its allowed topologies changed."""
     return old is None or old.allowed_topologies != new.allowed_topologies
 
 
@@ -23,12 +23,12 @@ def is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode | None, new:
 
 
 def is_schedulable_after_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
-    """Return whether the driver no longer tracks storage capacity."""
+    """Return whether the CSI driver stopped tracking storage capacity."""
     return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 
 
 def is_schedulable_after_capacity_change(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
-    """Return whether the capacity allows a larger volume."""
+    """Return whether the CSIStorageCapacity is new or allows larger volumes than before."""
     before, after = None if old is None else _largest(old), _largest(new)
     return old is None or (after is not None and (before is None or after > before))
 

@@ -1,7 +1,7 @@
-"""VolumeIndex that exist already, for claims that wait: on which nodes each claim finds one.
+"""Persistent volumes that exist already, for claims that wait: which volume each claim finds on which nodes.
 
-Source: k8s.io/component-helpers/storage/volume/pv_helpers.go v1.36 (FindMatchingVolume). Upstream's choice among
-volumes of one size is that of a Go map; ours is by name.
+Source: k8s.io/component-helpers/storage/volume/pv_helpers.go v1.36 (FindMatchingVolume). Among volumes of one size,
+upstream chooses by the order of a Go map; this module chooses by name.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ FILESYSTEM = "Filesystem"
 
 
 class VolumeIndex:
-    """The cluster's volumes by class, with and without a claim."""
+    """An index of the cluster's persistent volumes by storage class and by the claim that they refer to."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._index: Index[tuple[str, str], PersistentVolume] = Index(objects, PersistentVolume, _class_and_claim)
 
     def update(self) -> None:
-        """Update the index from the changed objects."""
+        """Bring the index up to date with the cluster's objects."""
         self._index.catch_up()
 
     def find_reserved(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Return the volumes that are bound to or reserved for the claim and suit it, by name."""
+        """Return the suitable volumes that are bound to or reserved for the claim, sorted by name."""
         reserved = self._index.get((claim.storage_class, claim.full_name))
         return sorted((v for v in reserved if _is_for(v, claim) and _suits(v, claim)), key=lambda v: v.metadata.name)
 
     def find_available(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Return the unclaimed volumes that suit the claim, the smallest first, then by name."""
+        """Return the unclaimed volumes that suit the claim, sorted by size and then by name.
+
+        Raise InvalidSelectorError if the claim's selector is malformed.
+        """
         try:
             selectors.validate_selector(claim.spec.selector)
         except InvalidSelectorError as e:
@@ -50,7 +53,10 @@ class VolumeIndex:
 
 
 class VolumeMatch:
-    """The volume of one claim on each node: an index into `volumes` by slot, or -1."""
+    """The existing volume that one claim gets on each node.
+
+    `volume_numbers` has an index into `volumes` for each node slot, or -1 for no volume.
+    """
 
     def __init__(self, claim: PersistentVolumeClaim, slots: int) -> None:
         self.claim = claim
@@ -59,16 +65,16 @@ class VolumeMatch:
 
     @property
     def found(self) -> Mask:
-        """The slots with a volume."""
+        """A mask of the node slots where the claim gets a volume."""
         found: Mask = self.volume_numbers >= 0
         return found
 
     def volume_at(self, slot: int) -> PersistentVolume | None:
-        """Return the volume for one node, or None."""
+        """Return the volume that the claim gets on the node in a slot, or None if it gets none there."""
         return None if self.volume_numbers[slot] < 0 else self.volumes[int(self.volume_numbers[slot])]
 
     def assign(self, volume: PersistentVolume, slots: Slots) -> None:
-        """Assign a volume to these slots."""
+        """Record that the claim gets this volume on the nodes in these slots."""
         self.volume_numbers[slots] = len(self.volumes)
         self.volumes.append(volume)
 
@@ -76,9 +82,9 @@ class VolumeMatch:
 def match_volumes(
     claims: Iterable[PersistentVolumeClaim], volumes: VolumeIndex, matcher: SelectorMatcher, where: Mask
 ) -> list[VolumeMatch]:
-    """Return, for each claim in order, its existing volume on each node of the mask.
+    """Return, for each claim in order, the existing volume that it gets on each node in the mask `where`.
 
-    A volume that one claim gets on a node is not available to the next. Raises InvalidSelectorError for a malformed
+    A volume that one claim gets on a node is not available to the next. Raise InvalidSelectorError for a malformed
     selector.
     """
     taken: dict[str, Slots] = {}
@@ -86,7 +92,7 @@ def match_volumes(
 
 
 def parse_size(amounts: Amounts | None) -> int:
-    """Return the storage of a claim's requests or a volume's capacity in units of 10^-9 bytes, or 0."""
+    """Return the storage in a claim's requests or a volume's capacity in units of 10^-9 bytes, 0 if absent."""
     return quantity.parse((amounts or {}).get(STORAGE, 0))
 
 
@@ -122,7 +128,10 @@ def _class_and_claim(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the volume refers to this claim, and not to an earlier one of the same name."""
+    """Return whether the volume's claim reference has the claim's UID or none.
+
+    A reference with another UID means an earlier claim of the same name.
+    """
     uid = volume.spec.claim_ref.uid if volume.spec.claim_ref else ""
     return not uid or uid == claim.metadata.uid
 

@@ -37,9 +37,10 @@ from scheduler.engine.plugins.volume_binding.selector_matcher import SelectorMat
 
 @dataclass(frozen=True)
 class VolumeChoices:
-    """The state that Filter writes for Reserve: the volume of each delayed claim on each node. `index`: slots by name.
+    """The state that Filter writes for Reserve: the existing volume that each delayed claim gets on each node.
 
-    The slot of a node does not change during the cycle and the binding of its pod.
+    `index` maps the names of nodes to node slots. The slot of a node does not change during the cycle and the binding
+    of its pod.
     """
 
     index: Mapping[str, int]
@@ -49,14 +50,14 @@ class VolumeChoices:
     def on_node(
         self, node: str
     ) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
-        """Return the volumes to bind on a node, each with its claim, and the claims to provision a volume for."""
+        """Return the (volume, claim) pairs to bind on a node, and the claims that need a provisioned volume there."""
         found = {m.claim.full_name: m.volume_at(self.index[node]) for m in self.matches}
         static = [(volume, claim) for claim in self.delayed if (volume := found.get(claim.full_name)) is not None]
         return static, [claim for claim in self.delayed if found.get(claim.full_name) is None]
 
 
 class StorageIndexes:
-    """The indexes of the cluster's storage that a search uses."""
+    """The indexes of persistent volumes, storage capacities and CSINodes that a search for volumes uses."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self.objects = objects
@@ -65,16 +66,17 @@ class StorageIndexes:
         self.migrated_nodes = Index(objects, CSINode, lambda n: n.migrated)
 
     def update(self) -> None:
-        """Update the indexes from the changed objects."""
+        """Bring the indexes up to date with the cluster's objects."""
         self.volumes.update()
         self.capacities.catch_up()
         self.migrated_nodes.catch_up()
 
 
 class VolumeSearch:
-    """The search for one pod's claims on one set of columns.
+    """A search, on all nodes of `nodes`, for the volumes of one pod's claims.
 
-    Each kind of reason has its own column, since a node may have several. An error overrides all others.
+    Each kind of rejection has its own column of reasons, since a node may be rejected for several. An error overrides
+    all others.
     """
 
     def __init__(self, storage: StorageIndexes, nodes: NodeColumns) -> None:
@@ -88,7 +90,7 @@ class VolumeSearch:
         )
 
     def compute_verdicts(self, claims: PodClaims) -> Verdicts:
-        """Return the verdict column; `choices` then has the volumes on which it depends."""
+        """Return the verdict on each node: whether it can access or provide the volumes of all claims."""
         self._check_bound(claims.bound)
         self._check_delayed(claims.delayed, ~self._error.has_reason)
         columns = (self._affinity, self._unbound, self._space, self._missing, self._error)
@@ -107,13 +109,13 @@ class VolumeSearch:
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
     def build_choices(self, claims: PodClaims) -> VolumeChoices:
-        """Return the volumes of delayed claims on nodes that were not rejected; call it after `compute_verdicts`."""
+        """Return the existing volumes that the delayed claims get on each node; call `compute_verdicts` before."""
         return VolumeChoices(self._nodes.index, claims.delayed, tuple(self._matches))
 
     # --- claims that are bound ------------------------------------------------------------------------------------
 
     def _check_bound(self, claims: Iterable[PersistentVolumeClaim]) -> None:
-        """Record, for each node, the first claim whose volume is missing or inaccessible."""
+        """Record, for each node, the first bound claim whose volume is missing or inaccessible from the node."""
         left = np.ones(self._nodes.slots, np.bool_)
         for claim in claims:
             name = claim.spec.volume_name
@@ -142,7 +144,7 @@ class VolumeSearch:
         self._affinity.set_reason(outside, Reason("volume-affinity", params))
 
     def _find_migrated_nodes(self, volume: PersistentVolume) -> Mask:
-        """Return the nodes where a CSI driver replaces the volume's in-tree plugin."""
+        """Return a mask of the nodes on which a CSI driver replaces the volume's in-tree plugin."""
         where = np.zeros(self._nodes.slots, np.bool_)
         migration = csi_migration.find_migration(volume.spec)
         if migration is not None and migration.counted:
@@ -155,7 +157,11 @@ class VolumeSearch:
     # --- claims that wait for the pod's node ----------------------------------------------------------------------
 
     def _check_delayed(self, claims: Iterable[PersistentVolumeClaim], where: Mask) -> None:
-        """Check claims without a volume: only the selected node, else an existing volume, else a provisioned one."""
+        """Record the nodes in the mask `where` on which a delayed claim can get no volume.
+
+        A claim with a selected node is provisioned there and nowhere else. Any other claim gets an existing volume, or
+        else a provisioned one.
+        """
         to_provision: list[tuple[PersistentVolumeClaim, Mask]] = []
         to_match: list[PersistentVolumeClaim] = []
         for claim in claims:
@@ -182,7 +188,7 @@ class VolumeSearch:
             where = where & ~self._provision(claim, where & needed)
 
     def _provision(self, claim: PersistentVolumeClaim, where: Mask) -> Mask:
-        """Record the nodes where no volume can be provisioned for the claim."""
+        """Record, and return as a mask, the nodes in `where` on which no volume can be provisioned for the claim."""
         storage_class = self._storage.objects.get(StorageClass, claim.storage_class)
         if storage_class is None:  # it went since PreFilter
             text = f'failed to find storage class "{claim.storage_class}"'
@@ -199,7 +205,10 @@ class VolumeSearch:
         return outside | full
 
     def _find_nodes_with_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask:
-        """Return the nodes where the class' driver reports enough capacity; all if it does not track capacity."""
+        """Return a mask of the nodes for which the CSI driver of the storage class reports enough capacity.
+
+        The mask includes all nodes if the driver does not track capacity.
+        """
         driver = self._storage.objects.get(CSIDriver, storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity or STORAGE not in (claim.spec.resources.requests or {}):
             return np.ones(self._nodes.slots, np.bool_)
@@ -219,7 +228,10 @@ def _format_term(term: NodeSelectorTerm) -> str:
 
 
 class _ReasonColumn:
-    """At most one reason for each slot, by number; 0 is none."""
+    """A column with at most one reason for rejection per node slot.
+
+    `numbers` has an index into `reasons` for each node slot; 0 means no reason.
+    """
 
     def __init__(self, slots: int) -> None:
         self.numbers: NDArray[np.int64] = np.zeros(slots, np.int64)
@@ -227,12 +239,12 @@ class _ReasonColumn:
 
     @property
     def has_reason(self) -> Mask:
-        """Return for which nodes a reason for rejection is known."""
+        """A mask of the node slots with a reason for rejection."""
         has_reason: Mask = self.numbers > 0
         return has_reason
 
     def set_reason(self, where: Mask, reason: Reason) -> None:
-        """Set the reason of the mask's slots."""
+        """Set the reason of the node slots in the mask `where`."""
         if where.any():
             self.numbers[where] = len(self.reasons)
             self.reasons.append(reason)

@@ -23,7 +23,10 @@ Slots = NDArray[np.intp]
 
 
 class SelectorMatcher:
-    """Evaluates selectors on one set of columns; each distinct selector is evaluated once."""
+    """An evaluator of node selectors and label selectors on the labels of all nodes of `nodes`.
+
+    It evaluates each distinct node affinity of volumes once.
+    """
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
@@ -31,7 +34,7 @@ class SelectorMatcher:
         self._all_slots = np.arange(nodes.slots)
 
     def match_affinity(self, required: NodeSelector | None) -> Slots:
-        """Return the nodes that a volume's required node affinity accepts; all if it has none."""
+        """Return the slots of the nodes that match a volume's required node affinity; all slots for None."""
         if required is None:
             return self._all_slots
         key = msgspec.msgpack.encode(required)
@@ -41,7 +44,10 @@ class SelectorMatcher:
         return slots
 
     def match_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask:
-        """Return the nodes where a class provisions; all without terms. A term without requirements matches none."""
+        """Return a mask of the nodes in the allowed topologies of a storage class; all nodes if it has none.
+
+        A term without requirements matches no node.
+        """
         masks = [
             np.logical_and.reduce([self._match_values(r.key, r.values or ()) for r in term.match_label_expressions])
             for term in terms or ()
@@ -52,7 +58,7 @@ class SelectorMatcher:
         return np.logical_or.reduce(masks) if masks else np.zeros(self._nodes.slots, np.bool_)
 
     def match_labels(self, selector: LabelSelector | None) -> Slots:
-        """Return the nodes that a label selector matches; none if it is absent or malformed."""
+        """Return the slots of the nodes that match a label selector; no slots if it is None or malformed."""
         if selector is None:
             return self._all_slots[:0]
         try:
@@ -67,13 +73,13 @@ class SelectorMatcher:
         return np.flatnonzero(matches)
 
     def to_mask(self, slots: Slots) -> Mask:
-        """Return the slots as a mask."""
+        """Return a mask of all node slots that is True for the given slots."""
         mask = np.zeros(self._nodes.slots, np.bool_)
         mask[slots] = True
         return mask
 
     def _match_any(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """Return the nodes that any term matches; empty or malformed terms match none."""
+        """Return a mask of the nodes that match any of the terms. An empty or malformed term matches none."""
         matches = np.zeros(self._nodes.slots, np.bool_)
         for term in terms:
             if selectors.is_empty_term(term) or not is_valid(term):
