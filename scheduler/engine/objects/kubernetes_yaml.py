@@ -87,7 +87,7 @@ def _check_limits(text: str) -> Iterator[bool]:
     Raise YamlError for a document that is nested too deeply, that contains itself, or whose aliases add too many
     values.
     """
-    sizes: dict[str, int] = {}  # of what an anchor names, aliases within counted in full
+    sizes: dict[str, int] = {}  # number of values per anchor, including those that aliases add
     open_at: list[tuple[str | None, int]] = []
     size = aliased = 0
     for event in yaml.parse(text, _FASTEST):

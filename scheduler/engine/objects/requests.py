@@ -17,8 +17,8 @@ from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import Amounts, Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-DEFAULT_MILLI_CPU = 100  # the default of scoring for a container without cpu request
-DEFAULT_MEMORY = 200 << 20  # and for one without memory request
+DEFAULT_MILLI_CPU = 100  # counted in scoring for a container without cpu request
+DEFAULT_MEMORY = 200 << 20  # counted in scoring for a container without memory request
 
 _DEFAULTS: Final[Amounts] = {CPU: f"{DEFAULT_MILLI_CPU}m", MEMORY: str(DEFAULT_MEMORY)}
 

@@ -56,7 +56,7 @@ _ALL: tuple[type[BasePlugin], ...] = (
     DefaultPreemption,
     DefaultBinder,
     NodeDeclaredFeatures,
-    # known to Herodotus alone, and never enabled by default
+    # plugins that only Herodotus has; never enabled by default
     SafeOverload,
     SafeBalance,
     Congestion,

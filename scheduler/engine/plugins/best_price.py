@@ -1,6 +1,6 @@
 """BestPrice: prefers the cheapest node, by an annotation with its price.
 
-Known to Herodotus alone. Source of the idea: Kelsey Hightower's toy scheduler, whose annotation is the default.
+Only Herodotus has this plugin. Source of the idea: Kelsey Hightower's toy scheduler, whose annotation is the default.
 """
 
 from __future__ import annotations

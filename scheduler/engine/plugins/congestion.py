@@ -1,6 +1,6 @@
 """Congestion: prefers nodes that the annotation `congestion-factor` calls little congested.
 
-Known to Herodotus alone. Source: IBM's kube-safe-scheduler.
+Only Herodotus has this plugin. Source: IBM's kube-safe-scheduler.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from scheduler.engine.framework.plugin import BasePlugin, DependsOn
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 
-MIN_BYTES = 23 << 20  # below this an image is not worth a detour
+MIN_BYTES = 23 << 20  # smaller images do not affect the score
 MAX_CONTAINER_BYTES = 1000 << 20
 
 
@@ -25,7 +25,7 @@ class ImageLocality(BasePlugin):
     """A score plugin that prefers nodes which have the pod's images; an image that few nodes have counts less."""
 
     name = "ImageLocality"
-    depends_on = DependsOn.NODES  # how many have an image counts
+    depends_on = DependsOn.NODES  # the number of nodes that have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, 0 for up to 23 MiB of the pod's images, up to 100 for 1000 MiB per container."""

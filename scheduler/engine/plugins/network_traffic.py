@@ -1,7 +1,7 @@
-"""NetworkTraffic: prefers nodes whose network carries little, as Prometheus' node exporter measures it.
+"""NetworkTraffic: prefers nodes with little network traffic, as Prometheus' node exporter measures it.
 
-Known to Herodotus alone. One query for all nodes, asked in the background: a cycle reads the newest answer and never
-waits. A node is found by `nodename` of `node_uname_info`. Source: cylonchau's customScheduler.
+Only Herodotus has this plugin. One query for all nodes runs in the background: a cycle reads the newest result and
+never waits. The label `nodename` of `node_uname_info` identifies the node. Source: cylonchau's customScheduler.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported, required
 
 RATE: Final = "rate"
-SUM_OVER_TIME: Final = "sum_over_time"  # what the original asks: the counter's readings added up
+SUM_OVER_TIME: Final = "sum_over_time"  # the original plugin's function: the sum of the counter's samples
 FUNCTIONS: Final = (RATE, SUM_OVER_TIME)
 MISSING: Final = {"neutral": 50, "worst": 0}  # the score of a node without a sample
 UNKNOWN: Final = -1

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes where status.declaredFeatures has it.
+"""NodeDeclaredFeatures: keeps a pod that needs a kubelet feature off nodes that do not declare it in their status.
 
 Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures and k8s.io/component-helpers/nodedeclaredfeatures v1.36.
 The other features known there (resizing in place, websockets) matter when a running pod changes, not for scheduling.

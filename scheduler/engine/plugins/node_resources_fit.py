@@ -1,4 +1,4 @@
-"""NodeResourcesFit: the pod must fit into what a node has left, and, as configured, fill nodes or spread over them.
+"""NodeResourcesFit: rejects nodes without room for the pod's requests, and scores by the configured strategy.
 
 Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strategies, v1.36.
 """
@@ -119,7 +119,7 @@ class NodeResourcesFit(BasePlugin):
         short &= nodes.live
         if not short.any():
             return PASS
-        # one bit a reason, the lowest first in the message; the bit above them: larger than the whole node
+        # one bit per reason, in the order of the message; the highest bit means: larger than the empty node
         failing, too_large = np.zeros(nodes.slots, np.int64), 1 << len(resources)
         for i, row in enumerate(short):
             failing |= row.astype(np.int64) << i

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: no new pods on cordoned nodes, but for pods that tolerate it."""
+"""NodeUnschedulable: keeps pods off cordoned nodes, except pods that tolerate cordoning."""
 
 from __future__ import annotations
 

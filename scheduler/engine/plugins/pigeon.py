@@ -1,9 +1,9 @@
-"""Pigeon: places a pod where it suits the cluster as a whole, by one of three objectives.
+"""Pigeon: chooses the node that suits the cluster as a whole, by one of three objectives.
 
-Known to Herodotus alone. The cluster is the feasible nodes; usage is what their pods request, as the columns have it.
+Only Herodotus has this plugin. The cluster is the feasible nodes; their usage is the sum of their pods' requests.
 Source: IBM's kube-safe-scheduler, agent `pigeon`; the objectives are `formulas.packing`.
 
-Invariant: what pods ask for is learned from every pod that is scored; at the start, from the pods that are there.
+Invariant: the usual demand of pods is learned from every pod that is scored, and at the start from the running pods.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _import_plugin(entry: EntryPoint) -> Factory:
         raise PluginLoadError(f"plugin {entry.value}: expected module:Class")
     try:
         factory: Any = entry.load()
-    except Exception as e:  # whatever a foreign module does when it is imported
+    except Exception as e:  # a foreign module may raise anything when it is imported
         raise PluginLoadError(f"plugin {entry.value} cannot be loaded: {type(e).__name__}: {e}") from e
     return _check_plugin(None, factory, f"plugin {entry.value}")
 

@@ -1,7 +1,7 @@
 """SafeBalance: prefers nodes whose load with the pod is low and steady.
 
-Known to Herodotus alone. By the statistics of free cpu and memory that `annotate usage` writes on nodes. A node without
-statistics gets no points. Source: IBM's kube-safe-scheduler.
+Only Herodotus has this plugin. It uses the statistics of free cpu and memory that `annotate usage` writes on nodes. A
+node without statistics gets no points. Source: IBM's kube-safe-scheduler.
 """
 
 from __future__ import annotations

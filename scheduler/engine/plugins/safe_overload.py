@@ -1,7 +1,7 @@
 """SafeOverload: keeps the risk that a node is overloaded below a limit, and prefers nodes where it is low.
 
-Known to Herodotus alone. By the statistics of free cpu and memory that `annotate usage` writes on nodes. A node without
-statistics is accepted, and gets no points. Source: IBM's kube-safe-scheduler.
+Only Herodotus has this plugin. It uses the statistics of free cpu and memory that `annotate usage` writes on nodes. A
+node without statistics is accepted, and gets no points. Source: IBM's kube-safe-scheduler.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SafeOverload(LoadPlugin):
         refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
         if not any(column.any() for column in refused.values()):
             return PASS
-        # one number a slot: the risks of the refused resources, to the base of 102
+        # encode the risks of the rejecting resources as one number per slot, in base 102
         numbers = np.zeros(nodes.slots, np.int64)
         for resource, where in refused.items():
             per_cent = np.ceil(100 * np.nan_to_num(risks[resource])).astype(np.int64)
@@ -117,7 +117,7 @@ class SafeOverload(LoadPlugin):
         return unschedulable(*reversed(reasons)) if reasons else SUCCESS
 
 
-_BASE = 102  # 0: not refused; 1 to 101: refused, with a risk of one per cent less
+_BASE = 102  # digits: 0 means accepted, 1 to 101 mean rejected with a risk of digit - 1 percent
 
 
 def _own(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:

@@ -20,7 +20,7 @@ from scheduler.engine.framework.verdicts import PASS, Verdicts
 
 Counts = NDArray[np.int64]
 
-_NO_VALUE: Final = 0  # number of the value of nodes that lack the key, in every label column
+_NO_VALUE: Final = 0  # in every label column, the number of the value None, for nodes that lack the key
 
 
 class DomainCounts:
@@ -38,7 +38,7 @@ class DomainCounts:
         self._values = values
         self._present = present
         self._counts = counts
-        self._numbers: dict[str | None, int] | None = None  # of the values, once they are asked for
+        self._numbers: dict[str | None, int] | None = None  # value -> its number, built at first use
 
     @classmethod
     def from_tally(cls, key: str, nodes: NodeColumns, tally: Tally) -> DomainCounts:
@@ -144,7 +144,7 @@ def find_changed_slots(
     column = nodes.label(key)
     if now[0] is not before[0] or now[0] is not column.values:
         return None
-    known = len(before[1])  # nodes whose value has come since have changed rows
+    known = len(before[1])  # nodes with newer values have changed rows anyway
     numbers = np.flatnonzero(now[1][:known] != before[1])
     if not len(numbers):
         return numbers
@@ -189,7 +189,7 @@ class FirstRejections:
             self._ids = np.where(assigned > 0, numbers_of.take(assigned), self._ids)
 
     def _number(self, verdict: Verdict) -> int:
-        if verdict not in self._table:  # two constraints may have the same words
+        if verdict not in self._table:  # two constraints may give equal verdicts
             self._table.append(verdict)
         return self._table.index(verdict)
 

@@ -1,4 +1,4 @@
-"""Which pods would have to go from a node: the fewest and least important, budgets spared where possible.
+"""The selection of victims on a node: the fewest and least important pods, without budget violations if possible.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go v1.36, SelectVictimsOnNode and
 filterPodsWithPDBViolation.
@@ -56,7 +56,7 @@ def select_victims(
         fits = (dry_run.find_first_failures(state, pod, nodes).codes(nodes.slots) == 0).tolist()
         dry_run.remove_pods(state, pod, [(slot, p) for slot, p in added if not fits[slot]], nodes)
         for one, (slot, p) in zip(reprieving, added, strict=True):
-            if not fits[slot]:  # the pod does not fit then: it has to go after all
+            if not fits[slot]:  # the incoming pod does not fit beside it, so it is a victim
                 one.victims.append(p)
     found = {one.slot: one.to_candidate(nodes.names[one.slot]) for one in tries}
     return [

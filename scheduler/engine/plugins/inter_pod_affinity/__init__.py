@@ -90,7 +90,7 @@ class _PreFilterState:
     required_anti: tuple[IncomingTerm, ...]
     affinity: dict[str, DomainCounts]  # by key: pods that match every required term
     anti: list[_ClosedDomains]  # for each required anti-affinity term: pods that match it
-    existing: dict[str, _ClosedDomains]  # by key: running pods whose required anti-affinity means the pod
+    existing: dict[str, _ClosedDomains]  # by key: running pods whose required anti-affinity selects the pod
     matches_itself: bool  # the pod matches every required term of its own
 
     @property
@@ -206,7 +206,7 @@ class InterPodAffinity(BasePlugin):
         Skip the filter if there are no such terms. Reject a pod whose terms do not parse.
         """
         try:
-            required, required_anti, _ = self._incoming_terms.get(pod)  # a pod that does not parse is turned away here
+            required, required_anti, _ = self._incoming_terms.get(pod)  # raises if a term does not parse
         except InvalidSelectorError as e:
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
@@ -280,7 +280,7 @@ class InterPodAffinity(BasePlugin):
         least, most = int(counted.min()), int(counted.max())
         if least == most:
             return np.zeros_like(raw)
-        # as upstream: divided before multiplied, then cut, so that 29 of 100 gives 28
+        # as upstream: divide, then multiply, then truncate, so that 29 of 100 gives 28
         points: Scores = (float(MAX_NODE_SCORE) * ((raw - least) / float(most - least))).astype(np.int64)
         return points
 
@@ -358,7 +358,7 @@ class _ScoreSums:
         otherwise return True.
         """
         column = self._nodes.label(key)
-        found = bool(pods.by_value(column)[1:].any())  # number 0 is of nodes that lack the key
+        found = bool(pods.by_value(column)[1:].any())  # index 0 stands for nodes that lack the key
         if found:
             if key not in self.by_key:
                 self.by_key[key] = column.values, np.zeros(len(column.values), np.int64)

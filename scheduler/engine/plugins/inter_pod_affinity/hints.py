@@ -35,7 +35,7 @@ class AffinityHints:
         longer applies. A change of the labels of `pod` always counts.
         """
         if old is not None and new is not None and new.uid == pod.uid:
-            return QUEUE  # its labels changed: others may have objected to the old ones
+            return QUEUE  # its labels changed: other pods' anti-affinity may have selected the old ones
         if any(not occupies_node(other) for other in (old, new) if other is not None):
             return QUEUE_SKIP
         required, anti = self._terms(pod)

@@ -20,7 +20,7 @@ from scheduler.engine.objects.pod_affinity import PodTerms, Term, Terms
 from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.engine.objects.types import LabelSelector, Namespace
 
-MAX_ENTRIES: Final = 256  # of pods, whose reach and terms are known: labels may be of one pod alone
+MAX_ENTRIES: Final = 256  # a bound on cached pods, since labels may be unique to each pod
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class MatchingTermsCache:
         `labels` are the labels of the pod's namespace. The result may include terms whose pods are no longer running.
         """
         known = nodes.pod_rows.terms.values
-        if len(known) == 1:  # nobody has any
+        if len(known) == 1:  # no running pod has affinity terms
             return {}
         cache_key = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
         entry = self._entries.get(cache_key)

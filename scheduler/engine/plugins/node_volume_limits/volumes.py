@@ -24,7 +24,7 @@ from scheduler.engine.objects.types import Object, Volume
 
 T = TypeVar("T", bound=Object)
 
-_UNBOUND_PREFIX = "-"  # no driver's handle begins so: the volume of a claim that is not bound
+_UNBOUND_PREFIX = "-"  # starts the handle of an unbound claim's stand-in volume; no driver's handle starts so
 
 
 class CsiVolume(NamedTuple):

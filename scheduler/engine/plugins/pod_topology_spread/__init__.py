@@ -40,8 +40,8 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
     TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
 )
-_NO_DOMAINS: Final = (1 << 31) - 1  # the fewest pods of no domain at all
-_OPEN: Final = np.iinfo(np.int64).min  # of a domain that is not closed: no number of pods
+_NO_DOMAINS: Final = (1 << 31) - 1  # the smallest count if there are no domains
+_OPEN: Final = np.iinfo(np.int64).min  # stands for a domain that the pod may join; no number of pods
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _ScoreTerm:
 
     def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
         """Return the constraint's points for each node slot."""
-        if self.constraint.key == HOSTNAME:  # every node is a domain of its own, whatever its label says
+        if self.constraint.key == HOSTNAME:  # every node is its own domain, regardless of its label
             return self.points[nodes.slot_numbers]
         return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
 
@@ -325,7 +325,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
         seen[empty] |= seen[0]
         seen[0] = False
     points = pods * _weight(seen) + spare
-    points[0] = 0.0  # of the nodes that lack the key
+    points[0] = 0.0  # index 0 stands for nodes that lack the key
     return _ScoreTerm(constraint, column.values, points)
 
 

@@ -47,7 +47,7 @@ class StaticBinding:
     claim: PersistentVolumeClaim
     bound_by_scheduler: bool
     changed: bool
-    version: int = 0  # the volume's, once it is written
+    version: int = 0  # resource version of the written volume
 
 
 @dataclass
@@ -114,7 +114,7 @@ def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolum
     single_node = NodeColumns()
     single_node.set_node(node)
     objects = handle.objects
-    # both lists to their ends as upstream: the first that is not ready yet ends the question
+    # as upstream, stop at the first claim that is not ready yet
     return all(_is_bound(objects, storage, single_node, b) for b in reserved.static) and all(
         _is_provisioned(objects, storage, single_node, reserved.node, p) for p in reserved.provisions
     )
@@ -142,7 +142,7 @@ def _is_provisioned(
     claim = _claim(objects, provision.claim, "failed to check provisioning pvc")
     if _precedes_write(claim, provision.version):
         return False
-    if claim.annotations.selected_node != node:  # the provisioner's way to say that it could not
+    if claim.annotations.selected_node != node:  # a provisioner that fails removes the annotation
         raise BindingError(f'provisioning failed for PVC "{claim.metadata.name}"')
     if claim.spec.volume_name:
         volume = objects.shown(PersistentVolume, claim.spec.volume_name)

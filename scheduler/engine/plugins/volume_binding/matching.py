@@ -114,7 +114,7 @@ def _match_claim(
     for volume in volumes.find_reserved(claim):
         taken_slots = taken.get(volume.metadata.name, np.zeros(0, np.intp))
         take(volume)
-        remaining &= matcher.to_mask(taken_slots)  # where it cannot be reached, nothing else will do
+        remaining &= matcher.to_mask(taken_slots)  # a claim with a reserved volume gets no other volume
     for volume in volumes.find_available(claim):
         if not remaining.any():
             break

@@ -84,7 +84,7 @@ class VolumeSearch:
         self._nodes = nodes
         self._matcher = SelectorMatcher(nodes)
         self._matches: list[VolumeMatch] = []
-        # in the order of the message
+        # in the order in which a message lists the reasons
         self._affinity, self._unbound, self._space, self._missing, self._error = (
             _ReasonColumn(nodes.slots) for _ in range(5)
         )
@@ -190,7 +190,7 @@ class VolumeSearch:
     def _provision(self, claim: PersistentVolumeClaim, where: Mask) -> Mask:
         """Record, and return as a mask, the nodes in `where` on which no volume can be provisioned for the claim."""
         storage_class = self._storage.objects.get(StorageClass, claim.storage_class)
-        if storage_class is None:  # it went since PreFilter
+        if storage_class is None:  # deleted since PreFilter
             text = f'failed to find storage class "{claim.storage_class}"'
             self._error.set_reason(where, Reason("text", {"text": text}))
             return where
