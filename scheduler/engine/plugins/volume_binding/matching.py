@@ -114,7 +114,7 @@ def _match_claim(
     for volume in volumes.find_reserved(claim):
         taken_slots = taken.get(volume.metadata.name, np.zeros(0, np.intp))
         take(volume)
-        remaining &= matcher.to_mask(taken_slots)  # a claim with a reserved volume gets no other volume
+        remaining &= matcher.to_mask(taken_slots)  # try others only where an earlier claim took this one
     for volume in volumes.find_available(claim):
         if not remaining.any():
             break
