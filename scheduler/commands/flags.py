@@ -166,6 +166,12 @@ def add_run(command: argparse.ArgumentParser) -> None:
         "--disable-preemption", action="store_true", help="evict no pods for others; messages and records say so"
     )
     behaviour.add_argument(
+        "--verify-cache",
+        type=_positive,
+        metavar="N",
+        help="compute every Nth decision again without cached results; a difference is logged, counted and corrected",
+    )
+    behaviour.add_argument(
         "--adaptive-sampling",
         action="store_true",
         help="with percentageOfNodesToScore absent or 0: kube-scheduler's adaptive share instead of every node",
@@ -186,6 +192,12 @@ def _omitted(text: str) -> OmittedLabels:
         return omitted_labels(text)
     except ValueError as e:
         raise argparse.ArgumentTypeError(str(e)) from e
+
+
+def _positive(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,9}", text) is None or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999999999")
+    return int(text)
 
 
 def _size(text: str) -> int:

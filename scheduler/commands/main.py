@@ -104,6 +104,7 @@ def _run(arguments: argparse.Namespace) -> int:
             registry=arguments.registry,
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
+            verify_cache=arguments.verify_cache,
             record=arguments.record,
         ),
     )

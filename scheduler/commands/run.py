@@ -12,9 +12,10 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from herodotus_kube.credentials import find_credentials
@@ -27,9 +28,12 @@ from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
+from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
+from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.durations import parse_seconds
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.whatif.placement import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
@@ -71,6 +75,7 @@ class SchedulerOptions:
     registry: Registry  # the plugins that profiles may name
     preemption: bool
     dry_run_binding: bool
+    verify_cache: int | None  # compute every Nth decision again without cached results; None: none
     record: bool
 
 
@@ -174,6 +179,7 @@ def _schedule(started: StartedScheduler) -> bool:
         on_synced=process.freeze_heap,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
+        cache_verifier=_cache_verifier(started),
     )
     health.loop = loop
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
@@ -272,13 +278,41 @@ def _frameworks(
     extenders: list[HttpExtender],
     shared: ClusterState,
 ) -> dict[str, Framework]:
-    frameworks = {}
-    for i in range(len(config.profiles)):
-        profile = build_profile(config, i, settings.registry, handle)
-        if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
-            profile = replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
-        frameworks[profile.scheduler_name] = Framework(profile, time.monotonic, extenders, shared.nominator)
-    return frameworks
+    profiles = [_profile(config, i, settings, handle) for i in range(len(config.profiles))]
+    return {p.scheduler_name: Framework(p, time.monotonic, extenders, shared.nominator) for p in profiles}
+
+
+def _profile(config: Configuration, index: int, settings: SchedulerOptions, handle: ApiHandle) -> Profile:
+    """Return the profile at `index` of the configuration with new plugins. Raises ConfigError."""
+    profile = build_profile(config, index, settings.registry, handle)
+    if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
+        return replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
+    return profile
+
+
+def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
+    """Return the verifier of cached results, which logs and counts differences; None without --verify-cache."""
+    settings, config = started.settings, started.config
+    if settings.verify_cache is None:
+        return None
+
+    def report(pod: PodInfo, differences: Sequence[CacheDifference]) -> None:
+        started.health.metrics.verified(differences)
+        for found in differences:
+            klog.error(
+                "computing it again gives another result",
+                "A cached result is wrong; the decision was made without the cache",
+                pod=pod.full_name,
+                plugin=found.plugin,
+                extensionPoint=found.point,
+                nodes=list(found.nodes),
+            )
+
+    profiles = {
+        profile.scheduler_name: partial(_profile, config, i, settings, started.handle)
+        for i, profile in enumerate(config.profiles)
+    }
+    return CacheVerifier(settings.verify_cache, profiles, report)
 
 
 def _marks(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:

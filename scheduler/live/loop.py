@@ -25,6 +25,7 @@ from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.engine.cache_verification import CacheVerifier
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
@@ -99,12 +100,14 @@ class Loop:
         on_synced: Callable[[], None] = lambda: None,
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
+        cache_verifier: CacheVerifier | None = None,
     ) -> None:
         """Build the queue and the binder.
 
         `frameworks` maps a scheduler name to its framework. `kinds` are the kinds besides nodes and pods that are
         watched into `shared.objects`. `leading` returns whether this process may still write; binding threads call it.
         With `dry_run`, pods are decided and not bound. `on_synced` is called once, before the first attempt.
+        `cache_verifier` computes some of the decisions again.
         """
         self.cache = shared.cache
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -117,6 +120,7 @@ class Loop:
         self._in_flight: dict[str, InFlightBinding] = {}
         self._next_start = 0
         self._on_synced = on_synced
+        self._cache_verifier = cache_verifier
         self._prepared = False
         first = next(iter(frameworks.values()))
         self.queue = SchedulingQueue(
@@ -213,6 +217,8 @@ class Loop:
         started, started_us, seed = time.monotonic(), time.time_ns() // 1000, random.getrandbits(32)
         snapshot = self.cache.snapshot()
         result = schedule(framework, pod, snapshot, seed, self._next_start)
+        if self._cache_verifier is not None:
+            result = self._cache_verifier.verify(framework, pod, snapshot, seed, self._next_start, result)
         self._next_start = result.next_start
         decided = time.monotonic()
         self._metrics.cycle(framework.profile.scheduler_name, result, decided - started)

@@ -25,6 +25,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from herodotus_record.model import Code, DecisionPath
+from scheduler.engine.cache_verification import CacheDifference
 from scheduler.engine.cycle import CycleResult
 
 OBSERVE_EVERY_S: Final = 1.0  # 10,000 waiting pods take a millisecond or two
@@ -125,6 +126,17 @@ class SchedulerMetrics:
             ["reason", "profile"],
             registry=r,
         )
+        self._verifications = Counter(
+            "herodotus_cache_verifications_total",
+            "Decisions that were computed again without cached results (--verify-cache).",
+            registry=r,
+        )
+        self._cache_differences = Counter(
+            "herodotus_cache_differences_total",
+            "Results of plugins that differed from the cached ones when computed again; 0 is expected.",
+            ["plugin", "extension_point"],
+            registry=r,
+        )
         self._heartbeat = Gauge(
             "herodotus_loop_heartbeat_age_seconds", "Since the scheduling loop last went round.", registry=r
         )
@@ -158,6 +170,12 @@ class SchedulerMetrics:
             self._phase_s.labels(phase, _status(phase, result), profile).observe(phase_s)
         if trace.post_filters:
             self._preemptions.inc()
+
+    def verified(self, differences: Sequence[CacheDifference]) -> None:
+        """Count one decision that was computed again without caches, and each difference that this found."""
+        self._verifications.inc()
+        for difference in differences:
+            self._cache_differences.labels(difference.plugin, difference.point).inc()
 
     def preempted(self, victims: int) -> None:
         """Count one preemption, which chose this number of victims."""

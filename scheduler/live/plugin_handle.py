@@ -25,6 +25,7 @@ class ApiHandle:
         self.evicts = evicts
         self.writes: ApiWrites | None = None
         self._shared = shared
+        self._queries: dict[tuple[object, ...], BackgroundQuery] = {}  # by settings: equal queries are one
 
     @property
     def objects(self) -> ClusterObjects:
@@ -51,7 +52,10 @@ class ApiHandle:
 
         Its results are keyed by the value of the series label `label`.
         """
-        return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
+        key = (url, query, label, every_s, timeout_s)
+        if key not in self._queries:
+            self._queries[key] = query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
+        return self._queries[key]
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
         return self._writes().select_node(claim, node)

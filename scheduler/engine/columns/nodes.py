@@ -29,7 +29,7 @@ from scheduler.engine.columns.resources import Amounts, ResourceColumns
 from scheduler.engine.columns.volumes import VolumeColumns
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import HostPort, PodInfo
-from scheduler.engine.objects.types import Node, Taint
+from scheduler.engine.objects.types import Node, NodeMetadata, Taint
 
 Mask = NDArray[np.bool_]
 
@@ -86,6 +86,20 @@ class NodeColumns:
         self._latest: deque[int] = deque(maxlen=MAX_RECENT_CHANGES)  # the changed slot of each of the last generations
         self._cache: dict[Hashable, Any] = {}
         self._cache_generation = (0, 0)  # node generation and number of slots for which the cache is valid
+
+    def rebuilt(self) -> NodeColumns:
+        """Return new columns with the same nodes and pods in the same slots, and with nothing derived from them yet."""
+        fresh = NodeColumns()
+        fresh.kept_annotations = self.kept_annotations
+        for slot, node in enumerate(self.nodes):
+            name = self.names[slot] or f"(free slot {slot})"
+            fresh.set_node(node or Node(metadata=NodeMetadata(name=name)))
+            for pod in self.pods[slot].values():
+                fresh.add_pod(pod, name)
+        for slot, node in enumerate(self.nodes):
+            if node is None:
+                fresh.remove_node(fresh.names[slot])
+        return fresh
 
     # --- reading --------------------------------------------------------------------------------------------------
 

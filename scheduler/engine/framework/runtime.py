@@ -68,6 +68,20 @@ class Framework(ReserveAndBindPlugins):
         self._equivalence_cache = EquivalenceCache()
         self._input_reporters = find_input_reporters(profile)
 
+    def without_caches(self, profile: Profile, *, extenders: bool) -> Framework:
+        """Return a framework for `profile`, an equal profile with new plugins, that has cached nothing yet.
+
+        It shares the nominated pods, and the extenders if `extenders` is True; otherwise it has none.
+        """
+        fresh = Framework(profile, self._clock, (), self.nominator)
+        if extenders:
+            fresh.extenders = self.extenders
+        return fresh
+
+    def clear_cache(self) -> None:
+        """Discard the cached results of earlier pods."""
+        self._equivalence_cache = EquivalenceCache()
+
     def prepare(self, nodes: NodeColumns) -> None:
         """Let the plugins build their data about the cluster before the first cycle. Affects no decision."""
         profile = self.profile

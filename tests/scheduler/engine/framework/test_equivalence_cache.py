@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from herodotus_record.model import SUCCESS, Code, DecisionPath, Evaluation, Reason, Verdict
 from scheduler.config import Configuration, build_profile
+from scheduler.engine.cache_verification import find_differences
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.equivalence_cache import ENTRY_OVERHEAD_SLOTS, MAX_CACHED_SLOTS, EquivalenceCache
@@ -191,20 +192,6 @@ def said(result: CycleResult) -> dict[str, Any]:
     }
 
 
-def rebuilt(columns: NodeColumns) -> NodeColumns:
-    """Return new columns with the same nodes and pods in the same slots."""
-    fresh = NodeColumns()
-    for slot, node in enumerate(columns.nodes):
-        name = columns.names[slot] or f"free-{slot}"
-        fresh.set_node(node or make_node(name).obj())
-        for pod in columns.pods[slot].values():
-            fresh.add_pod(pod, name)
-    for slot, node in enumerate(columns.nodes):
-        if node is None:
-            fresh.remove_node(fresh.names[slot])
-    return fresh
-
-
 class Herd(RuleBasedStateMachine):
     """Nodes, pods, nominations and other objects come, change and go; pods of some templates are scheduled.
 
@@ -302,7 +289,9 @@ class Herd(RuleBasedStateMachine):
             recalled = schedule(self.framework, pod, Snapshot.from_columns(self.columns), seed=7)
             anew = new_framework(self.objects, self.nominator, self.mood)
             assert recalled.path is not DecisionPath.ERROR or recalled.message.endswith("in no mood")
-            assert said(recalled) == said(schedule(anew, pod, Snapshot.from_columns(rebuilt(self.columns)), seed=7))
+            assert said(recalled) == said(schedule(anew, pod, Snapshot.from_columns(self.columns.rebuilt()), seed=7))
+            again = new_framework(self.objects, self.nominator, self.mood)
+            assert find_differences(again, pod, self.columns.rebuilt(), recalled) == []
             if assumed and recalled.chosen is not None:
                 self.add(pod, self.columns.names[recalled.chosen])
 
