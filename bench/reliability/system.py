@@ -209,6 +209,8 @@ class System:
                 self.endpoint_url,
                 "--secure-port",
                 "0",
+                "--verify-cache",
+                "20",
                 "--v",
                 str(verbosity),
             ),

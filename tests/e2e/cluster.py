@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 SCHEDULER = "herodotus-scheduler"
 
+WRONG_CACHE = "A cached result is wrong"  # logged by --verify-cache
+
 
 class Cluster:
     """An administrator's client for one API server."""
@@ -174,12 +176,13 @@ class Herodotus:
 
     def start_scheduler(self, *flags: str, name: str = "scheduler") -> Process:
         """Start a scheduler with more flags; its log is called `name`."""
+        verification = ("--verify-cache", "1") if self.tree == ROOT else ()  # unknown to earlier versions
         self.scheduler = Process(
             name,
             python(
                 *("scheduler", "run", "--kubeconfig", str(self.cluster.kubeconfig), "--config", str(self._config)),
                 *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3"),
-                *("--secure-port", "0", *flags),
+                *("--secure-port", "0", *verification, *flags),
             ),
             self._directory / f"{name}.log",
             cwd=self.tree,
@@ -217,9 +220,11 @@ class Herodotus:
         return list(found["items"])
 
     def stop(self) -> None:
-        """Kill all processes; `test_leader` and `test_demo` cover graceful ends."""
+        """Kill all processes; `test_leader` and `test_demo` cover graceful ends. No cached result may be wrong."""
         for process in self._started:
             process.kill_all()
+        wrong = [line for process in self._started for line in process.output().splitlines() if WRONG_CACHE in line]
+        assert wrong == []
 
     def _launch_endpoint(self, port: int, name: str) -> Process:
         """Start a decisions service; its log is called `name`."""

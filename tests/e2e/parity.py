@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.offline.evaluate import CaseError, evaluate
+from tests.cached_results import differences_when_repeated
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity_cluster import ParityCluster, path_of, pods_of
 from tests.e2e.random_cluster import RandomCluster
@@ -122,11 +123,13 @@ class Parity:
             "objects": self._cluster.objects(),
             "pod": pod,
         }
+        figures, before = self.figures, len(self.figures.disagreements)
         try:
-            ours = evaluate(case).outcome()
+            evaluated = evaluate(case)
+            ours = evaluated.outcome()
+            figures.same("cached results", name, [], differences_when_repeated(evaluated))
         except CaseError as e:
             ours = {"fitError": f"refused: {e}"}
-        figures, before = self.figures, len(self.figures.disagreements)
         figures.counts["decisions"] += 1
         if attempt.message.startswith("running PreBind plugin"):
             figures.counts["failures after the decision"] += 1  # volumes that could not be bound: not ours to foretell

@@ -11,8 +11,8 @@ import yaml
 
 from scheduler.config import ConfigError, build_profile, parse_config
 from scheduler.config.defaulted import fill_defaults
-from scheduler.offline.evaluate import NoCluster
 from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.evaluate import NoCluster
 
 Json = dict[str, Any]
 

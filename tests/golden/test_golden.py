@@ -1,5 +1,6 @@
 """Our decisions equal the recorded ones of kube-scheduler v1.36 (README.md beside this file), aspect by aspect."""
 
+import contextlib
 import gzip
 import json
 from collections.abc import Callable
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.offline.evaluate import CaseError, evaluate_lines
+from scheduler.offline.evaluate import CaseError, evaluate, evaluate_lines
+from tests.cached_results import differences_when_repeated
 
 HERE = Path(__file__).parent
 FAMILIES = {
@@ -91,6 +93,16 @@ def test_every_recorded_decision_equals_ours(family: str) -> None:
     assert len(cases) == len(outcomes) == FAMILIES[family]
     wrong = [line for case, outcome in zip(cases, outcomes, strict=True) for line in differences(case, outcome)]
     assert not wrong, "\n".join(wrong[:10])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cached_results_equal_those_computed_anew(family: str) -> None:
+    found = {}
+    for case in cases_of(family):
+        with contextlib.suppress(CaseError):
+            found[case["id"]] = differences_when_repeated(evaluate(case))
+    assert {case: differences for case, differences in found.items() if differences} == {}
+    assert found
 
 
 def test_a_difference_names_its_case_and_aspect() -> None:

@@ -34,7 +34,9 @@ def weighing(weights: dict[str, int]) -> Configuration:
 
 def decided(case: Json, config: Configuration) -> Recorded:
     with pytest.MonkeyPatch.context() as patch:  # the record itself, and not its document
-        patch.setattr("scheduler.offline.evaluate.engine.build_decision_document", lambda record, _, table: (record, table))
+        patch.setattr(
+            "scheduler.offline.evaluate.engine.build_decision_document", lambda record, _, table: (record, table)
+        )
         record, table = cases.evaluate(case, config).decision()  # type: ignore[misc]
     return Recorded(record, table)  # type: ignore[arg-type]
 
