@@ -213,9 +213,10 @@ class _Cells:
         self.ranks_all = bool(self._theirs.scores) or only  # if not, the log may omit feasible nodes
 
     def merge_fields(self, parts: dict[str, tuple[bool, int]]) -> Json:
-        """Return the merged columns and other fields per node, by field name of Decision.
+        """Merge the reconstruction with the log's decision; return the fields with an entry per node, by field name.
 
-        Adds each part to which the log contributes to `parts`, in the form of `MergeOrigins.parts`.
+        Adds to `parts` each field that takes a value from the log: whether the whole field is from the log, and in how
+        many values the reconstruction differs (as in `MergeOrigins.parts`).
         """
         ours, theirs = self._ours, self._theirs
         theirs_rank = {self._at[slot]: rank for slot, rank in enumerate(theirs.rank) if rank and self.ranks_all}

@@ -60,7 +60,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
-    """Observe other schedulers until SIGTERM or SIGINT, and return the exit code 0.
+    """Reconstruct and record the decisions of other schedulers until SIGTERM or SIGINT; return the exit code 0.
 
     Raise StartupError if the process cannot start.
     """

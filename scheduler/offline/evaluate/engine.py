@@ -77,7 +77,7 @@ class NoCluster:
 
 @dataclass(frozen=True)
 class EvaluatedPod:
-    """The result of deciding one pod, with the profile (in `framework`) and the nodes that were used."""
+    """The result of deciding one pod, with the profile (in `framework`) and the nodes against which it was decided."""
 
     framework: Framework
     nodes: NodeColumns

@@ -156,7 +156,10 @@ class _Line:
 
     @property
     def shifts(self) -> range:
-        """The possible numbers of changes to undo (negative) or to apply ahead of time (positive)."""
+        """By how many changes the observed scheduler's view may differ from the observer's present state.
+
+        -n: it had not seen the last n changes of the node's pods; +n: it had already seen the next n.
+        """
         return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
 
     def pods(self, shift: int) -> Iterator[Counted]:
