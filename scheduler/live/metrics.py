@@ -114,6 +114,11 @@ class SchedulerMetrics:
             "scheduler_preemption_victims", "Pods chosen to be evicted.", buckets=exponential(1, 2, 7), registry=r
         )
         self._leader = Gauge("leader_election_master_status", "1 while we hold the Lease.", ["name"], registry=r)
+        self._add_own_metrics()
+
+    def _add_own_metrics(self) -> None:
+        """Add the metrics that kube-scheduler does not have."""
+        r = self.registry
         self._recording_s = Histogram(
             "herodotus_recording_duration_seconds",
             "What recording a decision takes of the loop's time.",
