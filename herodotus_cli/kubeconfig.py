@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 
-from herodotus_cli import kubeconfig_fast_parser
 from herodotus_cli.errors import CliError
 
 TYPE_CHECKING = False
@@ -65,7 +64,7 @@ def _load(path: str, *, required: bool) -> Mapping[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError) as e:
         raise CliError(f"error: kubeconfig {path}: {getattr(e, 'strerror', None) or 'not a text file'}") from None
-    config = kubeconfig_fast_parser.parse(text) or _parse(text, path)
+    config = _parse(text, path)
     if config is None:
         return {}
     if not isinstance(config, dict):
@@ -74,7 +73,7 @@ def _load(path: str, *, required: bool) -> Mapping[str, Any]:
 
 
 def _parse(text: str, path: str) -> Any:
-    import yaml  # here, because it takes 20 ms that most runs do not need
+    import yaml  # here, because it takes 20 ms that a run with --namespace does not need
 
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
