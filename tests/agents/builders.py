@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from herodotus_agents.app import create_app
 from herodotus_agents.nodes import NodeCache
@@ -48,10 +49,16 @@ def service(
     return create_app(loaded, known).test_client()
 
 
+def json_of(response: TestResponse) -> Any:
+    """Return the JSON document of a response, which must have one."""
+    assert response.json is not None, response.text
+    return response.json
+
+
 def points(client: FlaskClient, verb: str, pod: Json, nodes: Sequence[Json]) -> dict[str, int]:
     response = client.post(f"/scheduler/priorities/{verb}", json=extender_args(pod, nodes))
     assert response.status_code == 200, response.text
-    return {given["Host"]: given["Score"] for given in response.json}
+    return {entry["Host"]: entry["Score"] for entry in json_of(response)}
 
 
 def feasible_nodes(
@@ -60,6 +67,6 @@ def feasible_nodes(
     """Return the names of the nodes that pass, and the reason for each failed node."""
     response = client.post(f"/scheduler/predicates/{verb}", json=extender_args(pod, nodes))
     assert response.status_code == 200, response.text
-    answer = response.json
+    answer = json_of(response)
     assert answer["Error"] == ""
     return [item["metadata"]["name"] for item in answer["Nodes"]["items"]], answer["FailedNodes"]

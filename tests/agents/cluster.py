@@ -40,7 +40,7 @@ def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, KubeClient]]:
         yield sim, kube
 
 
-def annotations(sim: SimulatedCluster, name: str) -> dict[str, str]:
+def node_annotations(sim: SimulatedCluster, name: str) -> dict[str, str]:
     """Return a node's annotations without the times of measurement."""
     found = sim.get("nodes", "", name)["metadata"].get("annotations") or {}
     return {key: value for key, value in found.items() if not key.endswith("measured-at")}

@@ -12,9 +12,9 @@ import pytest
 from herodotus_agents.agent import AgentError
 from herodotus_agents.agents import pigeon
 from herodotus_agents.registry import load_agents
-from tests.agents.builders import JUST_NOW, LONG_AGO, a_node, a_pod, feasible_nodes, points, service
+from tests.agents.builders import JUST_NOW, LONG_AGO, Json, a_node, a_pod, feasible_nodes, points, service
 
-CPU = {"cpu": "500m", "memory": "0"}
+CPU: Json = {"cpu": "500m", "memory": "0"}
 RISKY = {"mean-free-cpu": "1200", "std-free-cpu": "400"}  # risk 0.254
 OVER = {"mean-free-cpu": "700", "std-free-cpu": "400"}  # risk 0.841
 CALM = {"mean-free-cpu": "2500", "std-free-cpu": "400"}

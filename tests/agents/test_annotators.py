@@ -18,7 +18,7 @@ from herodotus_agents.commands import AnnotatorSettings
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import NOW_S
-from tests.agents.cluster import annotations, matrix, node, pod, prometheus, simulated, vector
+from tests.agents.cluster import matrix, node, node_annotations, pod, prometheus, simulated, vector
 
 FAST = AnnotationRate(interval_s=0.01, writes_per_s=1e6)
 MI = 1 << 20
@@ -62,7 +62,7 @@ def test_allocation_counts_every_pod_that_is_on_the_node_and_has_not_ended() -> 
     ]
     with simulated(*objects) as (sim, kube):
         assert once(kube, AllocationAnnotator()) == 2
-        assert annotations(sim, "n1") == {
+        assert node_annotations(sim, "n1") == {
             "requested-cpu": str(500 + 500 + 2100),
             "free-cpu": str(4000 - 3100),
             "requested-memory": str(3 << 30),
@@ -74,7 +74,7 @@ def test_allocation_counts_every_pod_that_is_on_the_node_and_has_not_ended() -> 
             "requested-ephemeral-storage": "0",
             "free-ephemeral-storage": str(10 << 30),
         }
-        assert annotations(sim, "n2")["free-cpu"] == "4000"
+        assert node_annotations(sim, "n2")["free-cpu"] == "4000"
         measured = sim.get("nodes", "", "n1")["metadata"]["annotations"]["herodotus.dev/allocation-measured-at"]
         assert measured == "2026-03-01T12:00:00+00:00"
 
@@ -90,7 +90,7 @@ def test_usage_writes_mean_sample_deviation_and_forecast_of_both_resources() -> 
 
     with simulated(node("n1", "10.0.0.1"), node("n2", "10.0.0.2")) as (sim, kube):
         assert once(kube, UsageAnnotator(prometheus(answer), clock=lambda: NOW_S)) == 1
-        assert annotations(sim, "n1") == {
+        assert node_annotations(sim, "n1") == {
             "mean-free-cpu": "2500",
             "std-free-cpu": "707",
             "forcasted-free-cpu": "N/A",
@@ -98,7 +98,7 @@ def test_usage_writes_mean_sample_deviation_and_forecast_of_both_resources() -> 
             "std-free-memory": "148291040",
             "forcasted-free-memory": "N/A",
         }
-        assert annotations(sim, "n2") == {}
+        assert node_annotations(sim, "n2") == {}
     cpu, memory = requests
     assert cpu.params["query"] == 'sum by (instance) (rate(node_cpu_seconds_total{mode="idle"}[300s])) * 1000'
     assert [float(memory.params[k]) for k in ("start", "end", "step")] == [NOW_S - 86_400, NOW_S, 288.0]
@@ -116,10 +116,10 @@ def test_the_old_value_of_a_resource_without_a_series_is_removed(gone: str, left
     with simulated(node("n1", "10.0.0.1")) as (sim, kube):
         usage = UsageAnnotator(prometheus(answer), clock=lambda: NOW_S)
         once(kube, usage)
-        assert annotations(sim, "n1")[f"mean-free-{gone}"] == "2500"
+        assert node_annotations(sim, "n1")[f"mean-free-{gone}"] == "2500"
         missing.append(gone)
         done = run_round(kube, usage, FAST, threading.Event(), lambda: NOW_S + 600)
-        assert sorted(annotations(sim, "n1")) == [f"{of}-free-{left}" for of in ("forcasted", "mean", "std")]
+        assert sorted(node_annotations(sim, "n1")) == [f"{of}-free-{left}" for of in ("forcasted", "mean", "std")]
         assert done.problem == f"no node has a value of mean-free-{gone}, std-free-{gone}, forcasted-free-{gone}"
         missing.append(left)  # Without any value the node is not written, and its last time of measurement stays.
         done = run_round(kube, usage, FAST, threading.Event(), lambda: NOW_S + 900)
@@ -137,7 +137,7 @@ def test_a_round_succeeds_if_one_node_lacks_a_resource() -> None:
     with simulated(node("n1", "10.0.0.1"), node("n2", "10.0.0.2")) as (sim, kube):
         done = run_round(kube, UsageAnnotator(prometheus(answer)), FAST, threading.Event())
         assert (done.problem, done.written) == ("", 2)
-        assert "mean-free-memory" not in annotations(sim, "n2")
+        assert "mean-free-memory" not in node_annotations(sim, "n2")
 
 
 def test_the_default_windows_hold_two_samples_at_one_scrape_per_minute() -> None:
@@ -190,7 +190,7 @@ def test_usage_writes_a_forecast_if_use_forecast_is_set() -> None:
     )
     with simulated(node("n1", "10.0.0.1")) as (sim, kube):
         once(kube, usage)
-        assert annotations(sim, "n1")["forcasted-free-cpu"] == "2000"
+        assert node_annotations(sim, "n1")["forcasted-free-cpu"] == "2000"
 
 
 def test_usage_counts_unrequested_amounts_as_free_if_use_requests_is_set() -> None:
@@ -199,16 +199,16 @@ def test_usage_counts_unrequested_amounts_as_free_if_use_requests_is_set() -> No
     )
     with simulated(node("n1", "10.0.0.1"), pod("p", "n1", "Running")) as (sim, kube):
         once(kube, usage)
-        assert annotations(sim, "n1")["mean-free-cpu"] == str((3500 + 3900) // 2)
-        assert annotations(sim, "n1")["std-free-memory"] == "0"
+        assert node_annotations(sim, "n1")["mean-free-cpu"] == str((3500 + 3900) // 2)
+        assert node_annotations(sim, "n1")["std-free-memory"] == "0"
 
 
 def test_congestion_is_the_used_share_of_network_capacity() -> None:
     congestion = CongestionAnnotator(prometheus(lambda _: vector({"10.0.0.1:9100": 62_500_000.0})))
     with simulated(node("n1", "10.0.0.1"), node("n2", "10.0.0.2")) as (sim, kube):
         once(kube, congestion)
-        assert annotations(sim, "n1") == {"congestion-factor": "50"}
-        assert annotations(sim, "n2") == {}
+        assert node_annotations(sim, "n1") == {"congestion-factor": "50"}
+        assert node_annotations(sim, "n2") == {}
 
 
 def test_prices_are_given_or_drawn_reproducibly_with_a_seed() -> None:
@@ -216,12 +216,12 @@ def test_prices_are_given_or_drawn_reproducibly_with_a_seed() -> None:
         drawn = []
         for _ in range(2):
             once(kube, PriceAnnotator(seed=7))
-            drawn.append([annotations(sim, n)["hightower.com/cost"] for n in ("n1", "n2", "n3")])
+            drawn.append([node_annotations(sim, n)["hightower.com/cost"] for n in ("n1", "n2", "n3")])
         assert drawn[0] == drawn[1]
         assert set(drawn[0]) <= set(PRICES)
         once(kube, PriceAnnotator({"n2": "0.01"}))
-        assert annotations(sim, "n2") == {"hightower.com/cost": "0.01"}
-        assert annotations(sim, "n1") == {"hightower.com/cost": drawn[0][0]}
+        assert node_annotations(sim, "n2") == {"hightower.com/cost": "0.01"}
+        assert node_annotations(sim, "n1") == {"hightower.com/cost": drawn[0][0]}
 
 
 def test_the_price_command_prints_prices_and_with_l_writes_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,7 +303,7 @@ def test_a_failed_round_or_node_does_not_stop_later_rounds(caplog: pytest.LogCap
         flaky = _Flaky(sim, stop)
         run(kube, flaky, FAST, stop)
         assert flaky.rounds == 3
-        assert annotations(sim, "n1") == {"a": "1"}
+        assert node_annotations(sim, "n1") == {"a": "1"}
     assert [message.split(":")[0] for message in caplog.messages] == ["no round of price", "node gone"]
 
 

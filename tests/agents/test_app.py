@@ -16,7 +16,7 @@ from herodotus_agents.app import create_app
 from herodotus_agents.nodes import NodeCache
 from herodotus_agents.registry import LoadedAgents, load_agents
 from herodotus_record.version import __version__
-from tests.agents.builders import a_node, a_pod, extender_args, feasible_nodes, points, service
+from tests.agents.builders import a_node, a_pod, extender_args, feasible_nodes, json_of, points, service
 from tests.processes import ROOT
 
 TIGHT = {"mean-free-cpu": "700", "std-free-cpu": "400"}
@@ -69,7 +69,7 @@ def test_the_extended_media_type_adds_the_inputs(path: str, answer: Callable[[An
     nodes = [a_node("n1", TIGHT), a_node("n2"), a_node("n3", old)]
     body = service("safe").post(f"/scheduler/{path}", json=extender_args(a_pod(), nodes), headers={"Accept": EXPLAINED})
     assert body.mimetype == EXPLAINED
-    content = body.json
+    content = json_of(body)
     assert answer(content["Answer"])
     cpu, memory = content["Inputs"]
     assert cpu == {
@@ -99,7 +99,7 @@ def test_only_selected_agents_are_served() -> None:
 
 
 def test_all_selects_every_agent() -> None:
-    verbs = service("all").get("/").json
+    verbs = json_of(service("all").get("/"))
     assert verbs["agents"] == ["safe", "congestion", "pigeon", "reward", "foo"]
     assert verbs["priorities"] == ["congestion", "foo", "pigeon-holing", "rl-priority", "safe-balance", "safe-overload"]
     assert verbs["predicates"] == ["foo", "safe-overload"]
@@ -110,8 +110,8 @@ def test_an_agent_that_fails_to_load_is_reported_and_does_not_affect_others() ->
     loaded = load_agents(["all"], {}, {}, known=known)
     client = create_app(loaded).test_client()
     assert points(client, "foo", a_pod(), [a_node("n1")]) == {"n1": 1}
-    assert list(client.get("/").json["failed"]) == ["broken"]
-    assert "No module named" in client.post("/scheduler/priorities/broken", json={}).json["Error"]
+    assert list(json_of(client.get("/"))["failed"]) == ["broken"]
+    assert "No module named" in json_of(client.post("/scheduler/priorities/broken", json={}))["Error"]
 
 
 def test_a_copy_of_the_template_and_one_line_add_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_rewards_are_served_from_the_node_annotations() -> None:
         "n3": {},
     }
     refused = service("reward").get("/rewards")
-    assert (refused.status_code, "--watch-nodes" in refused.json["Error"]) == (404, True)
+    assert (refused.status_code, "--watch-nodes" in json_of(refused)["Error"]) == (404, True)
 
 
 def test_an_installed_package_adds_agents_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,21 +168,21 @@ def test_an_invalid_setting_fails_only_its_agent(section: dict[str, Any], why: s
 def test_nodes_are_returned_byte_for_byte() -> None:
     """Fields that an agent does not read must not be lost."""
     node = a_node("n1") | {"spec": {"podCIDR": "10.0.0.0/24", "future": [1, {"x": None}]}}
-    answer = service("foo").post("/scheduler/predicates/foo", json=extender_args(a_pod(), [node])).json
+    answer = json_of(service("foo").post("/scheduler/predicates/foo", json=extender_args(a_pod(), [node])))
     assert answer["Nodes"]["items"] == [node]
     assert answer["NodeNames"] is None
 
 
 def test_keys_are_read_in_any_case_and_written_in_kube_scheduler_s_case() -> None:
     request = {"pod": a_pod(), "nodes": {"metadata": {}, "items": [a_node("n1")]}}
-    answer = service("foo").post("/scheduler/predicates/foo", json=request).json
+    answer = json_of(service("foo").post("/scheduler/predicates/foo", json=request))
     assert list(answer) == ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 
 
 def test_a_request_with_node_names_is_answered_with_node_names() -> None:
     client = service("safe", known=a_cache(a_node("n1"), a_node("n2", TIGHT)))
     request = {"Pod": a_pod(), "Nodes": None, "NodeNames": ["n1", "n2", "unseen"]}
-    answer = client.post("/scheduler/predicates/safe-overload", json=request).json
+    answer = json_of(client.post("/scheduler/predicates/safe-overload", json=request))
     assert (answer["Nodes"], answer["NodeNames"], list(answer["FailedNodes"])) == (None, ["n1", "unseen"], ["n2"])
 
 
@@ -216,7 +216,7 @@ def test_an_invalid_request_is_rejected_with_the_reason(body: bytes, why: str, k
     client = service("safe")
     response = client.post(f"/scheduler/{kind}/safe-overload", data=body)
     assert response.status_code == 400
-    assert response.json["Error"].startswith(why)
+    assert json_of(response)["Error"].startswith(why)
     assert client.get("/version").status_code == 200
 
 

@@ -17,7 +17,7 @@ from herodotus_agents.outcomes import PodOutcome
 from herodotus_agents.rewards import Rewards
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import a_node, a_pod, points, service
-from tests.agents.cluster import annotations, node, pod, simulated
+from tests.agents.cluster import node, node_annotations, pod, simulated
 from tests.processes import Process, eventually, python
 
 Json = dict[str, Any]
@@ -102,7 +102,7 @@ def send_crash(monitor: Monitor, sim: SimulatedCluster, name: str, at: str, befo
 
 
 def published_rewards(sim: SimulatedCluster, name: str) -> Json:
-    return dict(json.loads(annotations(sim, name).get("herodotus.dev/rewards", "{}")))
+    return dict(json.loads(node_annotations(sim, name).get("herodotus.dev/rewards", "{}")))
 
 
 D = {"podtype": "D"}
@@ -168,6 +168,10 @@ def test_a_pod_type_avoids_the_two_nodes_on_which_it_fails() -> None:
         assert points(service("reward"), "rl-priority", a_pod(labels=D), sent) == {"n1": 8, "n2": 8, "n3": 10}
 
 
+def wait_for_reward(sim: SimulatedCluster, reward: float) -> None:
+    eventually(lambda: published_rewards(sim, "n1") == {"D": reward}, f"a reward of {reward}")
+
+
 def test_the_monitor_process_learns_stops_on_sigterm_and_its_rewards_can_be_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,7 +180,7 @@ def test_the_monitor_process_learns_stops_on_sigterm_and_its_rewards_can_be_prin
         command = python("herodotus_agents", "monitor", "--server", sim.url, "--store", str(store))
         for expected in (0.9, 0.81):
             monitor = Process("monitor", command, tmp_path / "monitor.log")
-            eventually(lambda e=expected: published_rewards(sim, "n1") == {"D": e}, f"a reward of {expected}")
+            wait_for_reward(sim, expected)
             assert monitor.stop() == 0
             sim.create(pod("b", "n1", "Failed", D)) if expected == 0.9 else None
     assert main(["rewards", str(store)]) == 0
