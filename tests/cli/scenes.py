@@ -195,7 +195,8 @@ def long_names(answer: Json) -> Json:
 
 
 def a_placed(**changes: Any) -> Decision:
-    given = {"nodes": NODES, "rejected": REJECTED, "points": POINTS, "owner": Owner("Deployment", "checkout")}
+    owner = Owner("Deployment", "checkout")
+    given: dict[str, Any] = {"nodes": NODES, "rejected": REJECTED, "points": POINTS, "owner": owner}
     return a_decision(**(given | changes))
 
 

@@ -346,7 +346,7 @@ def test_explains_existing_pod_without_decision(
     assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
 
 
-OWNED = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:containers": {}}}}]}
+OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:containers": {}}}}]}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def ended_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decision_watch.time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
 
 
 def watched(service: Service, *more: str, width: int = 0) -> tuple[int, list[str]]:
@@ -176,7 +177,7 @@ BOOKMARK = ("BOOKMARK", {"kind": "Decision", "metadata": {"resourceVersion": "9"
 
 def names_of(transport: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the decisions that a watch yields until its script ends."""
-    monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     found: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         found.extend(d["metadata"]["name"] for d in decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))
@@ -227,7 +228,7 @@ def test_waits_out_outage_with_one_warning(monkeypatch: pytest.MonkeyPatch, caps
     ],
 )
 def test_permanent_error_ends_the_watch(error: CliError, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_watch.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     transport = Scripted([("7",)], [[BOOKMARK, error]])
     with pytest.raises(type(error)):
         list(decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))
@@ -235,7 +236,7 @@ def test_permanent_error_ends_the_watch(error: CliError, monkeypatch: pytest.Mon
 
 def test_a_stream_that_never_opens_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(decision_watch.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     transport = Scripted([("7",)], [[EOF_ERROR]] * 20)
     with pytest.raises(ConnectionFailedError):
         list(decision_watch.watch_decisions(transport, "shop", ALL_DECISIONS, 0))

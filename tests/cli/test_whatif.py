@@ -15,7 +15,7 @@ import pytest
 from herodotus_cli.commands import whatif as whatif_command
 from herodotus_cli.render import plain_text, terminal, whatif
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.model import Code, Decision
+from herodotus_record.model import Code, Decision, Outcome
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, ReviewedAttempt, build_placement_review
 from tests.builders import bound
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
@@ -30,15 +30,15 @@ CREATED = "2026-03-01T12:00:00Z"
 
 def attempt(decision: Decision) -> ReviewedAttempt:
     table = table_of(decision)
-    outcomes = ()
+    outcomes: tuple[Outcome, ...] = ()
     if decision.chosen is not None:
         ended = bound(decision, table, status=Code.SKIP)
         outcomes = (replace(ended, phase=REVIEWED, message=NOTHING_CREATED),)
     return ReviewedAttempt(decision, outcomes, table)
 
 
-def review(decisions: Iterable[Decision], *, asked: int, kind: str = "Deployment", **told: Any) -> Json:
-    return build_placement_review(map(attempt, decisions), name="checkout", kind=kind, replicas=asked, **told)
+def review(decisions: Iterable[Decision], *, replicas: int, kind: str = "Deployment", **more: Any) -> Json:
+    return build_placement_review(map(attempt, decisions), name="checkout", kind=kind, replicas=replicas, **more)
 
 
 def several() -> list[Decision]:
@@ -47,22 +47,22 @@ def several() -> list[Decision]:
 
 
 def with_victims() -> Json:
-    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is ignored",))], asked=9)
+    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is ignored",))], replicas=9)
     answer["status"]["stopped"]["preemption"] = preemption_would_help()["preemption"]
     return answer
 
 
 SCENES: dict[str, tuple[Callable[[], Json], Json]] = {
-    "fits": (lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod"), {}),
+    "fits": (lambda: review([a_placed(pod="checkout")], replicas=1, kind="Pod"), {}),
     "all-nodes": (
-        lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod", every_node=True),
+        lambda: review([a_placed(pod="checkout")], replicas=1, kind="Pod", every_node=True),
         {"every_node": True},
     ),
-    "nowhere": (lambda: review([a_pending()], asked=1, kind="Pod"), {}),
-    "replicas": (lambda: review(several(), asked=3), {}),
-    "replicas-all": (lambda: review(several(), asked=3, every_node=True), {"every_node": True}),
+    "nowhere": (lambda: review([a_pending()], replicas=1, kind="Pod"), {}),
+    "replicas": (lambda: review(several(), replicas=3), {}),
+    "replicas-all": (lambda: review(several(), replicas=3, every_node=True), {"every_node": True}),
     "replicas-stopped": (with_victims, {}),
-    "node": (lambda: review([a_placed(pod="checkout")], asked=1, kind="Pod", node="worker-12"), {"one_node": True}),
+    "node": (lambda: review([a_placed(pod="checkout")], replicas=1, kind="Pod", node="worker-12"), {"one_node": True}),
 }
 
 
@@ -89,9 +89,9 @@ def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
     assert plainly == drawn(scene, VIEWS["80"]).replace(" ", "")
 
 
-def asked(service: Service, *arguments: str, code: int = 0) -> Json:
+def sent_request(service: Service, *arguments: str, code: int = 0) -> Json:
     """Return the document that a command line sends."""
-    service.answer(REVIEWS, review([a_placed(pod="checkout")], asked=1), 201)
+    service.answer(REVIEWS, review([a_placed(pod="checkout")], replicas=1), 201)
     ran = command("whatif", *arguments, "--endpoint", service.url)
     assert ran.code == code
     (sent,) = service.sent
@@ -109,7 +109,7 @@ def test_sends_placement_review(service: Service, tmp_path: Path) -> None:
         tmp_path, f"kind: Service\n---\nkind: Pod\nmetadata: {{name: web, creationTimestamp: {CREATED}}}\nspec: {{}}\n"
     )
     options = ("-n", "shop", "--replicas", "3", "--node", "node/n1", "--all", "--scheduler", "ours")
-    assert asked(service, "-f", file, *options) == {
+    assert sent_request(service, "-f", file, *options) == {
         "apiVersion": "herodotus.dev/v1alpha1",
         "kind": "PlacementReview",
         "spec": {
@@ -126,13 +126,13 @@ def test_uses_namespace_of_the_file_and_rejects_another(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, json.dumps(POD | {"metadata": {"name": "web", "namespace": "shop"}}))
-    assert asked(service, "-f", file)["spec"]["object"]["metadata"]["namespace"] == "shop"
+    assert sent_request(service, "-f", file)["spec"]["object"]["metadata"]["namespace"] == "shop"
     assert command("whatif", "-f", file, "-n", "ci", "--endpoint", service.url).code == 1
     assert 'object "shop" does not match the namespace "ci"' in capsys.readouterr().err
 
 
 def test_other_forms(service: Service, tmp_path: Path) -> None:
-    answer = review(several(), asked=3)
+    answer = review(several(), replicas=3)
     service.answer(REVIEWS, answer, 201)
     file = written(tmp_path, json.dumps(POD))
     said = {
@@ -161,7 +161,7 @@ def kubectl(folder: Path, script: str) -> dict[str, str]:
     ],
 )
 def test_reads_existing_object_and_sends_it_with_kubectl(tmp_path: Path, words: tuple[str, ...], path: str) -> None:
-    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
+    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], replicas=1)))
     (tmp_path / "object").write_text(json.dumps(POD))
     script = f"[ $1 = get ] && exec cat {tmp_path}/object\ncat > {tmp_path}/sent\ncat {tmp_path}/answer"
     assert command("whatif", *words, "-n", "shop", environ=kubectl(tmp_path, script)).code == 0
@@ -234,7 +234,7 @@ def test_long_wait_prints_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(whatif_command, "NOTE_DELAY_S", 0.01)
-    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], asked=1)))
+    (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], replicas=1)))
     environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", environ=environ).code == 0
