@@ -11,6 +11,8 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from herodotus_endpoint.access.masking import VisibleNamespaces
+from herodotus_endpoint.api.masked_reader import MaskedListing
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import ServiceSettings
@@ -50,7 +52,7 @@ class Service:
         """Send, and expect it to be acknowledged."""
         answer = self.send(*frames)
         assert answer.status_code == 200, answer.text
-        return answer.get_json()
+        return dict(answer.get_json())
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON document behind a path."""
@@ -69,6 +71,11 @@ class Service:
 
     def history(self, node: str, **query: Any) -> Any:
         return self.get(f"{API}/nodehistories/{node}", **query)
+
+    @property
+    def listing(self) -> MaskedListing:
+        """The listing of all clusters, for a reader who may see every namespace."""
+        return MaskedListing(self.store.listing, VisibleNamespaces(everything=True), "")
 
     def metric(self, name: str, **labels: str) -> float | None:
         self.client.get("/metrics")
@@ -103,7 +110,7 @@ def _migrated() -> bytes:
 
 def envelope(answer: TestResponse) -> dict[str, Any]:
     """The answer's Status, checked for what every Status has."""
-    status = answer.get_json()
+    status: dict[str, Any] = answer.get_json()
     assert {k: status[k] for k in ("kind", "apiVersion", "status", "code")} == {
         "kind": "Status",
         "apiVersion": "v1",

@@ -77,9 +77,10 @@ class Scheduler:
 
     def decide(self, **changes: Any) -> Decision:
         self.sequence += 1
-        of = {"nodes": self.table.names, "generation": self.table.generation, "points": POINTS} | changes
+        given: dict[str, Any] = {"nodes": self.table.names, "generation": self.table.generation, "points": POINTS}
+        given |= changes
         prefix = "p" if self.incarnation == INCARNATION else "q"
-        d = a_decision(pod=f"{prefix}-{self.sequence}", sequence=self.sequence, incarnation=self.incarnation, **of)
+        d = a_decision(pod=f"{prefix}-{self.sequence}", sequence=self.sequence, incarnation=self.incarnation, **given)
         d = replace(d, id=f"{self.incarnation[-2:]}-{d.id}", seed=self.sequence)
         self.frames.append(d)
         return d
@@ -375,7 +376,9 @@ def test_a_line_that_the_database_refuses_is_reported_with_its_number(
     one = opened("sqlite")
     put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in (1, 2)))
     other = Scheduler(AGAIN)
-    put(one, replace(other.frames[0], cluster="one"), replace(d := other.decide(), key=replace(d.key, cluster="one")))
+    (table,) = other.frames
+    assert isinstance(table, NodeRows)
+    put(one, replace(table, cluster="one"), replace(d := other.decide(), key=replace(d.key, cluster="one")))
     file = tmp_path / "given.jsonl"
     file.write_bytes(b"".join(lines(one)))
     with closing(Store(an_empty_file(tmp_path / "herodotus.db"), Clock())) as to:

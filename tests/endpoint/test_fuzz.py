@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_record import codec
-from herodotus_record.model import Decision, FilterColumn, NodeRows, Outcome, ScoreColumn
+from herodotus_record.model import Decision, FilterColumn, Frame, ScoreColumn
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 
@@ -116,7 +116,7 @@ def encoded(frame: Any) -> bytes:
 @settings(max_examples=40 * SCALE, deadline=None)
 @given(st.lists(strange_decisions(), max_size=3), words, numbers, numbers)
 def test_handles_valid_frames_with_unusual_contents(sample: list[Decision], word: str, one: int, two: int) -> None:
-    frames: list[NodeRows | Decision | Outcome] = [
+    frames: list[Frame] = [
         rows(TABLE),
         *sample,
         replace(bound(BASE, TABLE), sequence=one, decision_sequence=two, message=word, duration_s=float("nan")),

@@ -259,7 +259,12 @@ def test_cached_rollups_equal_those_in_the_database(service: Service, monkeypatc
     """This holds after writes of another process and failed transactions, and for a full cache."""
     unpacked: list[bytes] = []
     unpack = rollups.Rollup.unpack
-    monkeypatch.setattr(rollups.Rollup, "unpack", lambda blob: unpacked.append(blob) or unpack(blob))
+
+    def count_and_unpack(blob: bytes) -> rollups.Rollup:
+        unpacked.append(blob)
+        return unpack(blob)
+
+    monkeypatch.setattr(rollups.Rollup, "unpack", count_and_unpack)
     service.stored(rows(TABLE), placed("a", 1))
     service.stored(placed("b", 2))
     assert (service.history("worker-1")["considered"], unpacked) == (2, [])

@@ -168,16 +168,16 @@ def seen(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 
 def test_watch_sends_decisions_and_their_results(stored: Service) -> None:
-    followed = Watch(stored.store.listing, [], 3)
-    assert told(followed.begin()) == []
+    followed = Watch(stored.listing, [], 3)
+    assert list_changes(followed.begin()) == []
     stored.stored(a_decision(pod="late", sequence=5))
-    assert told(followed.poll()) == [("ADDED", "late")]
+    assert list_changes(followed.poll()) == [("ADDED", "late")]
     stored.stored(bound(THIRD, TABLE, sequence=6))
-    assert told(followed.poll()) == [("MODIFIED", "job-1")]
-    assert (told(followed.poll()), followed.version) == ([], 4)
+    assert list_changes(followed.poll()) == [("MODIFIED", "job-1")]
+    assert (list_changes(followed.poll()), followed.version) == ([], 4)
 
 
-def told(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
+def list_changes(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(kind, row.pod) for kind, row in found]
 
 
@@ -206,10 +206,10 @@ def test_watch_sends_results_between_list_and_watch(stored: Service) -> None:
 
 
 def test_result_changes_whether_a_selector_matches(stored: Service) -> None:
-    watches = [Watch(stored.store.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
-    assert [told(w.begin()) for w in watches] == [[], []]
+    watches = [Watch(stored.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
+    assert [list_changes(w.begin()) for w in watches] == [[], []]
     stored.stored(bound(THIRD, TABLE, sequence=6))
-    assert [told(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
+    assert [list_changes(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
 
 
 def test_watch_of_tables(stored: Service) -> None:
@@ -262,14 +262,14 @@ def test_watch_sends_bookmarks(stored: Service) -> None:
         now[0] += seconds
         return False
 
-    followed = Watch(stored.store.listing, [], 3)
+    followed = Watch(stored.listing, [], 3)
     assert list(iterate_events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
 
 
 def test_watches_end_with_the_process(stored: Service) -> None:
     stopping = threading.Event()
     stopping.set()
-    assert list(iterate_events(Watch(stored.store.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
+    assert list(iterate_events(Watch(stored.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
 
 
 def test_watch_adds_each_decision_once_under_load(stored: Service) -> None:

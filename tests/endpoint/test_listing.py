@@ -102,13 +102,13 @@ def test_decision_has_the_labels_of_its_pod(service: Service) -> None:
 
 def test_watch_and_list_select_the_same_labels(service: Service) -> None:
     condition = LabelCondition("app", ("late",))
-    followed = Watch(service.store.listing, [condition], service.store.listing.id_range()[1])
+    followed = Watch(service.listing, [condition], service.listing.id_range()[1])
     service.stored(a_decision(pod="other", sequence=7), a_decision(pod="late", sequence=8, labels={"app": "late"}))
     assert [(kind, row.pod) for kind, row in followed.poll()] == [("ADDED", "late")]
 
 
 def test_watch_follows_ingest(service: Service) -> None:
-    followed = Watch(service.store.listing, [], service.store.listing.id_range()[1])
+    followed = Watch(service.listing, [], service.listing.id_range()[1])
     assert list(followed.begin()) == []
     service.stored(a_decision(pod="late", sequence=5), bound(THIRD, TABLE, sequence=6))
     assert [(kind, row.pod) for kind, row in followed.poll()] == [("MODIFIED", "job-1"), ("ADDED", "late")]

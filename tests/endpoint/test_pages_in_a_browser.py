@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -329,7 +329,9 @@ def test_pages_have_no_serious_accessibility_violation(request: pytest.FixtureRe
     page = pages.open(query)
     from axe_playwright_python.sync_playwright import Axe
 
-    for scheme, only in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
+    runs: tuple[tuple[Literal["light", "dark"], dict[str, list[str]] | None], ...]
+    runs = (("light", None), ("dark", {"runOnly": ["color-contrast"]}))
+    for scheme, only in runs:
         page.emulate_media(color_scheme=scheme)
         found = Axe().run(page, options=only).response["violations"]
         serious = {

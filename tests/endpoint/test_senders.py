@@ -22,9 +22,7 @@ from tests.scheduler.serving.authorities import Authority
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 BATCH = (rows(TABLE), a_decision())
-REVIEWER = {
-    "tokens": {"good": (SENDER, "herodotus-endpoint"), "other": ("eve", "herodotus-endpoint"), "api": (SENDER, "")}
-}
+TOKENS = {"good": (SENDER, "herodotus-endpoint"), "other": ("eve", "herodotus-endpoint"), "api": (SENDER, "")}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ REVIEWER = {
     ids=["the sender's", "another user's", "meant for the API server", "expired", "none"],
 )
 def test_token_must_belong_to_a_sender_and_have_the_audience(tmp_path: Path, token: str, code: int) -> None:
-    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
+    service = a_service(tmp_path, senders=Reviewer(TOKENS).senders({SENDER: CLUSTER}))
     answer = service.send(*BATCH, headers=bearer(token) if token else {})
     assert answer.status_code == code
     assert len(service.store.listing.decisions([], None, 9)) == (code == 200)
@@ -41,7 +39,7 @@ def test_token_must_belong_to_a_sender_and_have_the_audience(tmp_path: Path, tok
 
 
 def test_configured_senders_are_required_on_loopback_too(tmp_path: Path) -> None:
-    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}), insecure=True)
+    service = a_service(tmp_path, senders=Reviewer(TOKENS).senders({SENDER: CLUSTER}), insecure=True)
     assert envelope(service.send(*BATCH))["code"] == 401
     service.store.close()
 
@@ -92,7 +90,7 @@ def test_every_frame_of_a_batch_is_checked_for_its_cluster(tmp_path: Path, monke
         return frame
 
     monkeypatch.setattr(ingest, "check_frame", counted)
-    service = a_service(tmp_path, senders=Reviewer(**REVIEWER).senders({SENDER: CLUSTER}))
+    service = a_service(tmp_path, senders=Reviewer(TOKENS).senders({SENDER: CLUSTER}))
     batch = [a_decision(sequence=n, pod=f"web-{n}") for n in range(1, 60)]
     body = b"".join(map(codec.encode, (rows(TABLE), *batch)))
     assert service.post(body, headers=bearer("good")).status_code == 200

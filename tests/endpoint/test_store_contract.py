@@ -26,6 +26,7 @@ from herodotus_endpoint.store import (
     StoreUnavailableError,
     sqlite_url,
 )
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
@@ -120,12 +121,12 @@ def test_a_decision_is_loaded_with_its_outcomes_and_node_table(store: Store) -> 
 
 
 def test_a_repeated_frame_is_stored_once(store: Store) -> None:
-    frames = [ROWS, *decisions(1, 5)]
+    frames: list[Frame] = [ROWS, *decisions(1, 5)]
     assert put(store, *frames) == {"accepted": 6, "duplicates": 0}
     assert put(store, *frames) == {"accepted": 0, "duplicates": 6}
     facts = store.reader.sum_node_history("worker-1")
     assert facts is not None
-    assert facts.counters[("considered", "", "")] == 5
+    assert facts.counters[CounterName("considered")] == 5
 
 
 def test_a_failed_batch_stores_nothing(store: Store) -> None:
@@ -157,7 +158,7 @@ def test_replicas_continue_each_other(replicas: Callable[[], Store]) -> None:
     assert (known.highest, known.missing, known.explained) == (14, 1, 1)
     facts = one.reader.sum_node_history("worker-1")
     assert facts is not None
-    assert facts.counters[("considered", "", "")] == 11
+    assert facts.counters[CounterName("considered")] == 11
 
 
 def test_replicas_that_write_at_the_same_time_lose_nothing(replicas: Callable[[], Store]) -> None:
@@ -200,7 +201,7 @@ def test_retention_deletes_old_decisions_and_keeps_histories(store: Store, clock
     assert store.reader.measure_sizes().rows["outcomes"] == 0
     facts = store.reader.sum_node_history("worker-1")
     assert facts is not None
-    assert facts.counters[("considered", "", "")] == 153
+    assert facts.counters[CounterName("considered")] == 153
     put(store, *decisions(1004, 1010))
     assert all(store.reader.decision_of_pod("shop", f"p-{i}") for i in range(1001, 1011))
 

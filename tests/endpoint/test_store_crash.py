@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from herodotus_endpoint.store import Store, sqlite_url
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Decision
@@ -150,5 +151,5 @@ def test_a_service_killed_under_load_loses_and_duplicates_nothing(
     store.close()
     assert (known.highest, known.missing) == (2 * len(scheduler.published), 0)
     assert facts is not None
-    assert facts.counters[("considered", "", "")] == len(scheduler.published), "histories count each once"
+    assert facts.counters[CounterName("considered")] == len(scheduler.published), "histories count each once"
     assert states == {"Bound"}

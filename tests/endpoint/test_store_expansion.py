@@ -89,7 +89,7 @@ def test_each_version_that_may_use_the_schema_can_write_its_rows(engine: sa.Engi
             command.upgrade(config(connection), revision)
             shapes[revision] = shape(connection)
     with engine.connect() as connection:
-        usable = connection.scalar(sa.select(USABLE_FROM.c.revision))
+        usable = connection.execute(sa.select(USABLE_FROM.c.revision)).scalar_one()
     contracting = [to for of, to in pairwise(revisions) if not only_expands(shapes[of], shapes[to])]
     assert [revision for revision in contracting if revision > usable] == []
     assert "0003" in contracting, "the key of histories changed: that it is noticed"

@@ -81,7 +81,7 @@ def execute(service: Service, statement: str, *values: Any) -> list[Any]:
     name = service.store.database.name
     if name.startswith("postgresql"):
         with psycopg.connect(name) as connection:
-            cursor = connection.execute(statement.replace("?", "%s"), values)  # type: ignore[arg-type]
+            cursor = connection.execute(statement.replace("?", "%s"), values)
             return cursor.fetchall() if cursor.description else []
     with closing(sqlite3.connect(name, isolation_level=None)) as file:
         return file.execute(statement, values).fetchall()

@@ -15,6 +15,7 @@ from alembic import command
 from alembic.config import Config
 
 from herodotus_endpoint.store import ClusterTotals, Pruner, RetentionLimits, Store, database_from_url, sqlite_url
+from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.delta_chains import PARTITION_US, OpenChains
 from herodotus_endpoint.store.table_rows import build_decision_row
@@ -53,7 +54,7 @@ def test_an_old_database_is_migrated_read_and_written(dump: Path, tmp_path: Path
         assert (known.incarnation, known.highest, known.missing, known.explained) == (INCARNATION, 9, 0, 2)
         facts = store.reader.sum_node_history("worker-1")
         assert facts is not None
-        assert facts.counters[("considered", "", "")] == 4, (
+        assert facts.counters[CounterName("considered")] == 4, (
             "three of before, in a bucket of the old form, and a new one"
         )
         assert store.reader.sum_cluster_totals() == ClusterTotals(placements=4, nodes=3)

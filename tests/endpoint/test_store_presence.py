@@ -58,7 +58,7 @@ def execute(service: Service, statement: str) -> None:
     name = service.store.database.name
     if name.startswith("postgresql"):
         with psycopg.connect(name) as connection:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement)
     else:
         with closing(sqlite3.connect(name, isolation_level=None)) as file:
             file.execute(statement)

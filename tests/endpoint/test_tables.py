@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from herodotus_endpoint.store import Store, node_table_cache, sqlite_url
 from herodotus_endpoint.store.node_table_cache import NodeTableCache
+from herodotus_endpoint.store.packed_node_table import PackedTable
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
 from tests.builders import CLUSTER, INCARNATION
@@ -54,14 +55,14 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
 def test_a_cached_table_equals_that_of_the_database(
     history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    kept = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
+    cache = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
     most = data.draw(st.sampled_from([1, 2, 4, 300]))
     limit = patch.object(node_table_cache, "MAX_CHANGED_SLOTS", most)
     with tempfile.TemporaryDirectory() as folder, limit:
         store, engine = stored(Path(folder), history)
         with engine.connect() as connection:
             for generation, slots in asked:
-                table = kept.get(connection, 1, generation, slots)
+                table = cache.get(connection, 1, generation, slots)
                 assert table == NodeTableCache().read(connection, (1, generation, slots))
                 table.names[:] = ["changed by who asked"] * slots
         engine.dispose()
@@ -86,16 +87,21 @@ def test_a_table_is_not_derived_from_a_part_of_the_changed_rows(
 def test_a_cached_table_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, engine = stored(tmp_path, [{0: "worker-1", 1: "worker-2"}, {1: "worker-3"}])
     read: list[int] = []
-    kept = NodeTableCache(max_slots=4)
-    from_database = kept.read
-    monkeypatch.setattr(kept, "read", lambda connection, at: read.append(at[1]) or from_database(connection, at))
+    cache = NodeTableCache(max_slots=4)
+    read_from_database = cache.read
+
+    def count_and_read(connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:
+        read.append(at[1])
+        return read_from_database(connection, at)
+
+    monkeypatch.setattr(cache, "read", count_and_read)
     with engine.connect() as connection:
         for generation in (0, 0, 1, 1, 0):
-            kept.get(connection, 1, generation, 2)
+            cache.get(connection, 1, generation, 2)
         assert read == [0], "the other one is made of it"
-        kept.get(connection, 1, 1, 4)
-        kept.get(connection, 2, 1, 4)
-        kept.get(connection, 1, 0, 2)
+        cache.get(connection, 1, 1, 4)
+        cache.get(connection, 2, 1, 4)
+        cache.get(connection, 1, 0, 2)
     assert read == [0, 1, 0], "what was not asked for longest is forgotten"
     engine.dispose()
     store.close()
@@ -104,11 +110,11 @@ def test_a_cached_table_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_cache_is_safe_for_concurrent_use(tmp_path: Path) -> None:
     history = [dict.fromkeys(range(SLOTS), "worker-1"), *({slot: ""} for slot in range(SLOTS))]
     store, engine = stored(tmp_path, history)
-    kept = NodeTableCache(max_slots=2 * SLOTS)
+    cache = NodeTableCache(max_slots=2 * SLOTS)
 
     def ask(generation: int) -> bool:
         with engine.connect() as connection:
-            asked = kept.get(connection, 1, generation, SLOTS)
+            asked = cache.get(connection, 1, generation, SLOTS)
             return asked == NodeTableCache().read(connection, (1, generation, SLOTS))
 
     with ThreadPoolExecutor(8) as threads:

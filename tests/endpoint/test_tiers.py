@@ -339,7 +339,7 @@ def test_summaries_have_their_own_size_limit(store: Store, clock: Clock, monkeyp
 
 def test_a_late_summary_expires_by_the_age_of_its_decision(store: Store, clock: Clock) -> None:
     """Summaries of later decisions were deleted before it became a summary."""
-    limits = {
+    limits: dict[str, Any] = {
         "max_age_of": {"shop": 20 * DAY_S},
         "summary_max_age_s": 15 * DAY_S,
         "summary_max_age_of": {"shop": 25 * DAY_S},

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from herodotus_endpoint.api import ingest
+from herodotus_endpoint.api import ingest, record_limits
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Decision, Frame, Gap, HighWater
@@ -179,7 +179,7 @@ class TestDeltas:
     def test_around_a_refused_frame_each_part_of_a_batch_brings_its_base(
         self, service: Service, herd: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        taken = ingest.check_frame
+        taken = record_limits.check_frame
 
         def refuses_the_second(frame: Frame) -> Frame:
             if isinstance(frame, Decision) and frame.sequence == 2:
