@@ -82,7 +82,7 @@ def logged(
     node: str = "worker-1", points: Mapping[str, Mapping[str, int]] | None = None, *, pod: str = POD, at_ms: int = 0
 ) -> Record:
     """Return a log's record of a placement. `points`: node -> plugin -> weighted points, if the log has scores."""
-    begins = [klogs.attempt_starts(pod), *(klogs.scores(pod, dict(points)) if points else ())]
+    begins = [klogs.attempt_starts(pod), *(klogs.scores(pod, points) if points else ())]
     ends = [
         ("Attempting to bind pod to node", {"pod": pod, "node": node}),
         klogs.bound(pod, node, 3, len(points) if points else 2),

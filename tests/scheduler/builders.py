@@ -94,7 +94,7 @@ class PodBuilder:
 
     def host_port(self, port: int, protocol: str = "", ip: str = "", *, sidecar: bool = False) -> PodBuilder:
         """Another container with this host port."""
-        entry = {"hostPort": port, "containerPort": port}
+        entry: Json = {"hostPort": port, "containerPort": port}
         entry |= {k: v for k, v in (("protocol", protocol), ("hostIP", ip)) if v}
         return self.container(ports=[entry], sidecar=sidecar)
 

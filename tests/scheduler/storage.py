@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from tests.scheduler.builders import Json, PodBuilder, expression, make_pod, ter
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WAIT, IMMEDIATE = "WaitForFirstConsumer", "Immediate"
 EBS = "ebs.csi.aws.com"
+
+T = TypeVar("T")
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
@@ -115,7 +117,7 @@ def attachment(name: str, node: str, volume: str | None, attacher: str = EBS) ->
     return made(VolumeAttachment, {"name": name}, spec={"attacher": attacher, "nodeName": node, "source": source})
 
 
-def made(kind: type[Any], metadata: Json, **fields: Any) -> Any:
+def made(kind: type[T], metadata: Json, **fields: Any) -> T:
     return msgspec.convert({"metadata": metadata, **fields}, kind)
 
 

@@ -22,7 +22,10 @@ def a_cache() -> Cache:
     return cache
 
 
-def state(cache: Cache) -> tuple[list[int], bool, bool, list[str], list[str]]:
+State = tuple[list[int], bool, bool, list[str], list[str]]
+
+
+def state(cache: Cache) -> State:
     """(cpu requested on a and b, bound, assumed, confirmed pods, assumed pods)."""
     return (
         cache.columns.requested(CPU).tolist(),
@@ -33,10 +36,10 @@ def state(cache: Cache) -> tuple[list[int], bool, bool, list[str], list[str]]:
     )
 
 
-UNKNOWN = ([0, 0], False, False, [], [])
-ASSUMED_ON_A = ([1000, 0], True, True, [], [UID])
-BOUND_ON_A = ([1000, 0], True, False, [UID], [])
-BOUND_ON_B = ([0, 1000], True, False, [UID], [])
+UNKNOWN: State = ([0, 0], False, False, [], [])
+ASSUMED_ON_A: State = ([1000, 0], True, True, [], [UID])
+BOUND_ON_A: State = ([1000, 0], True, False, [UID], [])
+BOUND_ON_B: State = ([0, 1000], True, False, [UID], [])
 
 
 def assume(cache: Cache) -> None:

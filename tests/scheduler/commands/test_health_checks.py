@@ -18,6 +18,8 @@ from scheduler.serving.health import build_summary
 from tests.scheduler.live.test_metrics import Clock
 from tests.scheduler.recorder.test_spool import TABLE
 
+Health = ProcessHealth[SchedulerMetrics]
+
 
 @dataclass
 class Election:
@@ -34,15 +36,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def health(tmp_path: Path, clock: Clock) -> ProcessHealth:
+def health(tmp_path: Path, clock: Clock) -> Health:
     """As of a process that has just begun."""
     return ProcessHealth(threading.Event(), SchedulerMetrics(clock), tmp_path, 1000, elects_s=15.0)
 
 
-def leading(health: ProcessHealth) -> ProcessHealth:
+def leading(health: Health) -> Health:
     """Return the same process health after it became the leader."""
     health.election = Election(True, 1.0)  # type: ignore[assignment]
-    health.loop = SimpleNamespace(synced=True)  # type: ignore[assignment]
+    health.loop = SimpleNamespace(synced=True)
     health.recorder = SimpleNamespace(  # type: ignore[assignment]
         incarnation="i", spool_bytes=0, spool_fault="", spool_repairs=4, recorded=7, dropped=2, gaps=1
     )
@@ -50,20 +52,20 @@ def leading(health: ProcessHealth) -> ProcessHealth:
     return health
 
 
-def faults(health: ProcessHealth, path: str) -> dict[str, str]:
+def faults(health: Health, path: str) -> dict[str, str]:
     return {c.name: fault for c in getattr(health, path) if (fault := c.fault()) is not None}
 
 
-def ready(health: ProcessHealth) -> bool:
+def ready(health: Health) -> bool:
     return build_summary("readyz", health.readyz, {}).code == 200
 
 
-def test_at_work_nothing_is_wrong(health: ProcessHealth) -> None:
+def test_at_work_nothing_is_wrong(health: Health) -> None:
     leading(health)
     assert [faults(health, path) for path in ("healthz", "livez", "readyz")] == [{}, {}, {}]
 
 
-def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: ProcessHealth) -> None:
+def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: Health) -> None:
     names = [c.name for c in health.readyz]
     assert names == ["leaderElection", "scheduling-loop", "shutdown", "sched-handler-sync", "shipper", "spool"]
     assert [c.name for c in health.readyz if c.advisory] == ["shipper", "spool"]
@@ -80,7 +82,7 @@ def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: Proces
     ids=["not synced", "shutting down", "not renewed", "hanging"],
 )
 def test_each_check_fails_its_path(
-    health: ProcessHealth, clock: Clock, change: Any, unready: str, unwell: str, dead: str
+    health: Health, clock: Clock, change: Any, unready: str, unwell: str, dead: str
 ) -> None:
     change(leading(health), clock)
     found = [list(faults(health, path)) for path in ("readyz", "healthz", "livez")]
@@ -88,12 +90,12 @@ def test_each_check_fails_its_path(
     assert not ready(health)
 
 
-def test_before_the_api_server_answers_it_is_alive_and_not_ready(health: ProcessHealth) -> None:
+def test_before_the_api_server_answers_it_is_alive_and_not_ready(health: Health) -> None:
     assert (faults(health, "livez"), faults(health, "healthz")) == ({}, {})
     assert faults(health, "readyz") == {"sched-handler-sync": "the API server was not reached yet"}
 
 
-def test_a_standby_is_ready(health: ProcessHealth) -> None:
+def test_a_standby_is_ready(health: Health) -> None:
     health.election = Election(False)  # type: ignore[assignment]
     assert ready(health)
 
@@ -108,13 +110,13 @@ def test_a_standby_is_ready(health: ProcessHealth) -> None:
     ],
     ids=["the service is away", "no shipper", "the spool is full", "the spool was deleted"],
 )
-def test_check_of_the_recorder_is_informative(health: ProcessHealth, change: Any, name: str) -> None:
+def test_check_of_the_recorder_is_informative(health: Health, change: Any, name: str) -> None:
     change(leading(health))
     assert list(faults(health, "readyz")) == [name]
     assert ready(health)
 
 
-def test_recorder_state_is_a_metric(health: ProcessHealth, tmp_path: Path) -> None:
+def test_recorder_state_is_a_metric(health: Health, tmp_path: Path) -> None:
     Spool(tmp_path, "incarnation").rotate(TABLE)
     Progress(delivered=5, refused=1, lost=6, caught_up_s=99.0).write(tmp_path)
     registry = leading(health).metrics.registry
@@ -138,6 +140,6 @@ def test_recorder_state_is_a_metric(health: ProcessHealth, tmp_path: Path) -> No
     }
 
 
-def test_before_there_is_anything_to_say_the_metrics_are_there(health: ProcessHealth) -> None:
+def test_before_there_is_anything_to_say_the_metrics_are_there(health: Health) -> None:
     names = {s.name for family in health.collect() for s in family.samples}
     assert names == {"herodotus_spool_limit_bytes", "herodotus_spool_waiting_bytes"}

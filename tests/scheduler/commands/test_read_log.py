@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,13 +104,12 @@ def _put(delivery: Delivery, reader: LogReader) -> None:
 def test_a_file_is_followed_through_rotation_and_cutting(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"one\ntw")
-    steps = iter(
-        [
-            lambda: log.write_bytes(b"one\ntwo\n"),
-            lambda: (log.rename(tmp_path / "log.1"), log.write_bytes(b"three\n")),
-            lambda: log.write_bytes(b"4\n"),
-        ]
-    )
+    changes: list[Callable[[], object]] = [
+        lambda: log.write_bytes(b"one\ntwo\n"),
+        lambda: (log.rename(tmp_path / "log.1"), log.write_bytes(b"three\n")),
+        lambda: log.write_bytes(b"4\n"),
+    ]
+    steps = iter(changes)
 
     def sleep(_: float) -> bool:
         step = next(steps, None)

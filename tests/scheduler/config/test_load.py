@@ -1,5 +1,6 @@
 """A configuration file, or one line that says what is wrong with it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,7 @@ def test_lease_is_ignored_without_leader_election() -> None:
     ],
     ids=["missing", "directory", "binary", "wrong"],
 )
-def test_a_file_that_cannot_be_had_is_named(tmp_path: Path, make, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "config.yaml"
     make(path)
     with pytest.raises(ConfigError) as raised:

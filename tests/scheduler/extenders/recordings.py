@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.objects.types import Node, Pod
 from scheduler.extenders.manifests import KeptManifests
 
 HERE = Path(__file__).parents[2] / "golden" / "extender"
@@ -21,7 +21,6 @@ NODES, NAMES = "nodes", "node-cache-capable"
 EVERYTHING = KeptManifests(pending_pods=True, bound_pods=True, nodes=True)
 
 Json = dict[str, Any]
-T = TypeVar("T", bound=Object)
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Exchange:
 
     @property
     def request(self) -> Json:
-        return json.loads(self.body)  # type: ignore[no-any-return]
+        return dict(json.loads(self.body))
 
     @property
     def pod(self) -> str:
@@ -58,18 +57,15 @@ def pod_of(manifest: Json, *, running: bool = False) -> PodInfo:
         "metadata": {**manifest["metadata"], "managedFields": fields},
     }
     raw = msgspec.Raw(json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode())
-    return PodInfo(_kept(msgspec.json.decode(raw, type=Pod), raw), running=running)
+    pod = msgspec.json.decode(raw, type=Pod)
+    return PodInfo(msgspec.structs.replace(pod, manifest=EVERYTHING.of_pod(pod, raw)), running=running)
 
 
 def node_of(manifest: Json) -> Node:
     seen = {"kind": "Node", "apiVersion": "v1", **manifest}
     raw = msgspec.Raw(json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode())
-    return _kept(msgspec.json.decode(raw, type=Node), raw)
-
-
-def _kept(obj: T, raw: msgspec.Raw) -> T:
-    manifest = EVERYTHING.of_pod(obj, raw) if isinstance(obj, Pod) else EVERYTHING.of_node(obj, raw)
-    return msgspec.structs.replace(obj, manifest=manifest)
+    node = msgspec.json.decode(raw, type=Node)
+    return msgspec.structs.replace(node, manifest=EVERYTHING.of_node(node, raw))
 
 
 def nodes() -> list[Node]:

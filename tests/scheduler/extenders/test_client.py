@@ -113,7 +113,8 @@ def test_inputs_of_an_extender_are_requested_and_read(extender: Stub) -> None:
         filtered, prioritized = ours.filter(POD, NODES), ours.prioritize(POD, NODES)
     accepted = "application/vnd.herodotus.extender+json, application/json;q=0.9, */*;q=0.8"
     assert [request.headers["Accept"] for request in extender.requests[-2:]] == [accepted] * 2
-    assert (filtered.passed, prioritized.points) == ({"a"}, {"a": 7})
+    assert filtered.passed == {"a"}
+    assert prioritized.points == {"a": 7}
     for (told,) in (filtered.inputs, prioritized.inputs):
         (load,) = told.numbers
         assert (told.source, load.name, load.unit, load.digits) == ("annotation load", "load", "%", 1)
@@ -256,7 +257,7 @@ def silent(handler: BaseHTTPRequestHandler, _: Request) -> None:
     handler.rfile.read(1)  # until the other side hangs up
 
 
-def dripping(handler: BaseHTTPRequestHandler, _: Request) -> None:
+def dripping(handler: BaseHTTPRequestHandler, request: Request) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()

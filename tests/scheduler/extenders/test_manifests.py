@@ -18,7 +18,8 @@ NODE = {**POD, "kind": "Node"}
 
 
 def extender(*verbs: str, by_name: bool = False) -> ExtenderConfig:
-    return ExtenderConfig(url_prefix="http://e", node_cache_capable=by_name, **{f"{verb}_verb": verb for verb in verbs})
+    named: dict[str, Any] = {f"{verb}_verb": verb for verb in verbs}
+    return ExtenderConfig(url_prefix="http://e", node_cache_capable=by_name, **named)
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,12 @@ def test_our_own_certificate_is_shown(secured: Secured, by_data: bool, tmp_path:
         cert, key = (base64.b64encode(Path(path).read_bytes()).decode() for path in (cert, key))
         shown = TlsConfig(ca_file=ca, cert_data=cert, key_data=key)
     seen: list[Any] = []
-    secured.stub.reply(
-        "filter", lambda handler, _: (seen.append(handler.connection.getpeercert()), handler.send_error(500))[1]
-    )
+
+    def record_certificate(handler: Any, request: Any) -> None:
+        seen.append(handler.connection.getpeercert())
+        handler.send_error(500)
+
+    secured.stub.reply("filter", record_certificate)
     with client(secured.stub.url, tls_config=shown) as ours, pytest.raises(ExtenderError, match="code 500"):
         ours.filter(POD, NODES)
     assert dict(seen[0]["subject"][-1])["commonName"] == "scheduler"

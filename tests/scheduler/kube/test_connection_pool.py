@@ -171,7 +171,7 @@ def test_idle_connection_that_was_closed_is_reopened(serving: Any) -> None:
     send(api, 0, told)
     assert told.get(timeout=5) is None
     server.connections[0].shutdown(socket.SHUT_RDWR)
-    eventually(lambda: not api._pool._all, "the end to be seen")  # type: ignore[union-attr]
+    eventually(lambda: not api._pool._all, "the end to be seen")
     send(api, 1, told)
     assert told.get(timeout=5) is None
 

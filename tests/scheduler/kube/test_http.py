@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 
+from scheduler import klog
 from scheduler.kube import discovery
 from scheduler.kube.http import MERGE_PATCH, ApiError
 from tests.scheduler.kube.servers import Script, api_of, status
@@ -95,14 +96,14 @@ def test_a_version_that_was_not_tried_is_warned_of(
     major: str, minor: str, warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warnings: list[str] = []
-    monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: warnings.append(message))
+    monkeypatch.setattr(klog, "warning", lambda message, **pairs: warnings.append(message))
     answer = httpx.Response(200, json={"major": major, "minor": minor, "gitVersion": "v1"})
     assert discovery.fetch_server_version(api_of(Script(answer))) == "v1"
     assert warnings == ["API server version is not supported"] * warned
 
 
 def test_absent_apis_are_reported_and_other_responses_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery.klog, "warning", lambda message, **pairs: None)
+    monkeypatch.setattr(klog, "warning", lambda message, **pairs: None)
     ok, absent = httpx.Response(200, json={}), status(404)
     assert discovery.find_absent_groups(api_of(Script(absent, ok))) == {"events.k8s.io/v1": "events about pods"}
     assert discovery.find_absent_groups(api_of(Script(ok))) == {}

@@ -328,11 +328,11 @@ def test_a_leader_that_was_stopped_for_a_while_does_not_lead_when_it_runs_on() -
     mine = LeaderElector(api_of(server), "me", replace(SETTINGS, retry_period_s=60.0), clock)
     assert mine.acquire(threading.Event())
     clock.now = SETTINGS.renew_deadline_s
-    assert mine.leading
+    leading = mine.leading
     clock.now += 0.001
-    assert not mine.leading
-    assert not mine.lost.is_set()
-    server.put(server.lease | {"spec": held_by("other")})  # type: ignore[operator]
+    assert (leading, mine.leading, mine.lost.is_set()) == (True, False, False)
+    assert server.lease is not None
+    server.put(server.lease | {"spec": held_by("other")})
     assert not mine._try_acquire_or_renew()
     assert mine.lost.is_set()
     assert server.holder == "other"

@@ -17,7 +17,7 @@ from scheduler.live import binding_reconciler
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
 from scheduler.live.binding_reconciler import CONFIRM_S
 from tests.processes import eventually
-from tests.scheduler.builders import make_pod
+from tests.scheduler.builders import PodBuilder, make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
 from tests.scheduler.storage import claim, volume
 
@@ -212,7 +212,7 @@ def test_a_request_that_the_server_put_off_is_sent_again(code: int) -> None:
 
 
 class TestCondition:
-    def patched(self, pod, reason: str = "Unschedulable", message: str = "m") -> list[Json]:  # type: ignore[no-untyped-def]
+    def patched(self, pod: PodBuilder, reason: str = "Unschedulable", message: str = "m") -> list[Json]:
         server = Script(OK)
         changed = writes.set_unscheduled(api_of(server), pod.info(), reason, message)
         assert changed is bool(server.requests)
@@ -487,7 +487,7 @@ def test_once_another_may_lead_nothing_is_sent() -> None:
     said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False, BindingsOfTest)
     high = make_pod("high").info()
     for write in (
-        lambda: said.bind(POD, "n", pytest.fail),
+        lambda: said.bind(POD, "n", lambda error: pytest.fail(f"bound: {error}")),
         lambda: said.evict(POD, high, "n"),
         lambda: said.bind_volume(volume("v"), claim("c"), by_controller=True),
         lambda: said.select_node(claim("c"), "n"),

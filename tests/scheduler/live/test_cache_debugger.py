@@ -17,9 +17,9 @@ from scheduler import klog
 from scheduler.live import cache_debugger as module
 from scheduler.live.cache_debugger import CacheDebugger, CacheDump, NodeDump, compare
 from tests.processes import eventually
-from tests.scheduler.builders import make_node, make_pod
+from tests.scheduler.builders import PROFILE, make_node, make_pod
 from tests.scheduler.kube.servers import api_of, status
-from tests.scheduler.live.test_loop import PROFILE, World
+from tests.scheduler.live.test_loop import World
 
 SELECTOR = {"fieldSelector": "status.phase!=Failed"}
 

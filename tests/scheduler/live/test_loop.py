@@ -15,11 +15,12 @@ import pytest
 
 from herodotus_record.model import Code, Decision, DecisionPath, Outcome, RequeueEvent
 from scheduler.backend.cluster_state import ClusterState
-from scheduler.backend.event_handlers import NODES, PODS, list_node_events
+from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import CPU
 from scheduler.engine.plugins import IN_TREE

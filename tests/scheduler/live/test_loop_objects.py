@@ -1,7 +1,7 @@
 """Objects other than nodes and pods, in the loop: they wake the pods that wait for them, and may be absent."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import pytest
 from herodotus_record import notes
 from herodotus_record.model import Decision
 from scheduler.backend.cluster_state import ClusterState
-from scheduler.backend.event_handlers import NODES, PODS, list_node_events
+from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
@@ -75,11 +76,12 @@ class World:
             max_backoff_s=0.001,
         )
 
-    def start(self, *absent: str, **listed: list[Object]) -> None:
+    def start(self, listed: Mapping[str, Sequence[Object]] | None = None, *, absent: str = "") -> None:
+        """List a node, the pod and `listed` by kind. The API server does not serve the kind `absent`."""
         self.loop.inbox.put(ListResult(NODES, [make_node("n").obj()]))
         self.loop.inbox.put(ListResult(PODS, [claiming("c").obj()]))
         for kind in (CLAIMS, VOLUMES, CLASSES):
-            self.loop.inbox.put(ListResult(kind, listed.get(kind, []), absent=kind in absent))
+            self.loop.inbox.put(ListResult(kind, list((listed or {}).get(kind, [])), absent=kind == absent))
         self.settle()
 
     def change(self, kind: str, type: str, obj: Object) -> None:
@@ -124,14 +126,14 @@ def test_a_claim_and_its_volume_wake_the_pod_that_waits_for_them(world: World) -
 
 
 def test_a_claim_that_changes_wakes_it_too(world: World) -> None:
-    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
+    world.start({CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
     assert "pod has unbound immediate PersistentVolumeClaims" in world.messages[-1]
     world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
     world.until(lambda: world.cluster.bound)
 
 
 def test_so_does_a_list_that_came_anew(world: World) -> None:
-    world.start(**{VOLUMES: [volume("v")]})
+    world.start({VOLUMES: [volume("v")]})
     world.loop.inbox.put(ListResult(CLAIMS, [claim("c", volume="v")]))
     world.until(lambda: world.cluster.bound)
 
@@ -147,7 +149,7 @@ def test_unrelated_events_do_not_requeue(world: World) -> None:
 
 
 def test_a_claim_that_waits_for_its_node_is_bound_before_the_pod_is(world: World) -> None:
-    world.start(**{CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class()]})
+    world.start({CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class()]})
     world.until(lambda: world.cluster.wrote)
     assert (world.cluster.wrote, world.cluster.bound) == ([("v", "c")], [])
     world.change(VOLUMES, "MODIFIED", volume("v", claim="default/c", claim_uid="uid-c", version="2"))
@@ -156,7 +158,7 @@ def test_a_claim_that_waits_for_its_node_is_bound_before_the_pod_is(world: World
 
 
 def test_absent_kind_counts_as_empty_and_is_marked_in_records(world: World) -> None:
-    world.start(CLASSES, **{CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]})
+    world.start({CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]}, absent=CLASSES)
     world.until(lambda: world.cluster.bound)
     assert (
         notes.format_decision_notes(world.decisions[-1])[-1] == "absent: the API server does not serve storageclasses"
@@ -164,7 +166,7 @@ def test_absent_kind_counts_as_empty_and_is_marked_in_records(world: World) -> N
 
 
 def test_the_mark_goes_when_the_kind_comes(world: World) -> None:
-    world.start(CLASSES)
+    world.start(absent=CLASSES)
     world.loop.inbox.put(ListResult(CLASSES, [storage_class()]))
     world.change(CLAIMS, "ADDED", claim("c"))
     world.until(lambda: len(world.decisions) == 2)

@@ -324,9 +324,11 @@ def test_a_second_shipper_of_a_directory_waits_for_the_first(tmp_path: Path, mon
         parent, ours = os.pipe()
         codes: list[int] = []
         with os.fdopen(parent) as stdin:
-            monkeypatch.setattr(module.sys, "stdin", stdin)
+            monkeypatch.setattr(sys, "stdin", stdin)
             monkeypatch.setattr(module, "POLL_S", 0.005)
-            second = threading.Thread(target=lambda: codes.append(module.main(tmp_path, "http://service")))
+            second = threading.Thread(
+                target=lambda: codes.append(module.main(tmp_path, ServiceEndpoint("http://service")))
+            )
             second.start()
             second.join(0.03)
             assert second.is_alive()

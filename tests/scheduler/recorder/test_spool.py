@@ -72,11 +72,11 @@ def test_segments_follow_each_other_and_are_deleted_when_delivered(tmp_path: Pat
 def test_a_segment_is_full_after_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "SEGMENT_BYTES", (2 * len(TABLE), 2 * len(TABLE)))
     spool = Spool(tmp_path, ME)
-    assert spool.needs_rotation
+    unwritten = spool.needs_rotation
     spool.rotate(TABLE)
-    assert not spool.needs_rotation
+    rotated = spool.needs_rotation
     spool.append(TABLE)
-    assert spool.needs_rotation
+    assert (unwritten, rotated, spool.needs_rotation) == (True, False, True)
 
 
 def test_the_position_survives_the_reader(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,9 +26,9 @@ def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
     monkeypatch.setattr(module, "STOP_S", 0.05)
 
     def start(program: str) -> Supervisor:
-        popen = module.subprocess.Popen
+        popen = subprocess.Popen
         monkeypatch.setattr(
-            module.subprocess, "Popen", lambda command, **rest: popen([sys.executable, "-S", "-c", program], **rest)
+            subprocess, "Popen", lambda command, **rest: popen([sys.executable, "-S", "-c", program], **rest)
         )
         return Supervisor(tmp_path, ServiceEndpoint("http://127.0.0.1:9"), "--v", "0")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 
 class Authority:
@@ -26,11 +27,11 @@ class Authority:
     def client(self, user: str, *groups: str, ends_h: float = 1) -> tuple[Path, Path]:
         """Return the files of a client's certificate and key, which expires in so many hours (below 0: has expired)."""
         subject = [(x509.NameOID.ORGANIZATION_NAME, g) for g in groups] + [(x509.NameOID.COMMON_NAME, user)]
-        return self._issue(user, subject, x509.ExtendedKeyUsageOID.CLIENT_AUTH, ends_h)
+        return self._issue(user, subject, ExtendedKeyUsageOID.CLIENT_AUTH, ends_h)
 
     def server(self, name: str) -> tuple[Path, Path]:
         """Return the files of a server's certificate and key, for this name and for loopback."""
-        return self._issue(name, [(x509.NameOID.COMMON_NAME, name)], x509.ExtendedKeyUsageOID.SERVER_AUTH)
+        return self._issue(name, [(x509.NameOID.COMMON_NAME, name)], ExtendedKeyUsageOID.SERVER_AUTH)
 
     def _issue(
         self,

@@ -322,7 +322,7 @@ def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> StatusServ
     return start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))
 
 
-ADA = {"headers": {"Authorization": "Bearer good"}}
+ADA: dict[str, Any] = {"headers": {"Authorization": "Bearer good"}}
 
 
 class TestRoutes:

@@ -17,10 +17,12 @@ from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.priority_sort import PrioritySort
 from scheduler.engine.plugins.scheduling_gates import SchedulingGates
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PROFILE, PodBuilder
 
-SORT, GATES = PrioritySort(None, None), SchedulingGates(None, None)
-FIT, TAINTS, NONE = frozenset({"Fit"}), frozenset({"Taints"}), frozenset()
+SORT, GATES = PrioritySort(None, NoCluster()), SchedulingGates(None, NoCluster())
+FIT, TAINTS = frozenset({"Fit"}), frozenset({"Taints"})
+NONE: frozenset[str] = frozenset()
 
 
 class Asks:

@@ -1,17 +1,20 @@
 """Score arithmetic to the last digit: upstream's vectors, and plain Python integers on generated amounts."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from scheduler.engine.formulas import allocation
 
 LARGE = st.integers(-(1 << 63), (1 << 63) - 1)
 # bytes of the largest machines, and what objects may say all the same
 AMOUNTS = st.one_of(st.integers(0, 1 << 43), LARGE, st.sampled_from([0, -1, 1, -(1 << 63), (1 << 63) - 1]))
+Ints = NDArray[np.int64]
 PAIRS = st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=6)
 MANY = st.integers(1, 4).flatmap(  # nodes of several resources: [(allocatable, requested)] for each
     lambda resources: st.lists(
@@ -61,7 +64,9 @@ def used(a: int, q: int) -> int:
     ids=["least", "most", "utilization"],
 )
 @given(pairs=PAIRS)
-def test_shares_of_one_resource(ours, plain, pairs: list[tuple[int, int]]) -> None:  # type: ignore[no-untyped-def]
+def test_shares_of_one_resource(
+    ours: Callable[[Ints, Ints], Ints], plain: Callable[[int, int], int], pairs: list[tuple[int, int]]
+) -> None:
     allocatable, requested = int64([a for a, _ in pairs]), int64([q for _, q in pairs])
     assert ours(allocatable, requested).tolist() == [plain(a, q) for a, q in pairs]
 

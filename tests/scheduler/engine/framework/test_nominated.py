@@ -1,18 +1,20 @@
 """A nominated node that fits is taken without looking further (reference: section 1.6)."""
 
 from herodotus_record.model import Code, DecisionPath, Evaluation
+from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Filters, PreFilters, Reserves, Scores, framework, run, text
 
 E, NOT_NEEDED, NARROWED = Evaluation.EVALUATED, Evaluation.NOT_NEEDED, Evaluation.NARROWED
 
 
-def cluster():  # type: ignore[no-untyped-def]
+def cluster() -> NodeColumns:
     return columns_of([make_node("a"), make_node("b"), make_node("c")])
 
 
-def nominee(node: str):  # type: ignore[no-untyped-def]
+def nominee(node: str) -> PodInfo:
     return make_pod().nominated(node).info()
 
 

@@ -1,11 +1,15 @@
 """Which nodes are looked at where not all are: vectors of section 10.1, rotation of section 1.8."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus_record.model import Evaluation
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find, select_visited_slots
 from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.engine.framework.plugins import Filters, PreFilters, Scores, framework, run, text
@@ -66,11 +70,11 @@ def test_the_search_ends_when_one_too_many_was_found(feasible: list[bool], start
     assert select_visited_slots(order, start, np.array(feasible, np.bool_), enough).tolist() == expected
 
 
-def made(percentage: int, full: tuple[str, ...] = (), **points: object):  # type: ignore[no-untyped-def]
+def made(percentage: int, full: tuple[str, ...] = (), **points: Any) -> Framework:
     return framework(filter=(Filters("Fit", dict.fromkeys(full, FULL)),), percentage=percentage, **points)
 
 
-def looked_at(result) -> list[str]:  # type: ignore[no-untyped-def]
+def looked_at(result: CycleResult) -> list[str]:
     return [name for name, e in zip(CLUSTER, result.trace.evaluation, strict=True) if e == Evaluation.EVALUATED]
 
 

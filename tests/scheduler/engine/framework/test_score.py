@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from herodotus_record.model import Code, DecisionPath
+from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.verdicts import SKIP
 from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.engine.framework.plugins import Filters, Normalized, Scores, framework, run, text
@@ -15,8 +17,13 @@ from tests.scheduler.engine.framework.plugins import Filters, Normalized, Scores
 NODES = ("a", "b", "c")
 
 
-def cluster(count: int = 3):  # type: ignore[no-untyped-def]
+def cluster(count: int = 3) -> NodeColumns:
     return columns_of([make_node(name) for name in "abcdefghij"[:count]])
+
+
+def as_list(values: NDArray[np.int64] | None) -> list[int]:
+    assert values is not None
+    return [int(value) for value in values]
 
 
 def test_totals_are_the_sum_of_normalised_points_by_weight() -> None:
@@ -24,11 +31,11 @@ def test_totals_are_the_sum_of_normalised_points_by_weight() -> None:
     turned = Normalized("Turned", {"a": 7, "b": 1000, "c": -5}, lambda raw: np.where(raw > 0, 100, 0))
     result = run(framework(score=(plain, turned), weights={"Plain": 3, "Turned": 2}), cluster())
 
-    assert [(r.plugin, r.weight, r.raw.tolist(), r.normalized.tolist()) for r in result.trace.scores] == [
+    assert [(r.plugin, r.weight, as_list(r.raw), as_list(r.normalized)) for r in result.trace.scores] == [
         ("Plain", 3, [10, 20, 30], [10, 20, 30]),
         ("Turned", 2, [7, 1000, -5], [100, 100, 0]),
     ]
-    assert result.trace.totals.tolist() == [230, 260, 90]
+    assert as_list(result.trace.totals) == [230, 260, 90]
     assert (result.path, result.chosen) == (DecisionPath.SCORED, 1)
 
 
@@ -40,13 +47,13 @@ def test_a_skipped_plugin_gives_nothing_to_anyone() -> None:
         ("Skipped", True, True),
         ("Other", False, False),
     ]
-    assert result.trace.totals.tolist() == [0, 1, 0]
+    assert as_list(result.trace.totals) == [0, 1, 0]
 
 
 def test_nodes_that_are_not_feasible_get_no_points_and_break_no_rule() -> None:
     made = framework(filter=(Filters("Fit", {"c": text("full")}),), score=(Scores("S", {"a": 1, "b": 2, "c": 10**9}),))
     result = run(made, cluster())
-    assert result.trace.totals.tolist() == [1, 2, 0]
+    assert as_list(result.trace.totals) == [1, 2, 0]
     assert result.chosen == 1
 
 

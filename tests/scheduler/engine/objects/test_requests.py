@@ -235,7 +235,7 @@ def test_which_resources_count(resource: str, extended: bool, scalar: bool, coun
 
 
 def test_allocatable_always_knows_pods_and_drops_what_does_not_count() -> None:
-    amounts = {"cpu": "1500m", "memory": "1Ki", "storage": "5", "example.com/gpu": 2}
+    amounts: dict[str, str | int | float] = {"cpu": "1500m", "memory": "1Ki", "storage": "5", "example.com/gpu": 2}
     assert requests.compute_allocatable(amounts) == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2, "pods": 0}
     assert requests.compute_allocatable(None) == {"pods": 0}
 

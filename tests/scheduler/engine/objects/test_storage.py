@@ -11,7 +11,7 @@ from scheduler.engine.objects.storage import (
     find_claim_name,
     is_owned_by_pod,
 )
-from scheduler.engine.objects.types import Volume
+from scheduler.engine.objects.types import Object, Volume
 from tests.scheduler.builders import make_pod
 from tests.scheduler.storage import claim
 
@@ -19,10 +19,10 @@ SECRET = {"kubectl.kubernetes.io/last-applied-configuration": "password", "pv.ku
 
 
 @pytest.mark.parametrize("kind", [PersistentVolume, PersistentVolumeClaim, CSINode, VolumeAttachment])
-def test_other_annotations_are_not_kept(kind: type) -> None:
-    kept = msgspec.convert({"metadata": {"name": "n", "annotations": SECRET}}, kind)
-    assert "password" not in repr(kept)
-    assert "password" not in msgspec.json.encode(kept).decode()
+def test_other_annotations_are_not_kept(kind: type[Object]) -> None:
+    obj = msgspec.convert({"metadata": {"name": "n", "annotations": SECRET}}, kind)
+    assert "password" not in repr(obj)
+    assert "password" not in msgspec.json.encode(obj).decode()
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def says(plugin: str, row: Row, config: str = "") -> bool:
     return asked.may_help(plugin, row.event, row.pod.info(), given(row.old), given(row.new))
 
 
-def by_name(**rows: Row) -> Any:
+def by_name(**rows: Row) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("row", [pytest.param(row, id=name.replace("_", " ")) for name, row in rows.items()])
 
 
@@ -404,7 +404,7 @@ def test_node_volume_limits(row: Row) -> None:
     assert says("NodeVolumeLimits", row) is row.said
 
 
-ALLOWED = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
+ALLOWED: dict[str, Any] = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
 
 
 @by_name(

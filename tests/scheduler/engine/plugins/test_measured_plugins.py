@@ -58,7 +58,7 @@ POD = {"cpu": "500m"}
 
 def test_safe_overload_rejects_with_the_risk() -> None:
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 700, 400), make_node("unknown")])
-    result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(**POD))
+    result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(POD))
     run = next(run for run in result.trace.filters if run.plugin == "SafeOverload")
     said = [[reasons.format_reason(reason) for reason in run.verdicts.verdict_at(slot).reasons] for slot in range(3)]
     assert said == [[], ["node(s) had a risk of 85 % that cpu is used more than 90 %"], []]
@@ -66,7 +66,7 @@ def test_safe_overload_rejects_with_the_risk() -> None:
 
 def test_safe_overload_s_message_groups_nodes_by_risk() -> None:
     columns = columns_of([loaded(f"n{i}", 700, 400) for i in range(3)])
-    result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(**POD))
+    result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(POD))
     assert result.path is DecisionPath.NONE
     counted = "3 node(s) had a risk of 85 % that cpu is used more than 90 %"
     assert result.message.startswith(f"0/3 nodes are available: {counted}.")
@@ -79,29 +79,29 @@ def test_safe_overload_s_message_groups_nodes_by_risk() -> None:
 )
 def test_arguments_of_safe_overload_flip_the_row_with_risk_0_254(args: dict[str, int], accepted: bool) -> None:
     columns = columns_of([loaded("n", 1200, 400)])
-    result = decide(framework("SafeOverload", "filter", **args), columns, make_pod().request(**POD))
+    result = decide(framework("SafeOverload", "filter", **args), columns, make_pod().request(POD))
     assert (result.path is not DecisionPath.NONE) is accepted
 
 
 @pytest.mark.parametrize(("plugin", "points"), [("SafeOverload", [9, 0, 0]), ("SafeBalance", [6, 4, 0])])
 def test_safe_points(plugin: str, points: list[int]) -> None:
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 700, 400), make_node("unknown")])
-    result = decide(framework(plugin), columns, make_pod().request(**POD))
+    result = decide(framework(plugin), columns, make_pod().request(POD))
     assert scores(result) == (points, [10 * p for p in points])
 
 
 def test_a_changed_annotation_counts_in_the_next_cycle() -> None:
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 700, 400)])
     runner = framework("SafeBalance")
-    assert scores(decide(runner, columns, make_pod().request(**POD)))[0] == [6, 4]
+    assert scores(decide(runner, columns, make_pod().request(POD)))[0] == [6, 4]
     columns.refresh_node(loaded("b", 2500, 400).obj())
-    assert scores(decide(runner, columns, make_pod().request(**POD)))[0] == [6, 6]
+    assert scores(decide(runner, columns, make_pod().request(POD)))[0] == [6, 6]
 
 
 def test_stale_measurements_are_ignored_and_marked() -> None:
     old = {"herodotus.dev/usage_measured_at": "2020-01-01T00:00:00Z"}
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
-    result = decide(framework("SafeBalance", "preScore", "score"), columns, make_pod().request(**POD))
+    result = decide(framework("SafeBalance", "preScore", "score"), columns, make_pod().request(POD))
     assert scores(result)[0] == [6, 0]
     said = "SafeBalance: what was measured of 1 node(s) is older than 300 s, and ignored"
     assert notes.format_notes(result.trace.marks) == [said]
@@ -125,7 +125,7 @@ def told(result: CycleResult) -> dict[str, Told]:
 def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ...]) -> None:
     """Whether it filters, scores or both: once."""
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 1200, 400), make_node("unknown")])
-    result = decide(framework("SafeOverload", *points), columns, make_pod().request(**POD))
+    result = decide(framework("SafeOverload", *points), columns, make_pod().request(POD))
     assert told(result) == {
         "annotations mean-free-cpu, std-free-cpu": {
             "cpu used": [50.0, 82.5, None],
@@ -139,7 +139,7 @@ def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ..
 def test_safe_balance_tells_from_when_its_numbers_are_and_which_were_too_old() -> None:
     old = {"herodotus.dev/usage_measured_at": "2020-01-01T00:00:00Z"}
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
-    result = decide(framework("SafeBalance"), columns, make_pod().request(**POD))
+    result = decide(framework("SafeBalance"), columns, make_pod().request(POD))
     numbers = {"cpu used": [50.0, None], "cpu deviation": [10.0, None]}
     assert told(result)["annotations mean-free-cpu, std-free-cpu"] == numbers
     cpu = result.trace.inputs[0].inputs

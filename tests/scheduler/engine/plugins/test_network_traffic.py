@@ -47,7 +47,7 @@ def traffic(answer: Answer, asked: int = 1, points: tuple[str, ...] = ("preScore
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     source = _Silent(answer)
-    plugin.source = source  # type: ignore[assignment]
+    plugin.source = source
     for _ in range(asked):
         source.query.query_once()
     return runner
@@ -97,7 +97,7 @@ def test_a_cycle_goes_by_one_answer_however_many_come_meanwhile() -> None:
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     answers = iter([plugin.source.latest(), Samples({"master": 8.0, "node01": 9.0}, received_s=0.0, evaluated_s=2.0)])
-    plugin.source = SimpleNamespace(latest=lambda: next(answers))  # type: ignore[assignment]
+    plugin.source = SimpleNamespace(latest=lambda: next(answers))
     result = two_nodes(runner)
     assert scores(result)[0] == [2, 1]
     np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [2, 1])

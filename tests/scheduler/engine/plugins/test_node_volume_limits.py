@@ -59,8 +59,8 @@ def on_n(code: str) -> Json:
 
 # --- what counts ------------------------------------------------------------------------------------------------------
 
-EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {}}}
-OTHER = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
+EPHEMERAL: Json = {"ephemeral": {"volumeClaimTemplate": {}}}
+OTHER: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
 
 
 @pytest.mark.parametrize(

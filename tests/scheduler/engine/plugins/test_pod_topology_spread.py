@@ -456,10 +456,11 @@ class Model:
         return all(c["topologyKey"] in self.labels(name) for c in self.constraints)
 
     def selector(self, c: Json) -> Json | None:
-        selector, mine = c.get("labelSelector"), self.pod["metadata"]["labels"]
+        selector: Json | None = c.get("labelSelector")
+        mine = self.pod["metadata"]["labels"]
         same = [expression(k, "In", mine[k]) for k in c.get("matchLabelKeys", ()) if k in mine]
         if selector is None or not same:
-            return selector  # type: ignore[no-any-return]
+            return selector
         return {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *same]}
 
     def included(self, c: Json, name: str) -> bool:

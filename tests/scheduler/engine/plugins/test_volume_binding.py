@@ -72,7 +72,7 @@ def everywhere(code: str) -> dict[str, str]:
 
 # --- PreFilter --------------------------------------------------------------------------------------------------------
 
-EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {}}}
+EPHEMERAL: Json = {"ephemeral": {"volumeClaimTemplate": {}}}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_reasons_name_the_volume_and_where_it_is() -> None:
 
 
 def test_migrated_volume_uses_the_csi_topology_of_migrated_nodes() -> None:
-    disk = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+    disk: Json = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
     nodes = columns_of(
         [
             node("in-tree", "a"),
@@ -224,7 +224,7 @@ def test_migrated_volume_uses_the_csi_topology_of_migrated_nodes() -> None:
 
 
 def test_a_volume_without_a_csi_form_is_an_error_where_it_needs_one() -> None:
-    disk = {"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Dedicated"}}
+    disk: Json = {"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Dedicated"}}
     objects = (claim("c", volume="v"), volume("v", **disk), csi_node("n2", "kubernetes.io/azure-disk"))
     error = "!could not translate pv: kind(Dedicated) is not supported in csi migration"
     assert decided(claiming("c"), *objects) == row(n2=error)

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 A = make_node("a").json | {"apiVersion": "v1", "kind": "Node"}
 B = make_node("b").json | {"apiVersion": "v1", "kind": "Node"}
-WEB = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}}
+WEB: Json = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}}
 
 
 def bound(name: str, node: str, **metadata: Any) -> Json:
@@ -165,7 +165,7 @@ class TestBoundPods:
 
 def test_ignored_kinds_are_reported_once(files: Files) -> None:
     """A kind is known by its API version too: Services of Knative are none of ours."""
-    strangers = [
+    strangers: list[Json] = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
         {"apiVersion": "v1", "kind": "ConfigMap"},
         {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": 3},

@@ -28,10 +28,10 @@ from scheduler.offline.observe.observer import Observer
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools, storage
-from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, expression, make_node, make_pod, term
 
 WINDOW_S = 1.0
-KINDS = {
+KINDS: dict[str, type[Object]] = {
     "persistentvolumes": PersistentVolume,
     "persistentvolumeclaims": PersistentVolumeClaim,
     "storageclasses": StorageClass,
@@ -271,7 +271,7 @@ class TestVolumes:
     def provisioned(self, world: World, node: str) -> None:
         selected = {"volume.kubernetes.io/selected-node": node}
         world.set(storage.claim("data", annotations=selected, version="2"))
-        within = storage.term(storage.expression(storage.HOST, "In", node))
+        within = term(expression(storage.HOST, "In", node))
         world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="3"))
         world.set(storage.claim("data", volume="made", annotations=selected | storage.BOUND, version="4"))
 
@@ -362,7 +362,7 @@ class TestVolumes:
         world.set(storage.storage_class(mode=storage.IMMEDIATE), storage.claim("data"))
         if before:
             world.pod("ADDED", self.claiming())
-        within = storage.term(storage.expression(storage.HOST, "In", "small"))
+        within = term(expression(storage.HOST, "In", "small"))
         world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="2"))
         world.set(storage.claim("data", volume="made", version="3"))
         world.pause()
@@ -574,5 +574,7 @@ def test_a_node_of_an_equal_pods_ranking_is_a_cause(
     world.pause()
     world.pause()
     (_, _, first), (_, node, second) = world.found
+    assert first is not None
+    assert second is not None
     assert (first.agreement, node) == (Agreement.AGREE, "second")
     assert (second.agreement, second.cause) == (agreement, cause)

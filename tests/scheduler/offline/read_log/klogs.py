@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 START_S = 12 * 3600
@@ -26,7 +27,7 @@ def attempt_starts(pod: str) -> tuple[str, dict[str, Any]]:
     return "Attempting to schedule pod", {"pod": pod}
 
 
-def scores(pod: str, points: dict[str, dict[str, int]]) -> list[tuple[str, dict[str, Any]]]:
+def scores(pod: str, points: Mapping[str, Mapping[str, int]]) -> list[tuple[str, dict[str, Any]]]:
     """`points`: node -> plugin -> weighted points."""
     said: list[tuple[str, dict[str, Any]]] = [
         ("Plugin scored node for pod", {"pod": pod, "plugin": plugin, "node": node, "score": given})
