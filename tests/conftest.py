@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-class _SystemsOnOneWorker(LoadScopeScheduling):
+class _SystemsOnOneWorker(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """A distribution over workers: whole systems run one after the other on one of them, other files stay whole.
 
     It goes by file names because pytest 9.2 no longer reads xdist 3.8's groups.

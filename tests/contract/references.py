@@ -327,10 +327,10 @@ def _declared(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and (kind := METRIC_TYPES.get(getattr(node.func, "id", ""))):
-                texts = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant)]
-                if len(texts) == 2 and str(texts[0]).startswith(("herodotus_", "scheduler_", "leader_")):
-                    name = str(texts[0]) + ("_total" if kind == "counter" and not texts[0].endswith("_total") else "")
-                    yield f"`{name}`", kind, ", ".join(f"`{label}`" for label in _labels(node)), str(texts[1])
+                texts = [str(arg.value) for arg in node.args[:2] if isinstance(arg, ast.Constant)]
+                if len(texts) == 2 and texts[0].startswith(("herodotus_", "scheduler_", "leader_")):
+                    name = texts[0] + ("_total" if kind == "counter" and not texts[0].endswith("_total") else "")
+                    yield f"`{name}`", kind, ", ".join(f"`{label}`" for label in _labels(node)), texts[1]
 
 
 def _labels(call: ast.Call) -> list[str]:

@@ -210,7 +210,7 @@ def layer(module: str) -> str | None:
     package = module if module in PACKAGES else module.rpartition(".")[0]
     exact = [name for name in (module, package) if name in MAY_IMPORT]
     covering = [name for name in MAY_IMPORT if name.endswith(".*") and is_inside(package, name[:-2])]
-    return (exact or sorted(covering, key=len, reverse=True) or [None])[0]
+    return exact[0] if exact else max(covering, key=len, default=None)
 
 
 def is_allowed(entry: str, module: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,13 @@ def own_address() -> str:
 def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp(request.param)
     kubeconfig = directory / "kubeconfig"
+    stop: Callable[[], object]
+    headers: dict[str, str] = {}
+    user: dict[str, str] = {}
     if request.param == "simulated":
         sim = Process("sim", python("herodotus_sim", "--port", "0"), directory / "sim.log")
         url = sim.wait_for(r"http://127\.0\.0\.1:\d+")[0]
-        stop, headers, user, server = sim.stop, {}, {}, {"server": url}
+        stop, server = sim.stop, {"server": url}
     else:
         binaries = control_plane.assets()
         if binaries is None:

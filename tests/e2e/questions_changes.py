@@ -17,7 +17,8 @@ from tests.e2e.cluster import Cluster
 
 Json = dict[str, Any]
 
-_UNITS = {"m": Fraction(1, 1000), "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_BINARY_UNITS = {f"{prefix}i": Fraction(1 << 10 * i) for i, prefix in enumerate("KMGT", 1)}
+_UNITS = {"": Fraction(1), "m": Fraction(1, 1000), **_BINARY_UNITS}
 
 
 class NotAboutThisClusterError(Exception):
@@ -122,15 +123,15 @@ class Changes:
 
 def fresh(pod: Json) -> Json:
     """Return a manifest like an existing pod's, bound at once if that pod is bound."""
-    kept = {key: pod["metadata"][key] for key in ("name", "labels", "ownerReferences") if key in pod["metadata"]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": copy.deepcopy(pod["spec"])}
+    metadata = {key: pod["metadata"][key] for key in ("name", "labels", "ownerReferences") if key in pod["metadata"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(pod["spec"])}
 
 
 def quantity(text: str) -> Fraction:
     """Return a quantity such as `500m`, `1.5Gi` or `2` as a number."""
     match = re.fullmatch(r"([\d.]+)(m|[KMGT]i)?", text)
     assert match, text
-    return Fraction(match[1]) * (_UNITS[match[2]] if match[2] else 1)
+    return Fraction(match[1]) * _UNITS[match[2] or ""]
 
 
 _SENTENCES: dict[str, Callable[..., None]] = {

@@ -35,6 +35,7 @@ class RandomCluster:
     def first(self) -> list[tuple[str, Json]]:
         """Return (collection path, object) in the order of creation, without nodes and pods."""
         made: list[tuple[str, Json]] = []
+        body: Json
         for name, value in pods.PRIORITIES.items():
             policy = "Never" if name == "parity-never" else "PreemptLowerPriority"
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}

@@ -148,6 +148,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
     def start(number: int) -> Process:
         tls = (cert, key)
+        where: tuple[str, ...]
+        flags: tuple[str, ...]
         if url:  # the command itself
             module, where, files = (
                 "herodotus_endpoint",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,8 +37,8 @@ def decided(case: Json, config: Configuration) -> Recorded:
         patch.setattr(
             "scheduler.offline.evaluate.engine.build_decision_document", lambda record, _, table: (record, table)
         )
-        record, table = cases.evaluate(case, config).decision()  # type: ignore[misc]
-    return Recorded(record, table)  # type: ignore[arg-type]
+        record, table = cast("tuple[Decision, NodeTable]", cases.evaluate(case, config).decision())
+    return Recorded(record, table)
 
 
 def best(of: Recorded) -> set[str]:

@@ -1,12 +1,12 @@
 """The JSON client: errors, reviews, Retry-After, paging and watches."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import httpx
 import pytest
 
-from herodotus_kube import client
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import Credentials
 
@@ -65,7 +65,7 @@ def test_review_without_status_is_an_error() -> None:
 
 def test_repeats_a_request_once_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(client.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     answers = [httpx.Response(429, headers={"Retry-After": "3"}), httpx.Response(200, json={"a": 1})]
     assert a_client(lambda _: answers.pop(0)).get("/a") == {"a": 1}
     assert waits == [3.0]

@@ -121,9 +121,9 @@ def test_an_unknown_node_is_named() -> None:
         build_node_comparison(recorded(), ["worker-1", "worker-9"])
 
 
-A = {"pod": "a", "points": {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit": 80}}}
+A: dict[str, Any] = {"pod": "a", "points": {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit": 80}}}
 LESS = {"worker-1": {"NodeResourcesFit": 70}, "worker-2": {"NodeResourcesFit": 80}}
-B = {"pod": "b", "sequence": 5}
+B: dict[str, Any] = {"pod": "b", "sequence": 5}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 
 from herodotus_record import codec
 from herodotus_record.codec import DERIVED, CodecError, UnknownVersionError, deltas, fill_derived
-from herodotus_record.model import Decision, DecisionPath, FilterColumn, Outcome, ScoreColumn
-from tests.builders import CORDONED, INSUFFICIENT_CPU, SUCCESS, a_decision, a_table, bound
+from herodotus_record.model import SUCCESS, Decision, DecisionPath, FilterColumn, Outcome, ScoreColumn
+from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, bound
 
 STORED = Path(__file__).parent / "stored"
 NODES = 400

@@ -18,6 +18,7 @@ from herodotus_record.model import (
     Decision,
     DecisionPath,
     Evaluation,
+    NodeTable,
     PluginVerdict,
     Preemption,
     Reason,
@@ -73,7 +74,7 @@ def test_a_margin_includes_negative_shares() -> None:
         pytest.param(a_decision(nodes=["only"]), id="one fits"),
     ],
 )
-def test_there_is_no_margin_with_fewer_than_two_scored_nodes(decision) -> None:  # type: ignore[no-untyped-def]
+def test_there_is_no_margin_with_fewer_than_two_scored_nodes(decision: Decision) -> None:
     assert explain.compute_margin(decision) is None
 
 
@@ -198,7 +199,7 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
         ),
     ],
 )
-def test_the_headline_of_a_decision(decision, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_headline_of_a_decision(decision: Decision, words: str) -> None:
     assert headlines.format_headline(decision, TABLE) == words
 
 
@@ -238,13 +239,13 @@ def test_the_nearest_node_is_first_in_its_group_and_others_are_counted() -> None
     assert (len(group["nodes"]), group["nodesOmitted"]) == (20, 0)
 
 
-def table_of(decision):  # type: ignore[no-untyped-def]
+def table_of(decision: Decision) -> NodeTable:
     return a_table([f"node-{i}" if e != Evaluation.ABSENT else "" for i, e in enumerate(decision.evaluation)])
 
 
 @settings(max_examples=60, deadline=None)
 @given(decisions())
-def test_invariants_of_every_answer(decision) -> None:  # type: ignore[no-untyped-def]
+def test_invariants_of_every_answer(decision: Decision) -> None:
     table = table_of(decision)
     order = explain.rank_slots(decision)
     assert len(order) == decision.nodes_feasible

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus_record import units
-from herodotus_record.model import Code, NodeTable
+from herodotus_record.model import Code, NodeRows, NodeTable
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 
 
@@ -20,7 +20,7 @@ def test_a_table_equals_the_one_built_from_its_rows() -> None:
     assert again.rows(CLUSTER, INCARNATION) == table.rows(CLUSTER, INCARNATION)
 
 
-def rows(names: list[str], generation: int, base: int, since: int):  # type: ignore[no-untyped-def]
+def rows(names: list[str], generation: int, base: int, since: int) -> NodeRows:
     table = a_table(names, generation=generation)
     table.since = [since] * len(names)
     return replace(table.rows(CLUSTER, INCARNATION), base=base)

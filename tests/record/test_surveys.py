@@ -64,8 +64,8 @@ def test_the_dominant_reason_is_that_of_most_nodes(message: str, reason: str) ->
 
 
 def a_pending_pod(pod: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **more: Any) -> PendingPod:
-    started = {"started_us": MONDAY_US, "message": message, "decision_id": "d"}
-    return PendingPod("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **started | more)
+    given: dict[str, Any] = {"started_us": MONDAY_US, "message": message, "decision_id": "d"}
+    return PendingPod("shop", pod, f"uid-{pod}", None, "p", "Unschedulable", 1, **given | more)
 
 
 def test_a_pod_whose_binding_failed_has_its_own_reason() -> None:

@@ -117,7 +117,12 @@ def test_handles_only_the_first_of_pipelined_requests(start: Callable[..., Runni
     running = start(response_s=30.0)
     handled: list[int] = []
     handle = running._handle
-    object.__setattr__(running.listener.service, "handle", lambda request: (handled.append(1), handle(request))[1])
+
+    def count_and_handle(request: Request) -> Response:
+        handled.append(1)
+        return handle(request)
+
+    object.__setattr__(running.listener.service, "handle", count_and_handle)
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", running.port))

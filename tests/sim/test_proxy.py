@@ -56,7 +56,7 @@ def port() -> Iterator[int]:
 
 def a_service(api: Api, port: int, by: str = "Endpoints", port_name: str = "") -> None:
     named = {"name": port_name} if port_name else {}
-    meta = {"name": "herodotus"}
+    meta: dict[str, Any] = {"name": "herodotus"}
     ports = [{**named, "port": port}]
     api.sim.create(
         {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": [{**named, "port": 80}]}}
