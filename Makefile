@@ -70,7 +70,7 @@ lint: $(STAMP) ## ruff, codespell, shellcheck, hadolint, the workflows
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
 
-types: $(STAMP) ## mypy, strict
+types: $(STAMP) ## mypy, strict, over code and tests
 	$(RUN) mypy
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
