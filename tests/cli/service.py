@@ -21,10 +21,10 @@ PROXY = "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/pro
 
 @dataclass
 class Service:
-    """`answers`: path with query -> (code, body). Everything else is not found. `asked`: the requests so far."""
+    """`answers`: path with query -> (code, body). Everything else is not found. `requests`: the paths so far."""
 
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)  # the documents of POST requests
     url: str = ""
 
@@ -62,7 +62,7 @@ def serving() -> Iterator[Service]:
             self.do_GET()
 
         def do_GET(self) -> None:
-            service.asked.append(self.path)
+            service.requests.append(self.path)
             unknown = status(404, "NotFound", "the server could not find the requested resource")
             code, body = service.answers.get(self.path, (404, json.dumps(unknown).encode()))
             self.send_response(code)

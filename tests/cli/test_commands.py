@@ -42,7 +42,7 @@ def placed_pod(service: Service) -> Service:
 )
 def test_later_of_two_options_wins_before_or_after_the_command(placed_pod: Service, arguments: tuple[str, ...]) -> None:
     ran = command(*(a.replace("URL", placed_pod.url) for a in arguments))
-    assert (ran.code, placed_pod.asked) == (0, [EXPLANATION])
+    assert (ran.code, placed_pod.requests) == (0, [EXPLANATION])
     assert "On worker-7: best of 5 feasible nodes out of 12" in ran.out
 
 
@@ -63,7 +63,7 @@ def test_reads_endpoint_from_environment(placed_pod: Service) -> None:
 def test_pod_sends_one_request(service: Service, arguments: tuple[str, ...], query: str) -> None:
     service.answer(EXPLANATION + query, placed(every_node="all" in query, node="worker-3" if "node" in query else ""))
     ran = command("pod", POD, "-n", "shop", "--endpoint", service.url, *arguments)
-    assert (ran.code, service.asked) == (0, [EXPLANATION + query])
+    assert (ran.code, service.requests) == (0, [EXPLANATION + query])
 
 
 HISTORY = f"{API}/namespaces/shop/podhistories/payments-0"
@@ -87,7 +87,7 @@ def test_compare_and_attempts_send_one_request(
 ) -> None:
     service.answer(path, document)
     ran = command(*arguments, "-n", "shop", "--endpoint", service.url)
-    assert (ran.code, service.asked, said in ran.out) == (0, [path], True)
+    assert (ran.code, service.requests, said in ran.out) == (0, [path], True)
     as_document = command(*arguments, "-n", "shop", "--endpoint", service.url, "-o", "json")
     assert json.loads(as_document.out) == document
 
@@ -128,7 +128,7 @@ def test_compare_and_attempts_send_one_request(
 def test_surveys_send_one_request(service: Service, arguments: tuple[str, ...], path: str) -> None:
     service.answer(path, {"kind": "Anything"})
     ran = command(*arguments, "--endpoint", service.url, "-o", "json")
-    assert (ran.code, service.asked, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
+    assert (ran.code, service.requests, json.loads(ran.out)) == (0, [path], {"kind": "Anything"})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_ignores_namespace_for_cluster_scoped_answers(service: Service, words: s
         [*words.split(), "--namespace=x"],
     ):
         assert command(*arguments, *end).code == 0
-    assert service.asked == [path] * 3
+    assert service.requests == [path] * 3
 
 
 def test_without_observations_prints_how_to_observe(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,10 +190,10 @@ def test_hint_is_about_the_missing_pod(service: Service, capsys: pytest.CaptureF
 
 
 def test_prints_documents_unchanged(placed_pod: Service) -> None:
-    asked = ("pod", POD, "-n", "shop", "--endpoint", placed_pod.url)
-    assert json.loads(command(*asked, "-o", "json").out) == placed()
-    assert yaml.safe_load(command(*asked, "-o", "yaml").out) == placed()
-    assert command(*asked, "-o", "name").out == f"pod/{POD}\n"
+    arguments = ("pod", POD, "-n", "shop", "--endpoint", placed_pod.url)
+    assert json.loads(command(*arguments, "-o", "json").out) == placed()
+    assert yaml.safe_load(command(*arguments, "-o", "yaml").out) == placed()
+    assert command(*arguments, "-o", "name").out == f"pod/{POD}\n"
 
 
 def test_full_requests_the_full_record(service: Service) -> None:
@@ -360,7 +360,7 @@ def test_namespace_defaults_to_the_kubeconfigs(service: Service, tmp_path: Path)
 
 def test_namespace_is_default_without_kubeconfig(service: Service, tmp_path: Path) -> None:
     command("pod", "x", "--endpoint", service.url, environ={"HOME": str(tmp_path)})
-    assert service.asked == [f"{API}/namespaces/default/podexplanations/x"]
+    assert service.requests == [f"{API}/namespaces/default/podexplanations/x"]
 
 
 def test_does_not_read_kubeconfig_when_not_needed(placed_pod: Service, tmp_path: Path) -> None:

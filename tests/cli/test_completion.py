@@ -89,8 +89,8 @@ def shell(request: pytest.FixtureRequest, known: Service, tmp_path: Path) -> dic
 
 
 def test_kubectl_completes_live_names(shell: dict[str, str]) -> None:
-    asked = [shell["KUBECTL"], "__complete", "herodotus", "pod", "-n", "shop", "pod-"]
-    run = subprocess.run(asked, env=shell, capture_output=True, text=True, check=True)
+    command_line = [shell["KUBECTL"], "__complete", "herodotus", "pod", "-n", "shop", "pod-"]
+    run = subprocess.run(command_line, env=shell, capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ["pod-6", "pod-7", "pod-8", ":4"]
 
 

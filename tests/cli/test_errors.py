@@ -56,7 +56,7 @@ NO_RECORDS = (
 
 
 @pytest.mark.parametrize(
-    ("path", "words", "asked"),
+    ("path", "words", "arguments"),
     [
         ("podexplanations/chekout", MISSING, ["pod", "chekout", "-n", "shop"]),
         ("nodehistories/worker-9?since=86400", 'no decision considered node "worker-9"', ["node", "worker-9"]),
@@ -69,12 +69,12 @@ NO_RECORDS = (
     ids=["pod", "node", "workload"],
 )
 def test_service_without_records_gives_only_that_hint(
-    service: Service, capsys: pytest.CaptureFixture[str], path: str, words: str, asked: list[str]
+    service: Service, capsys: pytest.CaptureFixture[str], path: str, words: str, arguments: list[str]
 ) -> None:
     """Cover the first minutes after an installation."""
     where = API if path.startswith("node") else f"{API}/namespaces/shop"
     service.refuse(f"{where}/{path}", 404, "NotFound", words, similar=[], noRecords=True)
-    said = failed(capsys, *asked, "--endpoint", service.url)
+    said = failed(capsys, *arguments, "--endpoint", service.url)
     assert said == f"Error from server (NotFound): {words}\n{NO_RECORDS}"
 
 
@@ -187,7 +187,7 @@ def test_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
         raise RuntimeError("over\nthe edge")
 
     monkeypatch.setattr("herodotus_cli.transport.connect", explode)
-    asked = ("node", "x", "--endpoint", "http://127.0.0.1:1")
-    assert failed(capsys, *asked) == "error: RuntimeError: over the edge\n  for the traceback: HERODOTUS_DEBUG=1\n"
+    arguments = ("node", "x", "--endpoint", "http://127.0.0.1:1")
+    assert failed(capsys, *arguments) == "error: RuntimeError: over the edge\n  for the traceback: HERODOTUS_DEBUG=1\n"
     with pytest.raises(RuntimeError):
-        command(*asked, environ={"HERODOTUS_DEBUG": "1"})
+        command(*arguments, environ={"HERODOTUS_DEBUG": "1"})

@@ -31,12 +31,12 @@ Fake = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Fake:
-    """Return a fake kubectl that prints `said` on stderr and exits 1, or runs `script`; it logs its arguments."""
+    """Return a fake kubectl that prints `stderr` on stderr and exits 1, or runs `script`; it logs its arguments."""
 
-    def make(said: str = "", script: str = "exit 1") -> dict[str, str]:
+    def make(stderr: str = "", script: str = "exit 1") -> dict[str, str]:
         path = tmp_path / "fake-kubectl"
         path.write_text(
-            f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/arguments\ncat >&2 <<'END'\n{said}\nEND\n{script}\n"
+            f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/arguments\ncat >&2 <<'END'\n{stderr}\nEND\n{script}\n"
         )
         path.chmod(0o755)
         return {"KUBECTL_PATH": str(path), "HOME": str(tmp_path)}
@@ -85,7 +85,7 @@ def test_reads_service_from_environment(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("stderr", "expected"),
     [
         ('error: context "nope" does not exist', 'error: context "nope" does not exist\n'),
         (
@@ -125,8 +125,8 @@ def test_reads_service_from_environment(fake: Fake) -> None:
     ],
     ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
 )
-def test_translates_kubectl_errors(fake: Fake, capsys: pytest.CaptureFixture[str], said: str, expected: str) -> None:
-    assert failed(capsys, fake(said)) == expected
+def test_translates_kubectl_errors(fake: Fake, capsys: pytest.CaptureFixture[str], stderr: str, expected: str) -> None:
+    assert failed(capsys, fake(stderr)) == expected
 
 
 def test_time_limit_ends_hanging_kubectl(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,8 +166,8 @@ def as_kubectl_sees_it(real: dict[str, str], monkeypatch: pytest.MonkeyPatch) ->
 def test_answer_through_a_real_kubectl(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
     service.answer(f"{EXPLANATION}?node=worker-3", placed(node="worker-3"))
     ran = command("pod", POD, "--node", "worker-3", environ=as_kubectl_sees_it)
-    asked = [path for path in service.asked if path.startswith(PROXY)]  # some ask for the server's version first
-    assert (ran.code, asked) == (0, [f"{PROXY}{EXPLANATION}?node=worker-3"])
+    requests = [path for path in service.requests if path.startswith(PROXY)]  # some ask for the server's version first
+    assert (ran.code, requests) == (0, [f"{PROXY}{EXPLANATION}?node=worker-3"])
     assert "ranks 2 of 5, 21 points behind worker-7" in ran.out
 
 
@@ -231,7 +231,7 @@ UNASSIGNED = "/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3D%2Cstat
 
 
 @pytest.mark.parametrize(
-    ("live", "told"),
+    ("live", "names"),
     [
         ({"items": [GATED, {"metadata": {}, "spec": {}}]}, ["held"]),
         ({"items": []}, []),
@@ -241,7 +241,7 @@ UNASSIGNED = "/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3D%2Cstat
     ids=["gated", "none", "no-json", "forbidden"],
 )
 def test_lists_gated_pods_as_pending(
-    service: Service, as_kubectl_sees_it: dict[str, str], live: Any, told: list[str]
+    service: Service, as_kubectl_sees_it: dict[str, str], live: Any, names: list[str]
 ) -> None:
     """Without the right to list pods, only recorded pods are listed."""
     waiting = PendingPod("shop", "db-0", "u0", None, "p", "Unschedulable", 1, 0, "", "d")
@@ -249,10 +249,10 @@ def test_lists_gated_pods_as_pending(
     if live is not None:
         service.answer(f"{UNASSIGNED}&labelSelector=a%3Db&limit=500", live)
     ran = command("pending", "-n", "shop", "-l", "a=b", "-o", "name", environ=as_kubectl_sees_it)
-    assert (ran.code, ran.out.split()) == (0, ["pod/db-0", *(f"pod/{name}" for name in told)])
+    assert (ran.code, ran.out.split()) == (0, ["pod/db-0", *(f"pod/{name}" for name in names)])
     screen = command("pending", "-n", "shop", "-l", "a=b", environ=as_kubectl_sees_it, width=120).out
-    assert ("schedulingGates: example.com/budget: shop/held" in screen) is bool(told)
-    assert ("once its gates are removed" in screen) is bool(told)
+    assert ("schedulingGates: example.com/budget: shop/held" in screen) is bool(names)
+    assert ("once its gates are removed" in screen) is bool(names)
 
 
 def zoned(node: str, zone: str) -> dict[str, Any]:

@@ -106,9 +106,9 @@ def _read(terminal: int) -> bytes:
 
 def test_colours_terminal_and_not_pipe(service: Service) -> None:
     service.answer(EXPLANATION, placed())
-    asked = ("pod", "p", "-n", "shop", "--endpoint", service.url)
-    assert b"\x1b[" in on_a_terminal(*asked)[1]
-    piped = subprocess.run([*EXECUTABLE, *asked], capture_output=True, check=True)
+    arguments = ("pod", "p", "-n", "shop", "--endpoint", service.url)
+    assert b"\x1b[" in on_a_terminal(*arguments)[1]
+    piped = subprocess.run([*EXECUTABLE, *arguments], capture_output=True, check=True)
     assert b"\x1b[" not in piped.stdout
     assert piped.stderr == b""
 
@@ -148,8 +148,8 @@ def test_closed_pipe_ends_watch_without_error(tmp_path: Path) -> None:
 def test_full_disk_is_one_line(service: Service, arguments: str) -> None:
     service.answer(f"{EXPLANATION}?all=true", explained(large(fits=3000), every_node=True))
     with open("/dev/full", "w") as full:
-        asked = [*EXECUTABLE, *arguments.replace("URL", service.url).split()]
-        run = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        command_line = [*EXECUTABLE, *arguments.replace("URL", service.url).split()]
+        run = subprocess.run(command_line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (run.returncode, run.stderr) == (1, "error: cannot write: No space left on device\n")
 
 
@@ -175,8 +175,8 @@ def test_interrupt_exits_130_silently(tmp_path: Path) -> None:
 def test_ascii_locale_replaces_signs(service: Service) -> None:
     service.answer(f"{EXPLANATION}?node=worker-3", placed(node="worker-3"))
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    asked = ("pod", "p", "-n", "shop", "--node", "worker-3", "--endpoint", service.url)
-    run = subprocess.run([*EXECUTABLE, *asked], env=environ, capture_output=True, text=True, check=True)
+    arguments = ("pod", "p", "-n", "shop", "--node", "worker-3", "--endpoint", service.url)
+    run = subprocess.run([*EXECUTABLE, *arguments], env=environ, capture_output=True, text=True, check=True)
     assert "passes" in run.stdout
 
 
@@ -184,13 +184,13 @@ def test_the_executable_is_small() -> None:
     assert len((ROOT / "kubectl-herodotus").read_text().splitlines()) < 10
 
 
-def asked_by(folder: Path, *arguments: str) -> list[str]:
+def kubectl_requests(folder: Path, *arguments: str) -> list[str]:
     """Return the request of each kubectl process that the command starts."""
     kubectl = answering(folder, placed())
-    kubectl.write_text(kubectl.read_text().replace("exec", f'echo "$*" >> {folder}/asked\nexec'))
+    kubectl.write_text(kubectl.read_text().replace("exec", f'echo "$*" >> {folder}/requests\nexec'))
     environ = {**os.environ, "KUBECTL_PATH": str(kubectl), "KUBECONFIG": str(folder / "none"), "HOME": str(folder)}
     subprocess.run([*EXECUTABLE, *arguments], env=environ, capture_output=True, check=True)
-    return sorted((folder / "asked").read_text().splitlines())
+    return sorted((folder / "requests").read_text().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def asked_by(folder: Path, *arguments: str) -> list[str]:
 )
 def test_prefetched_request_is_sent_once(tmp_path: Path, arguments: str, query: str) -> None:
     """A correct prefetch is the request itself; without a prefetch the request is sent later."""
-    assert [asked.split()[2] for asked in asked_by(tmp_path, *arguments.split())] == [
+    assert [request.split()[2] for request in kubectl_requests(tmp_path, *arguments.split())] == [
         "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/proxy"
         f"{API}/namespaces/shop/podexplanations/p{query}",
         "/api/v1/namespaces/shop/pods/p",

@@ -42,7 +42,7 @@ class Cluster:
         (d / "config").write_text(f"current-context: {self.context}\n")
         script = d / "kubectl"
         script.write_text(
-            f'#!/bin/sh\necho "$3" >> {d}/asked\n'
+            f'#!/bin/sh\necho "$3" >> {d}/requests\n'
             f"case $3 in *:plain-http/proxy/*) f=plain;; */proxy/*) f=proxy;; {API}) f=look;; *) f=group;; esac\n"
             f"[ -s {d}/$f ] && {{ cat {d}/$f >&2; exit 1; }}\ncat {d}/answer\n"
         )
@@ -51,11 +51,11 @@ class Cluster:
 
     def run(self, *more: str, code: int = 0) -> list[str]:
         """Return the paths that one command requested, in order."""
-        (self.directory / "asked").write_text("")
+        (self.directory / "requests").write_text("")
         ran = command("pod", "p", "-n", "shop", "-o", "name", *more, environ=self.environ())
         assert (ran.code, ran.out) == (code, "" if code else "pod/p\n")
-        asked = (self.directory / "asked").read_text().splitlines()
-        return [path for path in asked if path != "/api/v1/namespaces/shop/pods/p"]
+        paths = (self.directory / "requests").read_text().splitlines()
+        return [path for path in paths if path != "/api/v1/namespaces/shop/pods/p"]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_answers_without_a_writable_cache(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "asked", "printed"),
+    ("says", "paths", "printed"),
     [
         ({"proxy": NO_PROXY, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], "needed: get on services/proxy, https:"),
         ({"proxy": TLS_TO_PLAIN, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], NO_TLS),
@@ -133,12 +133,12 @@ def test_answers_without_a_writable_cache(cluster: Cluster) -> None:
     ids=["no right to the proxy", "no TLS", "no right to the pod", "away", "cannot be found out", "login", "no"],
 )  # fmt: skip
 def test_reports_failure_of_the_relevant_route(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], asked: list[str], printed: str
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], paths: list[str], printed: str
 ) -> None:
     cluster.says(**says)
-    assert cluster.run(code=1) == asked
+    assert cluster.run(code=1) == paths
     assert printed in capsys.readouterr().err
-    assert (cluster.directory / ".kube").exists() == (BY_GROUP in asked), "what leads nowhere is not remembered"
+    assert (cluster.directory / ".kube").exists() == (BY_GROUP in paths), "what leads nowhere is not remembered"
 
 
 def test_custom_service_uses_only_the_proxy(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,10 +25,10 @@ class _Upstream(BaseHTTPRequestHandler):
     """A server that returns the path and the headers of each request."""
 
     protocol_version = "HTTP/1.1"
-    asked: list[tuple[str, str, dict[str, str]]]
+    forwarded: list[tuple[str, str, dict[str, str]]]
 
     def do_GET(self) -> None:
-        self.asked.append((self.command, self.path, dict(self.headers)))
+        self.forwarded.append((self.command, self.path, dict(self.headers)))
         body = b"{}"
         self.send_response(200)
         for name, value in (("Content-Type", "application/json"), ("ETag", '"e"'), ("Set-Cookie", "a=b")):
@@ -48,14 +48,14 @@ class _Upstream(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def asked() -> list[tuple[str, str, dict[str, str]]]:
+def forwarded() -> list[tuple[str, str, dict[str, str]]]:
     return []
 
 
 @pytest.fixture
-def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterator[LoopbackProxy]:
+def proxy(tmp_path: Path, forwarded: list[tuple[str, str, dict[str, str]]]) -> Iterator[LoopbackProxy]:
     """Return a loopback proxy for a Unix socket whose server logs every request."""
-    handler = type("Upstream", (_Upstream,), {"asked": asked})
+    handler = type("Upstream", (_Upstream,), {"forwarded": forwarded})
     path = str(tmp_path / "kubectl")
     with (
         socketserver.ThreadingUnixStreamServer(path, handler) as upstream,
@@ -73,11 +73,11 @@ def door(tmp_path: Path, asked: list[tuple[str, str, dict[str, str]]]) -> Iterat
 
 
 def ask(
-    door: LoopbackProxy, path: str, *, method: str = "GET", host: str = "", **headers: str
+    proxy: LoopbackProxy, path: str, *, method: str = "GET", host: str = "", **headers: str
 ) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", door.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=30)
     connection.putrequest(method, path, skip_host=True)
-    connection.putheader("Host", host or f"127.0.0.1:{door.server_port}")
+    connection.putheader("Host", host or f"127.0.0.1:{proxy.server_port}")
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)
     connection.endheaders()
@@ -88,20 +88,20 @@ def ask(
 
 
 def test_forwards_requests_without_token_and_with_few_headers(
-    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]]
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]]
 ) -> None:
     answer = ask(
-        door, f"/{door.token}{API}/decisions?limit=1", Accept="application/json", Cookie="c=d", If_None_Match='"e"'
+        proxy, f"/{proxy.token}{API}/decisions?limit=1", Accept="application/json", Cookie="c=d", If_None_Match='"e"'
     )
     assert (answer.status, answer.headers["ETag"], answer.headers["Set-Cookie"]) == (200, '"e"', None)
-    ((method, path, headers),) = asked
+    ((method, path, headers),) = forwarded
     assert (method, path) == ("GET", f"/before{API}/decisions?limit=1")
     assert {name for name in headers if name != "Accept-Encoding"} == {"Host", "Accept", "If-None-Match"}
     assert headers["Host"] == "localhost"
 
 
-def test_ends_a_response_of_unknown_length_by_closing_the_connection(door: LoopbackProxy) -> None:
-    answer = ask(door, f"/{door.token}{API}/streamed")
+def test_ends_a_response_of_unknown_length_by_closing_the_connection(proxy: LoopbackProxy) -> None:
+    answer = ask(proxy, f"/{proxy.token}{API}/streamed")
     assert (answer.status, answer.headers["Connection"], answer.headers["Content-Length"]) == (200, "close", None)
 
 
@@ -131,18 +131,18 @@ def test_ends_a_response_of_unknown_length_by_closing_the_connection(door: Loopb
     ],
 )
 def test_rejects_requests_without_token_or_with_other_host(
-    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], path: str, host: str
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]], path: str, host: str
 ) -> None:
-    assert ask(door, path.replace("TOKEN", door.token), host=host).status == 404
-    assert asked == []
+    assert ask(proxy, path.replace("TOKEN", proxy.token), host=host).status == 404
+    assert forwarded == []
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_rejects_methods_that_change(
-    door: LoopbackProxy, asked: list[tuple[str, str, dict[str, str]]], method: str
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]], method: str
 ) -> None:
-    assert ask(door, f"/{door.token}{API}/decisions", method=method).status == 501
-    assert asked == []
+    assert ask(proxy, f"/{proxy.token}{API}/decisions", method=method).status == 501
+    assert forwarded == []
 
 
 def test_new_token_each_time_and_error_without_kubectl(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_serves_through_kubectl_until_terminated(service: Service, tmp_path: Pat
         connection.request("GET", f"{found[2]}{API}/decisions")
         assert connection.getresponse().read() == b'{"kind": "DecisionList"}'
         connection.close()
-        assert f"{PROXY}{API}/decisions" in service.asked
+        assert f"{PROXY}{API}/decisions" in service.requests
         assert ui.stop() == 130
         assert list(folder.iterdir()) == []
     finally:

@@ -135,11 +135,11 @@ def test_other_forms(service: Service, tmp_path: Path) -> None:
     answer = review(several(), replicas=3)
     service.answer(REVIEWS, answer, 201)
     file = written(tmp_path, json.dumps(POD))
-    said = {
+    outputs = {
         f: command("whatif", "-f", file, "-n", "shop", "-o", f, "--endpoint", service.url) for f in ("json", "name")
     }
-    assert json.loads(said["json"].out) == json.loads(json.dumps(answer))
-    assert said["name"].out == "node/worker-7\nnode/worker-3\nnode/worker-7\n", "one line a pod that fits"
+    assert json.loads(outputs["json"].out) == json.loads(json.dumps(answer))
+    assert outputs["name"].out == "node/worker-7\nnode/worker-3\nnode/worker-7\n", "one line a pod that fits"
 
 
 def kubectl(folder: Path, script: str) -> dict[str, str]:
@@ -178,7 +178,7 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize(
-    ("way", "said", "hint"),
+    ("way", "stderr", "hint"),
     [
         (
             "proxy",
@@ -193,17 +193,17 @@ FORBIDDEN = (
     ],
 )
 def test_forbidden_names_the_needed_role(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, said: str, hint: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, stderr: str, hint: str
 ) -> None:
     other = (
         "echo '{}'"
         if way == "group"
         else "echo 'Error from server (NotFound): the server could not find the requested resource' >&2; exit 1"
     )
-    script = f"case \"$*\" in 'get --raw {API}') {other};; *) echo '{said}' >&2; exit 1;; esac"
+    script = f"case \"$*\" in 'get --raw {API}') {other};; *) echo '{stderr}' >&2; exit 1;; esac"
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", environ=kubectl(tmp_path, script)).code == 1
-    assert capsys.readouterr().err == f"{said}\n  {hint}\n"
+    assert capsys.readouterr().err == f"{stderr}\n  {hint}\n"
 
 
 def test_retries_while_other_reviews_run(
@@ -221,12 +221,12 @@ def test_retries_while_other_reviews_run(
 def test_silent_scheduler_gives_kubectl_hint(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = 'scheduler "herodotus-scheduler" has not taken a review for 10 s'
-    service.refuse(REVIEWS, 503, "ServiceUnavailable", said)
+    text = 'scheduler "herodotus-scheduler" has not taken a review for 10 s'
+    service.refuse(REVIEWS, 503, "ServiceUnavailable", text)
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", "--endpoint", service.url).code == 1
     assert capsys.readouterr().err == (
-        f"Error from server (ServiceUnavailable): {said}\n  is the scheduler running?  kubectl -n herodotus get pods\n"
+        f"Error from server (ServiceUnavailable): {text}\n  is the scheduler running?  kubectl -n herodotus get pods\n"
     )
 
 
@@ -244,8 +244,8 @@ def test_long_wait_prints_a_note(
 def test_unknown_scheduler_suggests_scheduler_option(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = 'no scheduler named "default-scheduler" answers reviews; these do: herodotus-scheduler'
-    service.refuse(REVIEWS, 404, "NotFound", said)
+    message = 'no scheduler named "default-scheduler" answers reviews; these do: herodotus-scheduler'
+    service.refuse(REVIEWS, 404, "NotFound", message)
     assert (
         command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
     )
