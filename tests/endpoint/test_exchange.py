@@ -141,21 +141,21 @@ def take(store: Store, given_: list[bytes]) -> int:
 
 def answers(store: Store, what: ExportSelection = ExportSelection()) -> list[Any]:  # noqa: B008
     """Return all answers about the selected decisions, without ingest times."""
-    told = []
-    kept = [
+    records = []
+    columns = [
         c
         for c in DECISIONS.c
         if c.name not in ("id", "incarnation_id", "ingested_us", "frame", "base", "frame_bytes", "checksum")
     ]
     with store.snapshot() as connection:
-        rows = connection.execute(sa.select(*kept).where(what.where).order_by(DECISIONS.c.id)).all()
+        rows = connection.execute(sa.select(*columns).where(what.where).order_by(DECISIONS.c.id)).all()
     for row in rows:
         found = store.reader.decision_by_id(row.namespace, row.decision_id)
         assert found is not None
         t = found.table
         amounts = (t.names, t.uids, t.since, list(t.allocatable), list(t.requested))
-        told.append((tuple(row), found.decision, found.outcomes, found.ordinal, found.attempts, amounts))
-    return told
+        records.append((tuple(row), found.decision, found.outcomes, found.ordinal, found.attempts, amounts))
+    return records
 
 
 def histories(store: Store) -> dict[str, Any]:
@@ -343,10 +343,10 @@ def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
     file, to = tmp_path / "given.jsonl", ["--data", str(tmp_path / "to")]
     file.write_bytes(b"".join([*written[:3], damaged(written[3])[kind], *written[4:]]))
     assert main(["import", str(file), *to]) == 1
-    said = capsys.readouterr().err
-    assert f"cannot import {file}: line 4: " in said
-    assert REASONS[kind] in said
-    assert "3 decisions of the lines before it were imported and stay" in said
+    errors = capsys.readouterr().err
+    assert f"cannot import {file}: line 4: " in errors
+    assert REASONS[kind] in errors
+    assert "3 decisions of the lines before it were imported and stay" in errors
     file.write_bytes(b"".join(written))
     assert main(["import", str(file), *to]) == 0
     assert capsys.readouterr().out == "2 decisions imported, 3 stored already\n"
@@ -384,8 +384,8 @@ def test_a_line_that_the_database_refuses_is_reported_with_its_number(
     with closing(Store(an_empty_file(tmp_path / "herodotus.db"), Clock())) as to:
         put(to, replace(TABLE.rows(CLUSTER, AGAIN), cluster="two"))
     assert main(["import", str(file), "--data", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert f"line 3: incarnation {AGAIN} belongs to cluster two, not one; 2 decisions of the lines before it" in said
+    errors = capsys.readouterr().err
+    assert f"line 3: incarnation {AGAIN} belongs to cluster two, not one; 2 decisions of the lines before it" in errors
 
 
 def test_export_filters_select_decisions(opened: Open) -> None:
@@ -395,7 +395,7 @@ def test_export_filters_select_decisions(opened: Open) -> None:
     for hour, namespace in enumerate(("shop", "bank", "shop", "bank")):
         past.decide(namespace=namespace, started_us=MONDAY_US + hour * HOUR_US)
     put(store, *past.frames)
-    asked = {
+    selections = {
         "all": ExportSelection(),
         "since": ExportSelection(since_us=MONDAY_US + HOUR_US),
         "until": ExportSelection(until_us=MONDAY_US + HOUR_US),
@@ -404,7 +404,7 @@ def test_export_filters_select_decisions(opened: Open) -> None:
         "cluster": ExportSelection(cluster=CLUSTER),
         "another": ExportSelection(cluster="another"),
     }
-    found = {how: [json.loads(line) for line in lines(store, what)] for how, what in asked.items()}
+    found = {how: [json.loads(line) for line in lines(store, what)] for how, what in selections.items()}
     assert {how: [d["spec"]["pod"]["name"] for d in documents] for how, documents in found.items()} == {
         "all": ["p-1", "p-2", "p-3", "p-4"],
         "since": ["p-2", "p-3", "p-4"],
@@ -485,7 +485,7 @@ def test_parquet_without_pyarrow_names_the_package_to_install(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("arguments", "message"),
     [
         (["export", "--data", "{data}/none"], "none/herodotus.db: there is no such file"),
         (["export", "--data", "{data}", "-o", "{data}/herodotus.db"], "herodotus.db: it is there already"),
@@ -497,11 +497,11 @@ def test_parquet_without_pyarrow_names_the_package_to_install(
     ids=["no database", "a file that is there", "no folder", "parquet to a pipe", "parquet to -", "no file"],
 )
 def test_impossible_exports_and_imports_are_refused_with_the_reason(
-    data: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    data: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(p.name for p in data.iterdir())
-    assert main([word.format(data=data) for word in asked]) == 1
-    assert said in capsys.readouterr().err
+    assert main([word.format(data=data) for word in arguments]) == 1
+    assert message in capsys.readouterr().err
     assert sorted(p.name for p in data.iterdir()) == before
 
 

@@ -64,8 +64,8 @@ def brute_force(sample: list[Decision], node: str) -> dict[str, Any]:
         count["evaluated"] += evaluated
         count["feasible"] += feasible
         count["chosen"] += chosen
-        said = list_rejections(d, slot)
-        for i, (plugin, verdict) in enumerate(said):
+        rejections = list_rejections(d, slot)
+        for i, (plugin, verdict) in enumerate(rejections):
             count["rejected", plugin] += 1
             count["decisive", plugin] += i == 0
             for reason in verdict.reasons:
@@ -202,9 +202,9 @@ def test_history_over_time_counts_each_decision_in_one_span(
     service: Service, hours: list[int], spans: list[tuple[int, int]]
 ) -> None:
     service.stored(rows(TABLE), *(placed(f"p-{i}", i + 1, MONDAY_US + h * HOUR_US) for i, h in enumerate(hours)))
-    told = service.history("worker-1", since="999999999999")["overTime"]
+    over_time = service.history("worker-1", since="999999999999")["overTime"]
     first_us = MONDAY_US // HOUR_US * HOUR_US
-    assert [(span["from"], span["considered"]) for span in told] == [
+    assert [(span["from"], span["considered"]) for span in over_time] == [
         (format_timestamp(first_us + hour * HOUR_US), considered) for hour, considered in spans
     ]
 
@@ -220,8 +220,8 @@ def test_node_without_decisions_is_not_found(service: Service) -> None:
 def test_without_records_every_name_is_unknown(service: Service) -> None:
     """The error differs from that for an unknown name."""
     paths = ("nodehistories/n", "namespaces/shop/podexplanations/p", "namespaces/shop/workloadplacements/deployment.d")
-    said = [service.error(f"{API}/{path}") for path in paths]
-    assert [(status["code"], status["details"].get("noRecords")) for status in said] == [(404, True)] * 3
+    errors = [service.error(f"{API}/{path}") for path in paths]
+    assert [(status["code"], status["details"].get("noRecords")) for status in errors] == [(404, True)] * 3
     service.stored(rows(a_table(["worker-1"])), a_decision(nodes=("worker-1",)))
     assert not any("noRecords" in service.error(f"{API}/{path}")["details"] for path in paths)
 
@@ -229,8 +229,8 @@ def test_without_records_every_name_is_unknown(service: Service) -> None:
 def test_nodes_of_two_clusters_are_distinguished(service: Service) -> None:
     service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
     service.stored(rows(TABLE, incarnation=OTHER, cluster="c2"), placed("there", 1, incarnation=OTHER, cluster="c2"))
-    asked = service.error(f"{API}/nodehistories/worker-1")
-    assert (asked["code"], "set cluster= to one of" in asked["message"]) == (400, True)
+    error = service.error(f"{API}/nodehistories/worker-1")
+    assert (error["code"], "set cluster= to one of" in error["message"]) == (400, True)
     assert service.history("worker-1", cluster=CLUSTER)["considered"] == 2
     assert service.history("worker-1", cluster="c2")["considered"] == 1
     assert [r["pod"] for r in service.history("worker-1", cluster="c2")["recent"]] == ["there"]
@@ -250,9 +250,12 @@ def test_rejections_are_counted_by_code_and_resource(service: Service) -> None:
         "p", 1, rejected={"worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU}, "worker-2": {"NodeResourcesFit": memory}}
     )
     service.stored(rows(TABLE), replace(base, filters=(*base.filters[:-1], fit)))
-    told = {n: service.history(n)["filters"][-1]["reasons"] for n in ("worker-1", "worker-2")}
+    found = {n: service.history(n)["filters"][-1]["reasons"] for n in ("worker-1", "worker-2")}
     cpu = {"code": "insufficient", "resource": "cpu", "text": "Insufficient cpu", "count": 1}
-    assert told == {"worker-1": [cpu], "worker-2": [cpu, cpu | {"resource": "memory", "text": "Insufficient memory"}]}
+    assert found == {
+        "worker-1": [cpu],
+        "worker-2": [cpu, cpu | {"resource": "memory", "text": "Insufficient memory"}],
+    }
 
 
 def test_cached_rollups_equal_those_in_the_database(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def stored(folder: Path, history: list[dict[int, str]]) -> tuple[Store, sa.Engin
 @settings(max_examples=60, deadline=None)
 @given(changes, st.lists(st.tuples(st.integers(0, 5), st.integers(0, SLOTS)), min_size=1, max_size=12), st.data())
 def test_a_cached_table_equals_that_of_the_database(
-    history: list[dict[int, str]], asked: list[tuple[int, int]], data: st.DataObject
+    history: list[dict[int, str]], requests: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     cache = NodeTableCache(data.draw(st.sampled_from([0, SLOTS, 3 * SLOTS, 100])))
     most = data.draw(st.sampled_from([1, 2, 4, 300]))
@@ -61,7 +61,7 @@ def test_a_cached_table_equals_that_of_the_database(
     with tempfile.TemporaryDirectory() as folder, limit:
         store, engine = stored(Path(folder), history)
         with engine.connect() as connection:
-            for generation, slots in asked:
+            for generation, slots in requests:
                 table = cache.get(connection, 1, generation, slots)
                 assert table == NodeTableCache().read(connection, (1, generation, slots))
                 table.names[:] = ["changed by who asked"] * slots
@@ -114,8 +114,8 @@ def test_the_cache_is_safe_for_concurrent_use(tmp_path: Path) -> None:
 
     def ask(generation: int) -> bool:
         with engine.connect() as connection:
-            asked = cache.get(connection, 1, generation, SLOTS)
-            return asked == NodeTableCache().read(connection, (1, generation, SLOTS))
+            table = cache.get(connection, 1, generation, SLOTS)
+            return table == NodeTableCache().read(connection, (1, generation, SLOTS))
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(ask, [i % (SLOTS + 1) for i in range(200)]))

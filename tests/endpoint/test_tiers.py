@@ -114,12 +114,12 @@ def read(store: Store) -> list[DecisionRecord]:
 def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None:
     """It has the same values for the nodes that it keeps, and counts for the others."""
     whole = DecisionRecord(decision, (), TABLE)
-    kept = summarise_record(whole, 1)
-    assert decode_summary(encode_summary(kept)) == kept
-    assert summarise_record(kept, 2) == kept
-    assert kept.decision.slots <= max(RUNNERS_UP + 1, NEAREST_REJECTED + 1)
-    assert len(encode_summary(kept)) < 4096
-    now, then = kept.decision, whole.decision
+    summary = summarise_record(whole, 1)
+    assert decode_summary(encode_summary(summary)) == summary
+    assert summarise_record(summary, 2) == summary
+    assert summary.decision.slots <= max(RUNNERS_UP + 1, NEAREST_REJECTED + 1)
+    assert len(encode_summary(summary)) < 4096
+    now, then = summary.decision, whole.decision
     present = {label: n for label, n in count_evaluations(then).items() if label != "absent"}
     assert count_evaluations(now) == present
     assert sorted(count_first_rejections(now), key=str) == sorted(count_first_rejections(then), key=str)
@@ -131,9 +131,9 @@ def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None
         [n for n, v in zip(counts, f.verdicts, strict=True) if v.rejects_node or v == NOT_RUN]
         for counts, f in zip(count_verdicts(then), then.filters, strict=True)
     ]
-    assert format_headline(now, kept.table) == format_headline(then, whole.table)
-    assert suggest_changes(now, kept.table) == suggest_changes(then, whole.table)
-    short, long = (build_pod_explanation(w.decision, (), w.table) for w in (kept, whole))
+    assert format_headline(now, summary.table) == format_headline(then, whole.table)
+    assert suggest_changes(now, summary.table) == suggest_changes(then, whole.table)
+    short, long = (build_pod_explanation(w.decision, (), w.table) for w in (summary, whole))
     same = ("outcome", "nodes", "filters", "margin", "preFilters", "message", "scorePlugins", "preemption", "pod")
     assert {k: short[k] for k in same} == {k: long[k] for k in same}
     assert len(short["ranking"]) + short["rankingOmitted"] == len(long["ranking"]) + long["rankingOmitted"]
@@ -145,8 +145,8 @@ def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None
     assert (short["pruned"], long["pruned"]) == (
         {
             "at": "1970-01-01T00:00:00.000001+00:00",
-            "keptNodes": kept.decision.slots,
-            "text": f"the full record was pruned on 1970-01-01; kept: {kept.decision.slots} of"
+            "keptNodes": summary.decision.slots,
+            "text": f"the full record was pruned on 1970-01-01; kept: {summary.decision.slots} of"
             f" {decision.nodes_total} nodes (the best, and the nearest of those rejected), and how many nodes got each"
             " verdict",
         },
