@@ -147,19 +147,19 @@ class Cluster(NoCluster):
 def tried(plugin: Any, pod: PodBuilder, columns: NodeColumns) -> Verdict | dict[str, Verdict]:
     """PreFilter's verdict where it is not Success, or Filter's of each node."""
     state, info = CycleState(), pod.info()
-    said: Verdict = plugin.pre_filter(state, info, columns).verdict
-    if said.code is not Code.SUCCESS:
-        return said
+    verdict: Verdict = plugin.pre_filter(state, info, columns).verdict
+    if verdict.code is not Code.SUCCESS:
+        return verdict
     verdicts = plugin.filter(state, info, columns)
     return {columns.names[slot]: verdicts.verdict_at(slot) for slot in range(columns.slots) if columns.live[slot]}
 
 
-def codes(said: Verdict | dict[str, Verdict]) -> Any:
+def codes(result: Verdict | dict[str, Verdict]) -> Any:
     """Return reason codes: "" for Success, "skip", or the codes joined; an error's text after `!`."""
-    if isinstance(said, dict):
-        return {node: codes(verdict) for node, verdict in said.items()}
-    if said.code in (Code.SUCCESS, Code.SKIP):
-        return "" if said.code is Code.SUCCESS else "skip"
-    if said.code is Code.ERROR:
-        return f"!{said.reasons[0].params['text']}"
-    return "+".join(reason.code for reason in said.reasons)
+    if isinstance(result, dict):
+        return {node: codes(verdict) for node, verdict in result.items()}
+    if result.code in (Code.SUCCESS, Code.SKIP):
+        return "" if result.code is Code.SUCCESS else "skip"
+    if result.code is Code.ERROR:
+        return f"!{result.reasons[0].params['text']}"
+    return "+".join(reason.code for reason in result.reasons)

@@ -93,7 +93,7 @@ def test_points_are_read(extender: Stub, answer: Any, points: dict[str, int]) ->
         assert ours.prioritize(POD, NODES).points == points
 
 
-TOLD = {
+INPUTS = {
     "Source": "annotation load",
     "Numbers": [{"name": "load", "Unit": "%", "Digits": 1, "Values": [12.5, None]}],
     "Measured": [60, None],
@@ -102,7 +102,7 @@ TOLD = {
 
 
 def explained(answer: Any) -> Reply:
-    body = json.dumps({"Answer": answer, "Inputs": [TOLD]}).encode()
+    body = json.dumps({"Answer": answer, "Inputs": [INPUTS]}).encode()
     return lambda handler, _: send(handler, body, media_type="application/vnd.herodotus.extender+json; charset=utf-8")
 
 
@@ -115,10 +115,10 @@ def test_inputs_of_an_extender_are_requested_and_read(extender: Stub) -> None:
     assert [request.headers["Accept"] for request in extender.requests[-2:]] == [accepted] * 2
     assert filtered.passed == {"a"}
     assert prioritized.points == {"a": 7}
-    for (told,) in (filtered.inputs, prioritized.inputs):
-        (load,) = told.numbers
-        assert (told.source, load.name, load.unit, load.digits) == ("annotation load", "load", "%", 1)
-        np.testing.assert_equal((load.values, told.measured_s, told.stale), ([12.5, np.nan], [60, np.nan], [0, 1]))
+    for (inputs,) in (filtered.inputs, prioritized.inputs):
+        (load,) = inputs.numbers
+        assert (inputs.source, load.name, load.unit, load.digits) == ("annotation load", "load", "%", 1)
+        np.testing.assert_equal((load.values, inputs.measured_s, inputs.stale), ([12.5, np.nan], [60, np.nan], [0, 1]))
 
 
 def test_a_binding_names_pod_and_node(extender: Stub) -> None:
@@ -134,8 +134,8 @@ def test_victims_are_read_by_uid_and_a_null_one_has_none(extender: Stub) -> None
     answer = {"nodeNameToMetaVictims": {"a": {"pods": [{"uid": "u"}], "numPDBViolations": 2}, "b": None}}
     extender.answer("preempt", answer)
     with client(extender.url, node_cache_capable=True) as ours:
-        said = ours.preempt(POD, [PreemptionCandidate("b", (POD,), 0), PreemptionCandidate("a", (POD,), 1)])
-    assert said == {"a": ExtenderVictims(("u",), 2), "b": ExtenderVictims((), 0)}
+        victims = ours.preempt(POD, [PreemptionCandidate("b", (POD,), 0), PreemptionCandidate("a", (POD,), 1)])
+    assert victims == {"a": ExtenderVictims(("u",), 2), "b": ExtenderVictims((), 0)}
     assert extender.requests[-1].body.endswith(
         b'"NodeNameToVictims":null,"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-p"}],"NumPDBViolations":1},'
         b'"b":{"Pods":[{"UID":"uid-p"}],"NumPDBViolations":0}}}'
@@ -222,8 +222,8 @@ def failure(verb: str, url: str, **config: Any) -> str:
 def test_another_status_than_200_is_a_failure(verb: str, extender: Stub) -> None:
     for code in (201, 404, 500):
         extender.answer(verb, {}, status=code)
-        said = failure(verb, extender.url)
-        assert said == f"failed {verb} with extender at URL {extender.url}/{verb}, code {code}"
+        message = failure(verb, extender.url)
+        assert message == f"failed {verb} with extender at URL {extender.url}/{verb}, code {code}"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -244,13 +244,13 @@ def test_unreachable_extender_is_an_error(verb: str) -> None:
     with socket.socket() as taken:  # bound, and not listening
         taken.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = failure(verb, f"http://{where}")
-    assert said == f'Post "http://{where}/{verb}": dial tcp {where}: connect: connection refused'
+        message = failure(verb, f"http://{where}")
+    assert message == f'Post "http://{where}/{verb}": dial tcp {where}: connect: connection refused'
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    said = failure("filter", "http://extender.invalid")
-    assert said.startswith('Post "http://extender.invalid/filter": dial tcp: lookup extender.invalid: ')
+    message = failure("filter", "http://extender.invalid")
+    assert message.startswith('Post "http://extender.invalid/filter": dial tcp: lookup extender.invalid: ')
 
 
 def silent(handler: BaseHTTPRequestHandler, _: Request) -> None:
@@ -278,9 +278,9 @@ def slow_headers(handler: BaseHTTPRequestHandler, _: Request) -> None:
 def test_the_time_out_holds_for_the_whole_exchange(reply: Any, extender: Stub) -> None:
     extender.reply("filter", reply)
     began = time.monotonic()
-    said = failure("filter", extender.url, http_timeout="300ms")
+    message = failure("filter", extender.url, http_timeout="300ms")
     assert time.monotonic() - began < 30  # of 50
-    assert "context deadline exceeded (Client.Timeout" in said
+    assert "context deadline exceeded (Client.Timeout" in message
 
 
 def test_a_slow_extender_within_its_time_out_is_waited_for(extender: Stub) -> None:
@@ -308,9 +308,9 @@ def test_a_huge_answer_is_refused_when_it_passes_the_limit(compressed: bool, ext
         handler.wfile.write(packed)
 
     extender.reply("filter", huge)
-    said = failure("filter", extender.url, spare_bytes=10_000)
+    message = failure("filter", extender.url, spare_bytes=10_000)
     limit = 10_000 + 2 * len(extender.requests[-1].body)
-    assert said == f"answer of extender at URL {extender.url}/filter is over the limit of {limit} bytes"
+    assert message == f"answer of extender at URL {extender.url}/filter is over the limit of {limit} bytes"
 
 
 def test_an_answer_that_breaks_off(extender: Stub) -> None:

@@ -23,7 +23,7 @@ def extender(*verbs: str, by_name: bool = False) -> ExtenderConfig:
 
 
 @pytest.mark.parametrize(
-    ("extenders", "kept"),
+    ("extenders", "expected"),
     [
         pytest.param([], KeptManifests(False, False, False), id="none"),
         pytest.param([extender("filter")], KeptManifests(True, False, True), id="whole-nodes"),
@@ -34,8 +34,8 @@ def extender(*verbs: str, by_name: bool = False) -> ExtenderConfig:
         pytest.param([extender("bind"), extender("filter")], KeptManifests(True, False, True), id="several"),
     ],
 )
-def test_only_what_some_extender_is_sent_is_kept(extenders: list[ExtenderConfig], kept: KeptManifests) -> None:
-    assert KeptManifests.from_extenders(extenders) == kept
+def test_only_what_some_extender_is_sent_is_kept(extenders: list[ExtenderConfig], expected: KeptManifests) -> None:
+    assert KeptManifests.from_extenders(extenders) == expected
 
 
 def raw(manifest: dict[str, Any]) -> msgspec.Raw:
@@ -44,11 +44,11 @@ def raw(manifest: dict[str, Any]) -> msgspec.Raw:
 
 def test_a_pod_is_kept_without_its_type_and_managed_fields() -> None:
     """As kube-scheduler's informer drops them; everything else stays, in its order."""
-    kept = KeptManifests(True, False, False).of_pod(msgspec.convert(POD, Pod), raw(POD))
+    manifest = KeptManifests(True, False, False).of_pod(msgspec.convert(POD, Pod), raw(POD))
     metadata = {key: value for key, value in METADATA.items() if key != "managedFields"}
     expected = {"metadata": metadata, "spec": POD["spec"], "status": POD["status"]}
-    assert json.loads(kept) == expected
-    assert list(json.loads(kept)) == list(expected)
+    assert json.loads(manifest) == expected
+    assert list(json.loads(manifest)) == list(expected)
 
 
 def test_a_bound_pod_is_kept_only_where_victims_are_sent_whole() -> None:
@@ -59,5 +59,5 @@ def test_a_bound_pod_is_kept_only_where_victims_are_sent_whole() -> None:
 
 def test_a_node_keeps_its_managed_fields() -> None:
     """kube-scheduler drops them of pods alone."""
-    kept = KeptManifests(False, False, True).of_node(msgspec.convert(NODE, Node), raw(NODE))
-    assert json.loads(kept) == {key: value for key, value in NODE.items() if key not in ("kind", "apiVersion")}
+    manifest = KeptManifests(False, False, True).of_node(msgspec.convert(NODE, Node), raw(NODE))
+    assert json.loads(manifest) == {key: value for key, value in NODE.items() if key not in ("kind", "apiVersion")}

@@ -89,7 +89,7 @@ def serving() -> Iterator[Callable[[Callable[[bytes], bytes | None]], tuple[Serv
         each.close()
 
 
-Told = queue.SimpleQueue[ApiError | None]
+Results = queue.SimpleQueue[ApiError | None]
 
 
 def held_until(event: threading.Event) -> Callable[[bytes], None]:
@@ -99,15 +99,15 @@ def held_until(event: threading.Event) -> Callable[[bytes], None]:
     return answer
 
 
-def send(api: ApiServer, number: int, told: Told, timeout_s: float = 10.0) -> None:
-    api.send("POST", f"/p/{number}", {"number": number}, told.put, timeout_s=timeout_s)
+def send(api: ApiServer, number: int, results: Results, timeout_s: float = 10.0) -> None:
+    api.send("POST", f"/p/{number}", {"number": number}, results.put, timeout_s=timeout_s)
 
 
 def test_a_request_to_the_letter(serving: Any) -> None:
     server, api = serving(lambda _: OK)
-    told: Told = queue.SimpleQueue()
-    api.send("PATCH", "/p", {"a": "é"}, told.put, "application/merge-patch+json", timeout_s=1.5)
-    assert told.get(timeout=5) is None
+    results: Results = queue.SimpleQueue()
+    api.send("PATCH", "/p", {"a": "é"}, results.put, "application/merge-patch+json", timeout_s=1.5)
+    assert results.get(timeout=5) is None
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.decode().split("\r\n") == [
         "PATCH /cluster/p?timeout=1.5s HTTP/1.1",
@@ -123,19 +123,19 @@ def test_a_request_to_the_letter(serving: Any) -> None:
 
 def test_connections_are_kept_and_never_too_many(serving: Any) -> None:
     server, api = serving(lambda _: OK)
-    told: Told = queue.SimpleQueue()
+    results: Results = queue.SimpleQueue()
     for number in range(500):
-        send(api, number, told)
-    assert [told.get(timeout=5) for _ in range(500)] == [None] * 500
+        send(api, number, results)
+    assert [results.get(timeout=5) for _ in range(500)] == [None] * 500
     assert len({json.loads(r.partition(b"\r\n\r\n")[2])["number"] for r in server.requests}) == 500
     assert len(server.connections) <= connection_pool.MAX_CONNECTIONS
 
 
 def test_a_large_request_leaves_in_pieces(serving: Any) -> None:
     server, api = serving(lambda _: OK)
-    told: Told = queue.SimpleQueue()
-    api.send("PATCH", "/p", {"m": "x" * (4 << 20)}, told.put)
-    assert told.get(timeout=20) is None
+    results: Results = queue.SimpleQueue()
+    api.send("PATCH", "/p", {"m": "x" * (4 << 20)}, results.put)
+    assert results.get(timeout=20) is None
     assert len(server.requests[0]) > 4 << 20
 
 
@@ -144,9 +144,9 @@ def test_a_refusal_is_the_servers_words(serving: Any) -> None:
     _, api = serving(
         lambda _: b"HTTP/1.1 404 Not Found\r\nRetry-After: 3\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     )
-    told: Told = queue.SimpleQueue()
-    send(api, 0, told)
-    error = told.get(timeout=5)
+    results: Results = queue.SimpleQueue()
+    send(api, 0, results)
+    error = results.get(timeout=5)
     assert error is not None
     assert (error.code, error.reason, str(error), error.retry_after_s) == (404, "NotFound", "no such pod", 3.0)
 
@@ -155,11 +155,11 @@ def test_a_connection_that_ends_without_an_answer_fails_its_request_alone_and_it
     serving: Any,
 ) -> None:
     server, api = serving(lambda request: None if b"/p/1?" in request else OK)
-    told: Told = queue.SimpleQueue()
+    results: Results = queue.SimpleQueue()
     codes = []
     for number in range(3):
-        send(api, number, told)
-        error = told.get(timeout=5)
+        send(api, number, results)
+        error = results.get(timeout=5)
         codes.append(None if error is None else error.code)
     assert codes == [None, 0, None]
     assert len(server.requests) == 3
@@ -167,23 +167,23 @@ def test_a_connection_that_ends_without_an_answer_fails_its_request_alone_and_it
 
 def test_idle_connection_that_was_closed_is_reopened(serving: Any) -> None:
     server, api = serving(lambda _: OK)
-    told: Told = queue.SimpleQueue()
-    send(api, 0, told)
-    assert told.get(timeout=5) is None
+    results: Results = queue.SimpleQueue()
+    send(api, 0, results)
+    assert results.get(timeout=5) is None
     server.connections[0].shutdown(socket.SHUT_RDWR)
     eventually(lambda: not api._pool._all, "the end to be seen")
-    send(api, 1, told)
-    assert told.get(timeout=5) is None
+    send(api, 1, results)
+    assert results.get(timeout=5) is None
 
 
 def test_without_an_answer_a_request_ends_with_its_time_out(serving: Any) -> None:
     silent = threading.Event()
     _, api = serving(held_until(silent))
-    told: Told = queue.SimpleQueue()
+    results: Results = queue.SimpleQueue()
     began = time.monotonic()
     for number in range(connection_pool.MAX_CONNECTIONS):
-        send(api, number, told, timeout_s=0.5)
-    errors = [told.get(timeout=5) for _ in range(connection_pool.MAX_CONNECTIONS)]
+        send(api, number, results, timeout_s=0.5)
+    errors = [results.get(timeout=5) for _ in range(connection_pool.MAX_CONNECTIONS)]
     assert {(e.code, e.reason, str(e)) for e in errors if e is not None} == {(0, "NoAnswer", "timed out")}
     assert time.monotonic() - began < 4
     silent.set()
@@ -195,15 +195,15 @@ def test_request_that_was_not_sent_is_marked(serving: Any, monkeypatch: pytest.M
     monkeypatch.setattr(connection_pool, "QUEUE_TIMEOUT_S", 0.3)
     silent = threading.Event()
     server, api = serving(held_until(silent))
-    told: Told = queue.SimpleQueue()
-    send(api, 0, told)
+    results: Results = queue.SimpleQueue()
+    send(api, 0, results)
     eventually(lambda: len(server.requests) == 1, "the request to be read")
-    send(api, 1, told)
-    late = told.get(timeout=5)
-    api.send("POST", "/p/2", {}, told.put, precondition=lambda: False)
+    send(api, 1, results)
+    late = results.get(timeout=5)
+    api.send("POST", "/p/2", {}, results.put, precondition=lambda: False)
     silent.set()
-    told.get(timeout=5)
-    refused = told.get(timeout=5)
+    results.get(timeout=5)
+    refused = results.get(timeout=5)
     assert [(e.reason, str(e)) for e in (late, refused) if e is not None] == [
         ("NotSent", "no connection was free in time"),
         ("NotSent", "it may not be sent any more"),
@@ -215,10 +215,10 @@ def test_refused_connection_fails_every_request() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     api = ApiServer(Credentials(url, None, dict))
-    told: Told = queue.SimpleQueue()
+    results: Results = queue.SimpleQueue()
     for number in range(10):
-        send(api, number, told)
-    errors = [told.get(timeout=5) for _ in range(10)]
+        send(api, number, results)
+    errors = [results.get(timeout=5) for _ in range(10)]
     assert {str(e) for e in errors} == {"[Errno 111] Connection refused"}
     api.close()
 
@@ -226,25 +226,25 @@ def test_refused_connection_fails_every_request() -> None:
 def test_closing_ends_what_is_under_way_and_later_requests_at_once(serving: Any) -> None:
     silent = threading.Event()
     server, api = serving(held_until(silent))
-    told: Told = queue.SimpleQueue()
-    send(api, 0, told)
+    results: Results = queue.SimpleQueue()
+    send(api, 0, results)
     eventually(lambda: len(server.requests) == 1, "the request to be read")
     api.close()
-    send(api, 1, told)
-    assert [str(told.get(timeout=5)) for _ in range(2)] == ["the connection is closed"] * 2
+    send(api, 1, results)
+    assert [str(results.get(timeout=5)) for _ in range(2)] == ["the connection is closed"] * 2
     silent.set()
 
 
 def test_garbage_after_a_response_fails_the_next_request(serving: Any) -> None:
     _, api = serving(lambda _: OK)
-    told: Told = queue.SimpleQueue()
+    results: Results = queue.SimpleQueue()
 
     def fails(_: ApiError | None) -> None:
         raise RuntimeError("on purpose")
 
     api.send("POST", "/p", {}, fails)
-    send(api, 1, told)
-    assert told.get(timeout=5) is None
+    send(api, 1, results)
+    assert results.get(timeout=5) is None
 
 
 def test_where_a_proxy_is_set_the_way_is_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -371,10 +371,10 @@ class TestWrites:
     def written(self, server: Script, *, events: bool = True) -> list[tuple[str, str]]:
         api = api_of(server)
         sender = EventSender(api, "me") if events else None
-        said = ApiWrites(api, sender, lambda work: work(), lambda: True, BindingsOfTest)
-        said.not_scheduled(POD, "Unschedulable", "no room", None)
-        said.skipped(POD, "being deleted")
-        said.scheduled(POD, "n")
+        api_writes = ApiWrites(api, sender, lambda work: work(), lambda: True, BindingsOfTest)
+        api_writes.not_scheduled(POD, "Unschedulable", "no room", None)
+        api_writes.skipped(POD, "being deleted")
+        api_writes.scheduled(POD, "n")
         if sender is not None:
             sender.close()
         return sorted((r.method, r.url.path.rpartition("/")[2]) for r in server.requests)
@@ -484,16 +484,16 @@ def test_claim_gets_the_selected_node_unless_it_changed() -> None:
 
 def test_once_another_may_lead_nothing_is_sent() -> None:
     server = Script(OK)
-    said = ApiWrites(api_of(server), None, lambda work: work(), lambda: False, BindingsOfTest)
+    api_writes = ApiWrites(api_of(server), None, lambda work: work(), lambda: False, BindingsOfTest)
     high = make_pod("high").info()
     for write in (
-        lambda: said.bind(POD, "n", lambda error: pytest.fail(f"bound: {error}")),
-        lambda: said.evict(POD, high, "n"),
-        lambda: said.bind_volume(volume("v"), claim("c"), by_controller=True),
-        lambda: said.select_node(claim("c"), "n"),
+        lambda: api_writes.bind(POD, "n", lambda error: pytest.fail(f"bound: {error}")),
+        lambda: api_writes.evict(POD, high, "n"),
+        lambda: api_writes.bind_volume(volume("v"), claim("c"), by_controller=True),
+        lambda: api_writes.select_node(claim("c"), "n"),
     ):
         with pytest.raises(NotLeadingError):
             write()
-    said.nominate(POD, "n")
-    said.not_scheduled(POD, "Unschedulable", "m", None)
+    api_writes.nominate(POD, "n")
+    api_writes.not_scheduled(POD, "Unschedulable", "m", None)
     assert server.requests == []

@@ -88,7 +88,7 @@ class TestPermit:
         assert (world.requested, world.cluster.bound) == ({"n": 800}, [])
         assert phases(world) == [("Permit", Code.WAIT, False)] * 8
         assert "waiting for Gate until 2" in messages(world)[0]
-        world.until(lambda: ("nominated", "p0", "n") in world.writes.said)
+        world.until(lambda: ("nominated", "p0", "n") in world.writes.sent)
 
         object.__setattr__(world.framework.profile, "permit", ())
         world.pod("ADDED", waiting("free", "100m"))
@@ -109,7 +109,7 @@ class TestPermit:
         self.start(world)
         assert the_waiting(world).reject("Gate", "not today")
         assert not the_waiting(world).reject("Gate", "again")
-        world.until(lambda: world.writes.said[-1:] == [("Unschedulable", "p", "0/1 nodes are available: 1 not today.")])
+        world.until(lambda: world.writes.sent[-1:] == [("Unschedulable", "p", "0/1 nodes are available: 1 not today.")])
         assert (world.requested, len(world.shared.waiting)) == ({"n": 0}, 0)
         assert phases(world)[-1] == ("Permit", Code.UNSCHEDULABLE, True)
 
@@ -117,14 +117,14 @@ class TestPermit:
         with_plugins(world, permit=Permits(timeout_s=0.01))
         world.start(pods=[waiting()])
         words = "rejected due to timeout after waiting 10ms at plugin Gate"
-        world.until(lambda: ("Unschedulable", "p", f"0/1 nodes are available: 1 {words}.") in world.writes.said)
+        world.until(lambda: ("Unschedulable", "p", f"0/1 nodes are available: 1 {words}.") in world.writes.sent)
 
     def test_deleted_pod_frees_its_resources_without_an_event(self, world: World) -> None:
         self.start(world)
         world.pod("DELETED", waiting())
         world.until(lambda: not world.loop._in_flight)
         assert (world.requested, len(world.loop.queue)) == ({"n": 0}, 0)
-        assert [said[0] for said in world.writes.said] == ["nominated"]
+        assert [said[0] for said in world.writes.sent] == ["nominated"]
 
 
 class TestPreBindThatWaits:
@@ -137,7 +137,7 @@ class TestPreBindThatWaits:
         monkeypatch.setattr("scheduler.live.binding_cycle.POLL_S", 0.01)
         slow = PreBinds()
         self.start(world, slow)
-        assert world.writes.said == [("nominated", "p", "n")]
+        assert world.writes.sent == [("nominated", "p", "n")]
         assert messages(world) == ["Slow waits for the tide"]
         slow.said = SUCCESS
         world.until(lambda: world.cluster.bound)
@@ -159,7 +159,7 @@ class TestPreBindThatWaits:
         self.start(world, slow)
         slow.said = said
         failed = ("SchedulerError", "p", f'running PreBind plugin "Slow": {words}')
-        world.until(lambda: failed in world.writes.said)
+        world.until(lambda: failed in world.writes.sent)
         assert world.cluster.bound == []
 
     def test_deleted_it_ends_at_once(self, world: World) -> None:
@@ -176,8 +176,8 @@ class TestUnknownResult:
     def start(self, world: World, pods: int) -> None:
         world.cluster.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting(f"p{i}", "10m") for i in range(pods)])
-        world.until(lambda: len(world.cluster.asking) == min(pods, INITIAL_IN_FLIGHT))
-        for uid in world.cluster.asking:
+        world.until(lambda: len(world.cluster.bind_requests) == min(pods, INITIAL_IN_FLIGHT))
+        for uid in world.cluster.bind_requests:
             world.loop.binder.result_unknown(uid, "504")
 
     def test_the_decision_stays_open_until_the_result_is_known(self, world: World) -> None:
@@ -190,11 +190,11 @@ class TestUnknownResult:
         world.cluster.hold.set()
         world.settle()
         assert phases(world) == [("Bind", Code.WAIT, False), ("Bind", Code.SUCCESS, True)]
-        assert world.writes.said == [("scheduled", "p0", "n")]
+        assert world.writes.sent == [("scheduled", "p0", "n")]
 
     def test_it_gives_its_turn_to_another_binding(self, world: World) -> None:
         self.start(world, INITIAL_IN_FLIGHT + 1)
-        world.until(lambda: len(world.cluster.asking) == INITIAL_IN_FLIGHT + 1)
+        world.until(lambda: len(world.cluster.bind_requests) == INITIAL_IN_FLIGHT + 1)
         assert world.cluster.hold is not None
         world.cluster.hold.set()
         world.settle()
@@ -252,13 +252,13 @@ class TestPreemption:
     def test_victims_go_and_the_node_is_kept_for_the_preemptor(self, world: World) -> None:
         high = waiting("high", "3").priority(10)
         world.start(pods=[ran("a", "2"), ran("b", "1500m", 1), high])
-        world.until(lambda: ("preempted", "a", "high") in world.writes.said)
-        assert [said for said in world.writes.said if said[0] == "evicted"] == [
+        world.until(lambda: ("preempted", "a", "high") in world.writes.sent)
+        assert [said for said in world.writes.sent if said[0] == "evicted"] == [
             ("evicted", "b", "n"),
             ("evicted", "a", "n"),  # the least important last, alone
         ]
-        assert ("Unschedulable", "high", "0/1 nodes are available: 1 Insufficient cpu.") in world.writes.said
-        assert ("nominated", "high", "n") in world.writes.said
+        assert ("Unschedulable", "high", "0/1 nodes are available: 1 Insufficient cpu.") in world.writes.sent
+        assert ("nominated", "high", "n") in world.writes.sent
         assert world.shared.nominator.node_of("uid-high") == "n"
         world.until(lambda: sorted(messages(world)) == ["default/a evicted", "default/b evicted"])
         assert world.decisions[0].preemption is not None
@@ -308,13 +308,13 @@ class TestPreemption:
 
     def test_victim_that_never_terminates_is_reported_once(self, world: World) -> None:
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
-        world.until(lambda: ("preempted", "a", "high") in world.writes.said)
+        world.until(lambda: ("preempted", "a", "high") in world.writes.sent)
         world.pod("MODIFIED", ran("a", "3").terminating())  # a finalizer keeps it
         world.pod("MODIFIED", waiting("high", "3").priority(10).nominated("n"))
         world.settle()
         world.loop.queue.activate("uid-high", time.monotonic())
         world.settle()
-        assert [said for said in world.writes.said if said[0] == "evicted"] == [("evicted", "a", "n")]
+        assert [said for said in world.writes.sent if said[0] == "evicted"] == [("evicted", "a", "n")]
         assert world.shared.nominator.node_of("uid-high") == "n"
         world.pod("DELETED", ran("a", "3"))
         world.until(lambda: world.cluster.bound == [("uid-high", "n")])
@@ -322,14 +322,14 @@ class TestPreemption:
     def test_an_eviction_that_fails_brings_the_preemptor_back_at_once(self, world: World) -> None:
         world.writes.refuse = ["server is tired"]
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
-        world.until(lambda: ("evicted", "a", "n") in world.writes.said)
+        world.until(lambda: ("evicted", "a", "n") in world.writes.sent)
         assert [d.key.attempt for d in world.decisions] == [1, 2]
         assert "default/a not evicted: server is tired" in messages(world)
 
     def test_victims_on_their_way_out_are_left_alone(self, world: World) -> None:
         world.start(pods=[ran("a", "3").terminating(), waiting("high", "3").priority(10)])
         world.settle()
-        assert not [said for said in world.writes.said if said[0] == "evicted"]
+        assert not [said for said in world.writes.sent if said[0] == "evicted"]
         assert world.shared.nominator.node_of("uid-high") == "n"
 
     def test_a_victim_that_waits_on_permit_goes_back_to_the_queue(self, world: World) -> None:
@@ -337,29 +337,29 @@ class TestPreemption:
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: len(world.shared.waiting))
         world.pod("ADDED", waiting("high", "3").priority(10))
-        world.until(lambda: ("taken back", "low", "high") in world.writes.said)
+        world.until(lambda: ("taken back", "low", "high") in world.writes.sent)
         world.until(lambda: world.shared.waiting.get("uid-high") is not None)
-        assert ("SchedulerError", "low", "preempted") in world.writes.said
-        assert not [said for said in world.writes.said if said[0] == "evicted"]
+        assert ("SchedulerError", "low", "preempted") in world.writes.sent
+        assert not [said for said in world.writes.sent if said[0] == "evicted"]
 
     def test_a_victim_in_pre_bind_is_taken_back_too(self, world: World) -> None:
         with_plugins(world, pre_bind=PreBinds())
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: world.loop._cycles.parked)
         world.pod("ADDED", waiting("high", "3").priority(10))
-        world.until(lambda: ("SchedulerError", "low", "preempted by DefaultPreemption") in world.writes.said)
+        world.until(lambda: ("SchedulerError", "low", "preempted by DefaultPreemption") in world.writes.sent)
 
     def test_pods_of_lower_priority_that_hoped_for_the_node_hope_no_longer(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(5).nominated("n").gate("wait")
         world.start(pods=[ran("a", "3"), hopeful, waiting("high", "3").priority(10)])
-        world.until(lambda: ("nominated", "hopeful", "") in world.writes.said)
+        world.until(lambda: ("nominated", "hopeful", "") in world.writes.sent)
 
     def test_disabled_feature_is_reported(self, tmp_path: Path) -> None:
         world = World(tmp_path / "off", preempts=False)
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.settle()
         off = "no new claims to deallocate, preemption: switched off by --disable-preemption."
-        assert world.writes.said == [("Unschedulable", "high", f"0/1 nodes are available: 1 Insufficient cpu. {off}")]
+        assert world.writes.sent == [("Unschedulable", "high", f"0/1 nodes are available: 1 Insufficient cpu. {off}")]
         world.loop.binder.close()
 
 
@@ -404,13 +404,13 @@ class TestDryRun:
         found = dry.decisions[0].preemption
         assert found is not None
         assert (found.nominated, found.evicted) == ("n", False)
-        assert not [said for said in dry.writes.said if said[0] in ("evicted", "preempted")]
+        assert not [said for said in dry.writes.sent if said[0] in ("evicted", "preempted")]
 
 
 def test_without_the_lease_nothing_is_bound(world: World) -> None:
     world.leading = False
     world.start(pods=[waiting()])
-    world.until(lambda: ("SchedulerError", "p", NOT_LEADING) in world.writes.said)
+    world.until(lambda: ("SchedulerError", "p", NOT_LEADING) in world.writes.sent)
     assert world.cluster.bound == []
 
 

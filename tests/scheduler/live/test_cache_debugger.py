@@ -109,12 +109,12 @@ def test_cache_and_queue_are_dumped_and_compared(tmp_path: Path, log: io.StringI
         "Cache mismatch",
         "Cache comparer finished",
     ]
-    said = log.getvalue()
-    assert "Node name: a\n\tDeleted: false\n\tRequested Resources: {'pods': 1}" in said
-    assert "Scheduled Pods(number: 1):\n\tname: on-a, namespace: default" in said
-    assert "name: waits, namespace: default" in said
-    assert "gated:1" in said
-    assert 'missedNodes=["new"] redundantNodes=[]' in said
+    dump = log.getvalue()
+    assert "Node name: a\n\tDeleted: false\n\tRequested Resources: {'pods': 1}" in dump
+    assert "Scheduled Pods(number: 1):\n\tname: on-a, namespace: default" in dump
+    assert "name: waits, namespace: default" in dump
+    assert "gated:1" in dump
+    assert 'missedNodes=["new"] redundantNodes=[]' in dump
 
 
 @pytest.mark.parametrize(

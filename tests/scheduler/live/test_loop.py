@@ -46,8 +46,8 @@ class Cluster(ApiHandle):
         self.recorded_before: list[bool] = []
         self.fail: list[Exception] = []
         self.hold: threading.Event | None = None
-        self.asked = threading.Event()
-        self.asking: list[str] = []  # UIDs
+        self.bind_requested = threading.Event()
+        self.bind_requests: list[str] = []  # UIDs
         self._spool = spool
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
@@ -57,9 +57,9 @@ class Cluster(ApiHandle):
         decided = [d for d in spools.of(Decision, self._spool) if d.key.pod_uid == pod.uid]
         names = spools.table(self._spool).names
         self.recorded_before.append(bool(decided) and names[decided[-1].chosen or 0] == node)
-        failure = self.fail.pop(0) if self.fail else None  # of whoever asked first, however long that one is held
-        self.asking.append(pod.uid)
-        self.asked.set()
+        failure = self.fail.pop(0) if self.fail else None  # of the first request, however long that one is held
+        self.bind_requests.append(pod.uid)
+        self.bind_requested.set()
         if self.hold is not None:
             assert self.hold.wait(60)
         if failure is not None:
@@ -69,36 +69,36 @@ class Cluster(ApiHandle):
 
 
 class Writes:
-    """What the loop told the API server."""
+    """The requests of the loop to the API server, in short."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, ...]] = []
+        self.sent: list[tuple[str, ...]] = []
         self.refuse: list[str] = []  # what evictions fail with
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        self.said.append(("scheduled", pod.name, node))
+        self.sent.append(("scheduled", pod.name, node))
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
-        self.said.append((reason, pod.name, message))
+        self.sent.append((reason, pod.name, message))
         if nomination is not None and nomination.node != pod.pod.status.nominated_node_name:
-            self.said.append(("nominated", pod.name, nomination.node))
+            self.sent.append(("nominated", pod.name, nomination.node))
 
     def skipped(self, pod: PodInfo, note: str) -> None:
-        self.said.append(("skipped", pod.name, note))
+        self.sent.append(("skipped", pod.name, note))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        self.said.append(("nominated", pod.name, node))
+        self.sent.append(("nominated", pod.name, node))
 
     def finish_bindings(self) -> None:
-        self.said.append(("finished",))
+        self.sent.append(("finished",))
 
     def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
         if self.refuse:
             raise ValueError(self.refuse.pop(0))
-        self.said.append(("evicted", victim.name, node))
+        self.sent.append(("evicted", victim.name, node))
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
-        self.said.append(("taken back" if in_memory else "preempted", victim.name, preemptor.name))
+        self.sent.append(("taken back" if in_memory else "preempted", victim.name, preemptor.name))
 
 
 class World:
@@ -211,7 +211,7 @@ class TestTheWayOfAPod:
 
         assert world.cluster.bound == [("uid-p", "n")]
         assert world.cluster.recorded_before == [True]
-        assert world.writes.said == [("scheduled", "p", "n")]
+        assert world.writes.sent == [("scheduled", "p", "n")]
         assert [(d.pod.name, d.key.attempt, d.path, d.chosen) for d in world.decisions] == [
             ("p", 1, DecisionPath.ONLY_FEASIBLE, 0)
         ]
@@ -222,13 +222,13 @@ class TestTheWayOfAPod:
         world.cluster.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting("a", "3"), waiting("b", "3")])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         assert world.requested == {"n": 3000}
         assert world.loop.cache.is_assumed("uid-a")
 
         world.loop.step(0.0)  # b sees a on the node although a is not bound yet
 
-        assert world.writes.said == [("Unschedulable", "b", FULL + NO_VICTIMS)]
+        assert world.writes.sent == [("Unschedulable", "b", FULL + NO_VICTIMS)]
 
     def test_the_watch_confirms_it(self, world: World) -> None:
         world.start(pods=[waiting()])
@@ -268,7 +268,7 @@ class TestNotPlaced:
     def test_it_waits_for_what_may_help(self, world: World) -> None:
         world.start(pods=[waiting(cpu="5")])
         world.settle()
-        assert world.writes.said == [("Unschedulable", "p", FULL + UNHELPFUL)]
+        assert world.writes.sent == [("Unschedulable", "p", FULL + UNHELPFUL)]
         assert world.loop.queue.lengths()["unschedulable"] == 1
 
         world.node("MODIFIED", make_node("n").label("irrelevant", "x"))
@@ -292,7 +292,7 @@ class TestNotPlaced:
         world.cluster.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.node("MODIFIED", make_node("n").allocatable(cpu="8"))
         world.loop.step(0.0)
         assert world.loop.queue.in_flight() == (1, 1)
@@ -320,7 +320,7 @@ class TestNotPlaced:
         world.nodes()
         world.pods(waiting())
         world.loop.step(0.0)
-        assert world.writes.said == [("Unschedulable", "p", "no nodes available to schedule pods")]
+        assert world.writes.sent == [("Unschedulable", "p", "no nodes available to schedule pods")]
         world.nodes(make_node("n"))
         world.until(lambda: world.cluster.bound)
 
@@ -328,24 +328,24 @@ class TestNotPlaced:
         claims = [{"name": "gpu", "resourceClaimName": "x"}]
         world.start(pods=[waiting().with_spec(resourceClaims=claims), waiting("q")])
         world.settle()
-        (said,) = [s for s in world.writes.said if s[1] == "p"]
-        assert said[0] == "Unschedulable"
-        assert "Herodotus does not support resource claims yet (plugin DynamicResources)" in said[2]
+        (report,) = [s for s in world.writes.sent if s[1] == "p"]
+        assert report[0] == "Unschedulable"
+        assert "Herodotus does not support resource claims yet (plugin DynamicResources)" in report[2]
         assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
 
     @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
     def test_a_pod_of_a_group_is_not_placed_by_itself(self, world: World, field: str) -> None:
         world.start(pods=[waiting().with_spec(**{field: {"name": "x"}}), waiting("q")])
         world.settle()
-        (said,) = [s for s in world.writes.said if s[1] == "p"]
-        assert said[0] == "Unschedulable"
-        assert "Herodotus does not support gang scheduling yet (plugin GangScheduling)" in said[2]
+        (report,) = [s for s in world.writes.sent if s[1] == "p"]
+        assert report[0] == "Unschedulable"
+        assert "Herodotus does not support gang scheduling yet (plugin GangScheduling)" in report[2]
         assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
 
     def test_gated_pods_are_never_attempted(self, world: World) -> None:
         world.start(pods=[waiting().gate("g")])
         world.settle()
-        assert (world.decisions, world.writes.said) == ([], [])
+        assert (world.decisions, world.writes.sent) == ([], [])
         world.pod("MODIFIED", waiting())
         world.settle()
         assert world.cluster.bound == [("uid-p", "n")]
@@ -353,7 +353,7 @@ class TestNotPlaced:
     def test_terminating_pods_are_skipped(self, world: World) -> None:
         world.start(pods=[waiting().terminating()])
         world.settle()
-        assert world.writes.said == [("skipped", "p", "skip schedule deleting pod: default/p")]
+        assert world.writes.sent == [("skipped", "p", "skip schedule deleting pod: default/p")]
         assert (world.decisions, len(world.loop.queue)) == ([], 0)
 
     def test_other_schedulers_pods_are_none_of_our_business(self, world: World) -> None:
@@ -371,10 +371,10 @@ class TestBindingFails:
     def test_it_is_forgotten_and_tried_again(self, world: World) -> None:
         world.cluster.fail = [RuntimeError("the API server said no")]
         world.start(pods=[waiting()])
-        world.until(lambda: world.writes.said)
+        world.until(lambda: world.writes.sent)
 
         words = 'running Bind plugin "DefaultBinder": the API server said no'
-        assert world.writes.said == [("SchedulerError", "p", words)]
+        assert world.writes.sent == [("SchedulerError", "p", words)]
         assert world.requested == {"n": 0}
         world.until(lambda: world.cluster.bound)
         assert world.requested == {"n": 1000}
@@ -386,7 +386,7 @@ class TestBindingFails:
         world.cluster.fail = [RuntimeError("no")]
         world.start(pods=[waiting("a", "3"), waiting("b", "3")])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.loop.step(0.0)
         world.pod("DELETED", waiting("a", "3"))
         world.cluster.hold.set()
@@ -398,18 +398,18 @@ class TestBindingFails:
         world.cluster.fail = [RuntimeError("not found")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.pod("DELETED", waiting())
         world.loop.step(0.0)
         assert world.requested == {"n": 0}  # whatever the answer will be, it is gone
         world.cluster.hold.set()
         world.settle()
-        assert (world.requested, len(world.loop.queue), world.writes.said) == ({"n": 0}, 0, [])
+        assert (world.requested, len(world.loop.queue), world.writes.sent) == ({"n": 0}, 0, [])
 
     def test_the_node_goes_during_binding_and_comes_back(self, world: World) -> None:
         world.start(make_node("n"), pods=[waiting()])
         world.cluster.hold = threading.Event()
-        world.until(world.cluster.asked.is_set)
+        world.until(world.cluster.bind_requested.is_set)
         world.node("DELETED", make_node("n"))
         world.loop.step(0.0)
         world.cluster.hold.set()
@@ -423,34 +423,34 @@ class TestBindingFails:
         world.cluster.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().node("n"))
         world.pod("DELETED", waiting().node("n"))
         world.loop.step(0.0)
         world.cluster.hold.set()
         world.settle()
         assert (world.requested, len(world.loop.queue)) == ({"n": 0}, 0)
-        assert world.writes.said == [("scheduled", "p", "n")]
+        assert world.writes.sent == [("scheduled", "p", "n")]
 
     def test_bound_by_someone_else_meanwhile(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.cluster.fail = [RuntimeError("pod p is already assigned to node m")]
         world.start(make_node("n"), make_node("m").cordoned(), pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().node("m"))
         world.loop.step(0.0)
         assert world.requested == {"n": 0, "m": 1000}
         world.cluster.hold.set()
         world.settle()
-        assert (world.requested, len(world.loop.queue), world.writes.said) == ({"n": 0, "m": 1000}, 0, [])
+        assert (world.requested, len(world.loop.queue), world.writes.sent) == ({"n": 0, "m": 1000}, 0, [])
 
     def test_the_newest_version_of_the_pod_is_tried_again(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.cluster.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().label("v", "2"))
         world.loop.step(0.0)
         world.cluster.hold.set()
@@ -463,7 +463,7 @@ class TestBindingFails:
         world.start(pods=[waiting()])
         world.settle()
         assert calls == ["reserve One", "reserve Two", "unreserve Two", "unreserve One"]
-        assert world.writes.said == [("Unschedulable", "p", "0/1 nodes are available: 1 no room.")]
+        assert world.writes.sent == [("Unschedulable", "p", "0/1 nodes are available: 1 no room.")]
         assert (world.requested, world.cluster.bound) == ({"n": 0}, [])
         assert world.outcomes == [("Reserve", Code.UNSCHEDULABLE, "n", True)]
 
@@ -471,7 +471,7 @@ class TestBindingFails:
         world.reserve_with(Reserves("One", [], said=ValueError("broken")))
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.writes.said == [("SchedulerError", "p", 'running Reserve plugin "One": broken')]
+        assert world.writes.sent == [("SchedulerError", "p", 'running Reserve plugin "One": broken')]
 
     def test_unreserve_after_a_failed_binding(self, world: World) -> None:
         calls: list[str] = []
@@ -523,7 +523,7 @@ class TestListedAgain:
         world.cluster.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.asked.wait(60)
+        assert world.cluster.bind_requested.wait(60)
         world.pods(waiting())
         world.loop.step(0.0)
         world.cluster.hold.set()
@@ -584,13 +584,13 @@ def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=world.loop.run, args=(stop,))
     thread.start()
-    assert world.cluster.asked.wait(60)
+    assert world.cluster.bind_requested.wait(60)
     stop.set()
     world.loop.inbox.put(ListResult(NODES, [make_node("n").obj()]))  # wakes it
     world.cluster.hold.set()
     thread.join(60)
     assert not thread.is_alive()
-    assert sorted(world.writes.said) == [("finished",), ("scheduled", "p", "n")]
+    assert sorted(world.writes.sent) == [("finished",), ("scheduled", "p", "n")]
 
 
 def test_work_aside_of_a_loop_that_has_ended_is_dropped(world: World) -> None:

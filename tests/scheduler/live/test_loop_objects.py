@@ -100,7 +100,7 @@ class World:
 
     @property
     def messages(self) -> list[str]:
-        return [said[2] for said in self.writes.said if said[0] == "Unschedulable"]
+        return [report[2] for report in self.writes.sent if report[0] == "Unschedulable"]
 
     @property
     def decisions(self) -> list[Decision]:

@@ -275,19 +275,19 @@ class TestClientCertificates:
         ids=["there", "damaged", "empty", "forbidden", "no answer"],
     )
     def test_cluster_authorities_are_requested_from_clients(self, tmp_path: Path, answer: Any, believed: bool) -> None:
-        pem, asked = Authority(tmp_path).pem, threading.Event()
+        pem, requested = Authority(tmp_path).pem, threading.Event()
 
         def handler(request: httpx.Request) -> httpx.Response:
             assert request.url.path == AUTHORITIES_PATH
-            asked.set()
-            said = answer(pem)
-            if isinstance(said, Exception):
-                raise said
-            return said  # type: ignore[no-any-return]
+            requested.set()
+            response = answer(pem)
+            if isinstance(response, Exception):
+                raise response
+            return response  # type: ignore[no-any-return]
 
         authorities = ClientAuthorities(api_of(handler))
         authorities.start()
-        assert asked.wait(60)
+        assert requested.wait(60)
         if believed:
             eventually(lambda: authorities() == pem, "the authorities")
         assert authorities() == (pem if believed else "")
@@ -370,7 +370,7 @@ class TestRoutes:
         assert answer.json() == {"componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16}}
 
     @pytest.mark.parametrize(
-        ("method", "body", "code", "said"),
+        ("method", "body", "code", "text"),
         [
             ("PUT", "7", 200, "successfully set klog.logging.verbosity to 7\n"),
             ("PUT", "much", 400, 'strconv.ParseUint: parsing "much": invalid syntax\n'),
@@ -381,10 +381,10 @@ class TestRoutes:
         ],
     )
     def test_verbosity_is_put(
-        self, served: StatusServer, verbosity: list[int], method: str, body: str, code: int, said: str
+        self, served: StatusServer, verbosity: list[int], method: str, body: str, code: int, text: str
     ) -> None:
         answer = ask(served, "/debug/flags/v", method, content=body.encode(), **ADA)
-        assert (answer.status_code, answer.text) == (code, said)
+        assert (answer.status_code, answer.text) == (code, text)
         assert verbosity == ([7] if code == 200 else [])
 
     def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: Reviewer) -> None:

@@ -52,7 +52,7 @@ class Row(NamedTuple):
     pod: PodBuilder
     old: Any
     new: Any
-    said: bool
+    expected: bool
 
 
 def hints(config: str = "") -> QueueingHints:
@@ -70,8 +70,8 @@ def given(obj: Any) -> Any:
 
 
 def says(plugin: str, row: Row, config: str = "") -> bool:
-    asked = hints(config) if config else HINTS
-    return asked.may_help(plugin, row.event, row.pod.info(), given(row.old), given(row.new))
+    loaded = hints(config) if config else HINTS
+    return loaded.may_help(plugin, row.event, row.pod.info(), given(row.old), given(row.new))
 
 
 def by_name(**rows: Row) -> pytest.MarkDecorator:
@@ -108,7 +108,7 @@ CORDON = "node.kubernetes.io/unschedulable"
     labels=Row(ClusterEvent.NODE_LABEL, P(), N().cordoned(), N(), QUEUE_SKIP),
 )
 def test_node_unschedulable(row: Row) -> None:
-    assert says("NodeUnschedulable", row) is row.said
+    assert says("NodeUnschedulable", row) is row.expected
 
 
 @by_name(
@@ -117,7 +117,7 @@ def test_node_unschedulable(row: Row) -> None:
     labels=Row(ClusterEvent.NODE_LABEL, P(), N(), N().label("k", "v"), QUEUE_SKIP),
 )
 def test_node_name(row: Row) -> None:
-    assert says("NodeName", row) is row.said
+    assert says("NodeName", row) is row.expected
 
 
 TOLERANT = plain().toleration("k", "v")
@@ -135,7 +135,7 @@ TOLERANT = plain().toleration("k", "v")
     another_pods=Row(ClusterEvent.POD_TOLERATION, P(), placed(), placed().toleration("x"), QUEUE_SKIP),
 )
 def test_taint_toleration(row: Row) -> None:
-    assert says("TaintToleration", row) is row.said
+    assert says("TaintToleration", row) is row.expected
 
 
 SSD = plain().required_terms(term(expression("disk", "In", "ssd")))
@@ -155,14 +155,16 @@ MALFORMED = plain().required_terms(term(expression("disk", "Gt", "many")))
     own_update=Row(ClusterEvent.WAITING_POD_UPDATE, P(), P(), SSD, QUEUE_SKIP),
 )
 def test_node_affinity(row: Row) -> None:
-    assert says("NodeAffinity", row) is row.said
+    assert says("NodeAffinity", row) is row.expected
 
 
-@pytest.mark.parametrize(("pool", "said"), [("a", QUEUE), ("b", QUEUE_SKIP)])
-def test_node_affinity_of_the_profile(pool: str, said: bool) -> None:
+@pytest.mark.parametrize(("pool", "expected"), [("a", QUEUE), ("b", QUEUE_SKIP)])
+def test_node_affinity_of_the_profile(pool: str, expected: bool) -> None:
     assert (
-        says("NodeAffinity", Row(ClusterEvent.NODE_ADD, plain(), None, make_node().label("pool", pool), said), ADDED)
-        is said
+        says(
+            "NodeAffinity", Row(ClusterEvent.NODE_ADD, plain(), None, make_node().label("pool", pool), expected), ADDED
+        )
+        is expected
     )
 
 
@@ -180,7 +182,7 @@ def featured(*features: str) -> Any:
     ),
 )
 def test_node_declared_features(row: Row) -> None:
-    assert says("NodeDeclaredFeatures", row) is row.said
+    assert says("NodeDeclaredFeatures", row) is row.expected
 
 
 # --- what pods take up --------------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ GPU = plain().request({"example.com/gpu": "1"})
     pod_added=Row(ClusterEvent.POD_ADD, ONE_CPU, None, placed(), QUEUE_SKIP),
 )
 def test_node_resources_fit(row: Row) -> None:
-    assert says("NodeResourcesFit", row) is row.said
+    assert says("NodeResourcesFit", row) is row.expected
 
 
 WEB = plain().host_port(80)
@@ -241,7 +243,7 @@ WEB = plain().host_port(80)
     node_grew=Row(ClusterEvent.NODE_ALLOCATABLE, WEB, N(), N().allocatable(cpu="8"), QUEUE_SKIP),
 )
 def test_node_ports(row: Row) -> None:
-    assert says("NodePorts", row) is row.said
+    assert says("NodePorts", row) is row.expected
 
 
 # --- other pods ---------------------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ DB, TEAMS_DB = placed().label("app", "db"), make_pod("o", "team").node("n").labe
     node_joined_the_foes_domain=Row(ClusterEvent.NODE_LABEL, FOE, N(), N().label("zone", "a"), QUEUE_SKIP),
 )
 def test_inter_pod_affinity(row: Row) -> None:
-    assert says("InterPodAffinity", row) is row.said
+    assert says("InterPodAffinity", row) is row.expected
 
 
 def spread(**constraint: Any) -> PodBuilder:
@@ -351,7 +353,7 @@ IN_A, IN_B = N().label("zone", "a"), N().label("zone", "b")
     taints_outside=Row(ClusterEvent.NODE_TAINT, SPREAD, N(), N().taint("k"), QUEUE_SKIP),
 )
 def test_pod_topology_spread(row: Row) -> None:
-    assert says("PodTopologySpread", row) is row.said
+    assert says("PodTopologySpread", row) is row.expected
 
 
 # --- volumes ------------------------------------------------------------------------------------------------------
@@ -378,7 +380,7 @@ MINE, OTHERS, ELSEWHERE = claim("data"), claim("other"), claim("data", namespace
     new_node=Row(ClusterEvent.NODE_ADD, DATA, None, N(), QUEUE),
 )
 def test_volume_restrictions(row: Row) -> None:
-    assert says("VolumeRestrictions", row) is row.said
+    assert says("VolumeRestrictions", row) is row.expected
 
 
 @by_name(
@@ -401,7 +403,7 @@ def test_volume_restrictions(row: Row) -> None:
     ),
 )
 def test_node_volume_limits(row: Row) -> None:
-    assert says("NodeVolumeLimits", row) is row.said
+    assert says("NodeVolumeLimits", row) is row.expected
 
 
 ALLOWED: dict[str, Any] = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
@@ -448,7 +450,7 @@ ALLOWED: dict[str, Any] = {"allowedTopologies": [{"matchLabelExpressions": [{"ke
     ),
 )
 def test_volume_binding(row: Row) -> None:
-    assert says("VolumeBinding", row) is row.said
+    assert says("VolumeBinding", row) is row.expected
 
 
 def zoned(zone: str) -> Object:
@@ -471,7 +473,7 @@ def zoned(zone: str) -> Object:
     ),
 )
 def test_volume_zone(row: Row) -> None:
-    assert says("VolumeZone", row) is row.said
+    assert says("VolumeZone", row) is row.expected
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -483,7 +485,7 @@ def test_volume_zone(row: Row) -> None:
     own_update=Row(ClusterEvent.WAITING_POD_UPDATE, P(), P().gate("g", "h"), P().gate("h"), QUEUE_SKIP),
 )
 def test_scheduling_gates(row: Row) -> None:
-    assert says("SchedulingGates", row) is row.said
+    assert says("SchedulingGates", row) is row.expected
 
 
 def test_default_preemption_leaves_it_to_the_rejectors_but_has_its_gate_looked_at() -> None:

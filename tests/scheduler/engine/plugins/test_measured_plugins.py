@@ -60,8 +60,8 @@ def test_safe_overload_rejects_with_the_risk() -> None:
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 700, 400), make_node("unknown")])
     result = decide(framework("SafeOverload", "filter"), columns, make_pod().request(POD))
     run = next(run for run in result.trace.filters if run.plugin == "SafeOverload")
-    said = [[reasons.format_reason(reason) for reason in run.verdicts.verdict_at(slot).reasons] for slot in range(3)]
-    assert said == [[], ["node(s) had a risk of 85 % that cpu is used more than 90 %"], []]
+    found = [[reasons.format_reason(reason) for reason in run.verdicts.verdict_at(slot).reasons] for slot in range(3)]
+    assert found == [[], ["node(s) had a risk of 85 % that cpu is used more than 90 %"], []]
 
 
 def test_safe_overload_s_message_groups_nodes_by_risk() -> None:
@@ -103,14 +103,14 @@ def test_stale_measurements_are_ignored_and_marked() -> None:
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
     result = decide(framework("SafeBalance", "preScore", "score"), columns, make_pod().request(POD))
     assert scores(result)[0] == [6, 0]
-    said = "SafeBalance: what was measured of 1 node(s) is older than 300 s, and ignored"
-    assert notes.format_notes(result.trace.marks) == [said]
+    note = "SafeBalance: what was measured of 1 node(s) is older than 300 s, and ignored"
+    assert notes.format_notes(result.trace.marks) == [note]
 
 
 Told = dict[str, list[float | None]]
 
 
-def told(result: CycleResult) -> dict[str, Told]:
+def numbers_by_source(result: CycleResult) -> dict[str, Told]:
     """By source, each number of every slot; None where there is none."""
     return {
         run.inputs.source: {
@@ -126,7 +126,7 @@ def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ..
     """Whether it filters, scores or both: once."""
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 1200, 400), make_node("unknown")])
     result = decide(framework("SafeOverload", *points), columns, make_pod().request(POD))
-    assert told(result) == {
+    assert numbers_by_source(result) == {
         "annotations mean-free-cpu, std-free-cpu": {
             "cpu used": [50.0, 82.5, None],
             "cpu deviation": [10.0, 10.0, None],
@@ -141,7 +141,7 @@ def test_safe_balance_tells_from_when_its_numbers_are_and_which_were_too_old() -
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
     result = decide(framework("SafeBalance"), columns, make_pod().request(POD))
     numbers = {"cpu used": [50.0, None], "cpu deviation": [10.0, None]}
-    assert told(result)["annotations mean-free-cpu, std-free-cpu"] == numbers
+    assert numbers_by_source(result)["annotations mean-free-cpu, std-free-cpu"] == numbers
     cpu = result.trace.inputs[0].inputs
     assert (cpu.stale is not None, cpu.measured_s is not None) == (True, True)
     np.testing.assert_equal(cpu.stale, [False, True])
@@ -166,14 +166,14 @@ def test_the_number_and_what_it_came_from(
             node.annotation(source.partition(" ")[2], given)
     result = decide(framework(plugin), columns_of(nodes), make_pod().label("podtype", "D"))
     of = ", pod type D" if plugin == "Reward" else ""
-    assert told(result) == {source + of: {name: list(expected)}}
+    assert numbers_by_source(result) == {source + of: {name: list(expected)}}
 
 
 def test_pigeon_tells_the_objective_of_each_node() -> None:
     columns = columns_of([make_node("n1"), make_node("n2").allocatable(cpu="1")])
     runner = framework("Pigeon", policyObjective="LOAD_BALANCE")
     result = decide(runner, columns, make_pod().request(cpu="500m"))
-    assert told(result) == {"LOAD_BALANCE of requested cpu, memory": {"objective": [0.0625, 0.25]}}
+    assert numbers_by_source(result) == {"LOAD_BALANCE of requested cpu, memory": {"objective": [0.0625, 0.25]}}
 
 
 def test_congestion() -> None:

@@ -41,14 +41,16 @@ class _Silent:
         return self.query._answer
 
 
-def traffic(answer: Answer, asked: int = 1, points: tuple[str, ...] = ("preScore", "score"), **args: Any) -> Framework:
+def traffic(
+    answer: Answer, queries: int = 1, points: tuple[str, ...] = ("preScore", "score"), **args: Any
+) -> Framework:
     """Return a framework with only this score plugin, whose Prometheus was queried so many times."""
     runner = framework("NetworkTraffic", *points, ip=URL, **args)
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     source = _Silent(answer)
     plugin.source = source
-    for _ in range(asked):
+    for _ in range(queries):
         source.query.query_once()
     return runner
 
@@ -84,11 +86,11 @@ def test_nodes_without_a_usable_sample_fail_nothing(answer: httpx.Response, miss
 
 def test_the_record_has_the_samples_their_query_and_when_prometheus_evaluated_it() -> None:
     result = two_nodes(traffic(lambda _: samples(master=200_000)))
-    (told,) = (run.inputs for run in result.trace.inputs)
-    assert told.source == f"Prometheus: {build_query(NetworkTrafficArgs(ip=URL))}"
-    assert [(number.name, number.unit) for number in told.numbers] == [("received", "B/s")]
-    np.testing.assert_equal(told.numbers[0].values, [200_000, np.nan])
-    np.testing.assert_equal(told.measured_s, [1, 1])
+    (inputs,) = (run.inputs for run in result.trace.inputs)
+    assert inputs.source == f"Prometheus: {build_query(NetworkTrafficArgs(ip=URL))}"
+    assert [(number.name, number.unit) for number in inputs.numbers] == [("received", "B/s")]
+    np.testing.assert_equal(inputs.numbers[0].values, [200_000, np.nan])
+    np.testing.assert_equal(inputs.measured_s, [1, 1])
 
 
 def test_a_cycle_goes_by_one_answer_however_many_come_meanwhile() -> None:
@@ -133,7 +135,7 @@ def test_placement_continues_without_prometheus_and_the_record_says_why(answer: 
 
 
 def test_before_the_first_answer_nothing_is_waited_for() -> None:
-    assert notes.format_notes(two_nodes(traffic(refuse, asked=0)).trace.marks) == [
+    assert notes.format_notes(two_nodes(traffic(refuse, queries=0)).trace.marks) == [
         "NetworkTraffic: no answer of Prometheus: no answer yet"
     ]
 
@@ -144,15 +146,15 @@ def test_an_old_answer_is_used_until_it_is_too_old() -> None:
     def once(request: httpx.Request) -> httpx.Response:
         return next(answers, None) or refuse(request)
 
-    runner = traffic(once, asked=3)
+    runner = traffic(once, queries=3)
     assert scores(two_nodes(runner))[1] == [0, 50]
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     read_at = plugin.source.latest().received_s
     assert read_at is not None
     plugin._clock = lambda: read_at + 500.0
-    said = "NetworkTraffic: the last answer of Prometheus is 500 s old: connection refused"
-    assert notes.format_notes(two_nodes(runner).trace.marks) == [said]
+    note = "NetworkTraffic: the last answer of Prometheus is 500 s old: connection refused"
+    assert notes.format_notes(two_nodes(runner).trace.marks) == [note]
 
 
 @pytest.mark.parametrize(("age_s", "limit_s", "is_stale"), [(119, 120, False), (121, 120, True), (121, 300, False)])
@@ -164,7 +166,7 @@ def test_with_score_alone_an_answer_expires_too(age_s: float, limit_s: float, is
     def once(request: httpx.Request) -> httpx.Response:
         return next(answers, None) or refuse(request)
 
-    runner = traffic(once, asked=2, points=only_score, maxAgeSeconds=limit_s)
+    runner = traffic(once, queries=2, points=only_score, maxAgeSeconds=limit_s)
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     read_at = plugin.source.latest().received_s
@@ -172,9 +174,9 @@ def test_with_score_alone_an_answer_expires_too(age_s: float, limit_s: float, is
     plugin._clock = lambda: read_at + age_s
     result = two_nodes(runner)
     assert scores(result) == (([-1, -1], [50, 50]) if is_stale else ([2, 1], [0, 50]))
-    (told,) = (run.inputs for run in result.trace.inputs)
-    assert told.stale is not None
-    assert told.stale.tolist() == [is_stale, is_stale]
+    (inputs,) = (run.inputs for run in result.trace.inputs)
+    assert inputs.stale is not None
+    assert inputs.stale.tolist() == [is_stale, is_stale]
 
 
 def test_verbosity_3_logs_each_node_s_bandwidth_as_the_original_did() -> None:

@@ -170,9 +170,9 @@ def test_limits(limit: int | None, running: list[list[str]], claims: list[str], 
 def test_the_reason_has_the_numbers_and_preemption_may_help() -> None:
     columns = columns_of([make_node("n")], [uses("r", "n", "a", "b")])
     objects = [obj for name in ("a", "b", "c") for obj in bound(name)]
-    said = tried(plugin(csi_node("n", ebs=2), *objects), claiming("a", "c"), columns)
+    verdicts = tried(plugin(csi_node("n", ebs=2), *objects), claiming("a", "c"), columns)
     params = {"driver": EBS, "limit": "2", "attached": "2", "new": "1"}
-    assert said == {"n": Verdict(Code.UNSCHEDULABLE, (Reason("volume-limit", params),))}
+    assert verdicts == {"n": Verdict(Code.UNSCHEDULABLE, (Reason("volume-limit", params),))}
 
 
 def test_each_driver_has_its_own_limit() -> None:
@@ -223,10 +223,10 @@ HOSTS = ("n0", "n1", "n2")
 
 
 def fresh(cluster: Cluster, columns: NodeColumns) -> Any:
-    return said(NodeVolumeLimits(NoArgs(), cluster), columns)
+    return filter_verdicts(NodeVolumeLimits(NoArgs(), cluster), columns)
 
 
-def said(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
+def filter_verdicts(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
     verdicts = by.filter(CycleState(), claiming("a", "b").info(), columns)
     return {columns.names[s]: verdicts.verdict_at(s) for s in range(columns.slots) if columns.live[s]}
 
@@ -249,19 +249,19 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(steps=st.lists(changes(), max_size=25), asked=st.lists(st.booleans(), min_size=25, max_size=25))
-def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], asked: list[bool]) -> None:
+@given(steps=st.lists(changes(), max_size=25), checked=st.lists(st.booleans(), min_size=25, max_size=25))
+def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], checked: list[bool]) -> None:
     cluster = Cluster(*[obj for name in NAMES for obj in bound(name)], storage_class())
     columns = columns_of([make_node(host) for host in HOSTS])
     for host in HOSTS:
         cluster.objects.set(csi_node(host, ebs=2))
     by = NodeVolumeLimits(NoArgs(), cluster)
     running: dict[str, str] = {}
-    for (what, given_), ask in zip(steps, asked, strict=False):
+    for (what, given_), ask in zip(steps, checked, strict=False):
         apply(what, given_, cluster, columns, running)
         if ask:
-            assert said(by, columns) == fresh(cluster, columns)
-    assert said(by, columns) == fresh(cluster, columns)
+            assert filter_verdicts(by, columns) == fresh(cluster, columns)
+    assert filter_verdicts(by, columns) == fresh(cluster, columns)
 
 
 def apply(what: str, given_: Any, cluster: Cluster, columns: NodeColumns, running: dict[str, str]) -> None:

@@ -65,10 +65,10 @@ def verdicts(pod: PodBuilder, columns: NodeColumns, by: PodTopologySpread | None
     by, state, info = by or plugin(), CycleState(), pod.info()
     if by.pre_filter(state, info, columns).verdict.code is Code.SKIP:
         return {"skipped": ""}
-    return said(by, state, info, columns)
+    return filter_verdicts(by, state, info, columns)
 
 
-def said(by: PodTopologySpread, state: CycleState, pod: PodInfo, columns: NodeColumns) -> dict[str, str]:
+def filter_verdicts(by: PodTopologySpread, state: CycleState, pod: PodInfo, columns: NodeColumns) -> dict[str, str]:
     column = by.filter(state, pod, columns)
     given = {columns.names[slot]: column.verdict_at(slot) for slot in np.flatnonzero(columns.live).tolist()}
     assert all(v.code.is_rejection for v in given.values() if v.reasons)
@@ -216,10 +216,10 @@ def test_a_trial_changes_a_copy_of_the_note_only() -> None:
     alone.remove_pod(running.uid, "a")
     by.remove_pod(trial, pod, running, alone, 0)
 
-    assert said(by, trial, pod, alone) == {"a": PASSES}
-    assert said(by, state, pod, columns)["a"] == SKEWED
+    assert filter_verdicts(by, trial, pod, alone) == {"a": PASSES}
+    assert filter_verdicts(by, state, pod, columns)["a"] == SKEWED
     by.add_pod(trial, pod, running, alone, 0)
-    assert said(by, trial, pod, alone) == {"a": SKEWED}
+    assert filter_verdicts(by, trial, pod, alone) == {"a": SKEWED}
 
 
 # --- soft constraints -------------------------------------------------------------------------------------------------
@@ -562,7 +562,7 @@ def test_a_pod_tried_on_or_off_a_node_equals_counting_anew(
     trial = state.clone()
     for p in removed:
         by.remove_pod(trial, info, p.info(), after, after.index[p.spec["nodeName"]])
-    assert said(by, trial, info, after) == verdicts(pod, after)
+    assert filter_verdicts(by, trial, info, after) == verdicts(pod, after)
     for p in removed:
         by.add_pod(trial, info, p.info(), before, before.index[p.spec["nodeName"]])
-    assert said(by, trial, info, before) == said(by, state, info, before)
+    assert filter_verdicts(by, trial, info, before) == filter_verdicts(by, state, info, before)

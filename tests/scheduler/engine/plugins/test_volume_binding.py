@@ -142,10 +142,10 @@ EPHEMERAL: Json = {"ephemeral": {"volumeClaimTemplate": {}}}
     ],
 )
 def test_pods_that_the_plugin_rejects(pod: PodBuilder, objects: list[Any], sentence: str) -> None:
-    said = tried(plugin(*objects), pod, NODES)
-    assert isinstance(said, Verdict)
-    assert said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    assert [reasons.format_reason(reason) for reason in said.reasons] == [sentence]
+    verdict = tried(plugin(*objects), pod, NODES)
+    assert isinstance(verdict, Verdict)
+    assert verdict.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert [reasons.format_reason(reason) for reason in verdict.reasons] == [sentence]
 
 
 def test_a_pod_without_claims_is_skipped() -> None:
@@ -197,10 +197,10 @@ def test_an_ephemeral_volume_is_bound_like_any_other() -> None:
 
 
 def test_reasons_name_the_volume_and_where_it_is() -> None:
-    said = tried(plugin(claim("c", volume="v"), volume("v", within=IN_ZONE_A)), claiming("c"), NODES)
-    assert isinstance(said, dict)
+    verdicts = tried(plugin(claim("c", volume="v"), volume("v", within=IN_ZONE_A)), claiming("c"), NODES)
+    assert isinstance(verdicts, dict)
     reason = Reason("volume-affinity", {"volume": "v", "wants": f"{ZONE}=a"})
-    assert said["n3"] == Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+    assert verdicts["n3"] == Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
 
 
 def test_migrated_volume_uses_the_csi_topology_of_migrated_nodes() -> None:
@@ -285,9 +285,9 @@ def test_a_selector_chooses_among_volumes() -> None:
 
 def test_a_malformed_selector_is_an_error() -> None:
     broken = claim("c", selector={"matchExpressions": [{"key": "k", "operator": "In"}]})
-    said = decided(claiming("c"), broken, MANUAL)
+    verdicts = decided(claiming("c"), broken, MANUAL)
     text = "error creating internal label selector for claim: default/c: for 'in', 'notin' operators"
-    assert all(verdict.startswith(f"!{text}") for verdict in said.values())
+    assert all(verdict.startswith(f"!{text}") for verdict in verdicts.values())
 
 
 # --- claims that wait: volumes to be made -----------------------------------------------------------------------------
@@ -361,8 +361,8 @@ def test_a_claim_without_a_size_needs_no_capacity() -> None:
 
 
 def test_all_reasons_of_a_node_in_order() -> None:
-    kept = volume("v", within=on_host("n1"), claim="default/bound")
-    objects = (claim("bound", volume="v"), kept, claim("c"), storage_class())
+    reserved = volume("v", within=on_host("n1"), claim="default/bound")
+    objects = (claim("bound", volume="v"), reserved, claim("c"), storage_class())
     assert decided(claiming("bound", "c"), *objects, driver()) == row(
         FULL, f"volume-affinity+{FULL}", f"volume-affinity+{FULL}"
     )
@@ -434,8 +434,8 @@ class Model:
 
     @staticmethod
     def _joined(reachable: bool, unbound: bool, space: bool, found: bool) -> str:
-        said = ((reachable, "volume-affinity"), (unbound, NONE), (space, FULL), (found, "claim-volume-missing"))
-        return "+".join(code for fine, code in said if not fine)
+        checks = ((reachable, "volume-affinity"), (unbound, NONE), (space, FULL), (found, "claim-volume-missing"))
+        return "+".join(code for fine, code in checks if not fine)
 
     def _bound(self, labels: dict[str, str], claims: Sequence[PersistentVolumeClaim]) -> tuple[bool, bool]:
         known = {v.metadata.name: v for v in self.volumes}

@@ -154,7 +154,7 @@ def test_victims_are_named_and_stay(rig: Rig) -> None:
     }  # fmt: skip
     assert told["preemption"]["candidates"][0]["victims"] == ["default/low"]
     rig.world.settle()
-    assert [said for said in rig.world.writes.said if said[0] in ("evicted", "preempted")] == []
+    assert [said for said in rig.world.writes.sent if said[0] in ("evicted", "preempted")] == []
 
 
 def test_existing_pod_is_reviewed_as_if_it_were_absent(rig: Rig) -> None:
