@@ -264,8 +264,8 @@ def _controllers(binaries: Path, directory: Path, kubeconfig: Path) -> Process |
 
 def _store(system: System) -> None:
     cluster = system.cluster = json.loads(system.kubectl("get", "ns", "kube-system", "-o", "json"))["metadata"]["uid"]
-    asked = ("create", "token", "herodotus-scheduler", "--audience=herodotus-endpoint")
-    system.token = system.kubectl("-n", "herodotus", *asked).strip()
+    arguments = ("create", "token", "herodotus-scheduler", "--audience=herodotus-endpoint")
+    system.token = system.kubectl("-n", "herodotus", *arguments).strip()
     table = a_table(NODES)
     first = a_decision(pod="web-1", cluster=cluster, sequence=1)
     second = a_decision(pod="web-2", cluster=cluster, sequence=3, rejected=FULL)
@@ -316,9 +316,9 @@ def test_the_administrator_lists_every_namespace_in_pages(system: System) -> Non
 
 
 def test_can_i_answers_for_decisions_as_for_any_resource(system: System) -> None:
-    said = {
-        (user, *asked): system.run("auth", "can-i", *asked, user=user).stdout.strip()
-        for user, asked in (
+    answers = {
+        (user, *question): system.run("auth", "can-i", *question, user=user).stdout.strip()
+        for user, question in (
             ("ada", ("list", "decisions.herodotus.dev", "-n", "shop")),
             ("ada", ("list", "decisions.herodotus.dev", "-n", "ci")),
             ("ada", ("get", "nodehistories.herodotus.dev")),
@@ -326,7 +326,7 @@ def test_can_i_answers_for_decisions_as_for_any_resource(system: System) -> None
             ("bob", ("delete", "decisions.herodotus.dev", "-n", "ci")),
         )
     }
-    assert [*said.values()] == ["yes", "no", "no", "yes", "no"]
+    assert [*answers.values()] == ["yes", "no", "no", "yes", "no"]
 
 
 def test_an_administrator_can_impersonate_a_reader(system: System) -> None:
@@ -408,8 +408,8 @@ def test_the_plugin_works_for_an_administrator_and_with_impersonation(system: Sy
     """The administrator may use the service proxy too, behind which the service requires a user name."""
     assert "worker-1" in system.herodotus("pod", "web-1", "-n", "shop", user="admin").stdout
     for who, code in (("ada", 0), ("bob", 1)):
-        asked = system.herodotus("pod", "web-1", "-n", "shop", "--as", who, user="admin")
-        assert (asked.returncode, "is forbidden" in asked.stderr) == (code, code == 1)
+        result = system.herodotus("pod", "web-1", "-n", "shop", "--as", who, user="admin")
+        assert (result.returncode, "is forbidden" in result.stderr) == (code, code == 1)
     nobody = system.herodotus("version", "--as", "system:anonymous", user="admin")
     assert 'User "system:anonymous" cannot list resource "serviceversions"' in nobody.stderr
 
@@ -418,8 +418,8 @@ def test_what_if_needs_a_separate_right(system: System, tmp_path: Path) -> None:
     """A viewer may not create reviews; a user with the right gets: no scheduler is there."""
     file = tmp_path / "pod.yaml"
     file.write_text("kind: Pod\nmetadata: {name: web}\nspec: {schedulerName: herodotus-scheduler}\n")
-    asked = ("whatif", "-f", str(file), "-n", "shop")
-    refused = system.herodotus(*asked, user="ada")
+    review = ("whatif", "-f", str(file), "-n", "shop")
+    refused = system.herodotus(*review, user="ada")
     assert (refused.returncode, refused.stderr.splitlines()) == (
         1,
         [
@@ -430,10 +430,10 @@ def test_what_if_needs_a_separate_right(system: System, tmp_path: Path) -> None:
     )
     system.kubectl("-n", "shop", "create", "rolebinding", "may-ask", "--clusterrole=herodotus-whatif", "--user=eve")
 
-    def told() -> bool:
-        return "no scheduler answers reviews" in system.herodotus(*asked, "--as", "eve", user="admin").stderr
+    def is_allowed() -> bool:
+        return "no scheduler answers reviews" in system.herodotus(*review, "--as", "eve", user="admin").stderr
 
-    eventually(told, "the right to be known, and the service to be asked")
+    eventually(is_allowed, "the new right to take effect")
 
 
 def test_a_watch_prints_new_decisions(system: System, tmp_path: Path) -> None:
@@ -469,8 +469,8 @@ def test_everybody_may_load_the_pages_and_sees_only_permitted_records(system: Sy
         assert (shell.status_code, shell.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
         assert shell.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
         assert shell.text == (FOLDER / SHELL).read_text()
-        kept = httpx.get(f"{pages}main.js", headers={"If-None-Match": httpx.get(f"{pages}main.js").headers["ETag"]})
-        assert kept.status_code == 304
+        again = httpx.get(f"{pages}main.js", headers={"If-None-Match": httpx.get(f"{pages}main.js").headers["ETag"]})
+        assert again.status_code == 304
         codes = [
             httpx.get(pages.replace("/pages/", path)).status_code
             for path in ("/namespaces/shop/decisions", "/decisions")
@@ -531,8 +531,8 @@ def test_expired_tokens_are_rejected(system: System) -> None:
     codes = []
     for in_s in (3600, -60):
         headers = {"Authorization": f"Bearer {token_expiring(system, reader, in_s)}"}
-        asked = httpx.get(f"https://127.0.0.1:{system.port}{API}/decisions", headers=headers, verify=False)
-        codes.append((asked.status_code, system.send(token_expiring(system, system.token, in_s), rows).status_code))
+        response = httpx.get(f"https://127.0.0.1:{system.port}{API}/decisions", headers=headers, verify=False)
+        codes.append((response.status_code, system.send(token_expiring(system, system.token, in_s), rows).status_code))
     assert codes == [(200, 200), (401, 401)]
 
 
