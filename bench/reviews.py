@@ -30,7 +30,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.whatif.placement import Origin, place
-from scheduler.engine.whatif.pods import pods_of
+from scheduler.engine.whatif.pods import build_pods
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.api_writes import NoWrites
 from scheduler.live.loop import Loop
@@ -137,7 +137,7 @@ class _Rig:
         """Run reviews one after another until `stop` is set."""
         copies, origin = ForkedCopies(self.loop), Origin("bench", "bench")
         template = parse_pod_template({"kind": "Pod"} | self._template)
-        pods = pods_of(template, "default", self.framework.profile.scheduler_name, replicas, {})
+        pods = build_pods(template, "default", self.framework.profile.scheduler_name, replicas, {})
         columns = self.shared.cache.columns
 
         def placed() -> bytes:

@@ -17,7 +17,7 @@ from scheduler.engine.formulas.inputs import MeasurementTimes
 Floats = NDArray[np.float64]
 
 
-def read_dated(group: str, nodes: Sequence[NodeView], now_s: float, limit_s: float) -> MeasurementTimes:
+def read_measurement_times(group: str, nodes: Sequence[NodeView], now_s: float, limit_s: float) -> MeasurementTimes:
     """Return when each node's annotations of a group were measured, and which are older than `limit_s` seconds.
 
     `group` is a key of `measurements.MEASURED`, such as usage. `now_s` is in seconds since 1970.

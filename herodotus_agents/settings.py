@@ -38,7 +38,7 @@ S = TypeVar("S", bound=AgentSettings)
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _SettingsSource:
     """A source of settings, such as the environment. `values` maps keys to texts, `fields` maps keys to fields."""
 
     values: Mapping[str, str]
@@ -72,7 +72,7 @@ def load_extender_service_settings(file: Path | None, environment: Mapping[str, 
     return _merge_layers(
         ExtenderServiceSettings,
         _read_document(file),
-        [_Layer(environment, ExtenderServiceSettings.variables)],
+        [_SettingsSource(environment, ExtenderServiceSettings.variables)],
         str(file),
     )
 
@@ -86,19 +86,19 @@ def load_agent_settings(
     invalid.
     """
     wire_names = dict(_wire_names(kind.settings))
-    own = _Layer(
+    own = _SettingsSource(
         _read_pairs(Path(kind.legacy_file)) if kind.legacy_file else {},
         {wire: name for name, wire in wire_names.items()},
     )
     for key in own.values.keys() - own.fields.keys():
         _log.warning("%s: %s is not a setting, ignored", kind.legacy_file, key)
-    layers = [own, _Layer(environment, kind.settings.variables)]
+    layers = [own, _SettingsSource(environment, kind.settings.variables)]
     return _merge_layers(kind.settings, dict(section), layers, f"settings.{name}")
 
 
 def load_from_environment(kind: type[S], environment: Mapping[str, str]) -> S:
     """Return settings of the given type from environment variables; fields without a variable have their defaults."""
-    return _merge_layers(kind, {}, [_Layer(environment, kind.variables)], "")
+    return _merge_layers(kind, {}, [_SettingsSource(environment, kind.variables)], "")
 
 
 def flag_type(kind: Any) -> Callable[[str], Any]:
@@ -132,7 +132,7 @@ def _read_document(file: Path | None) -> dict[str, Any]:
     return found
 
 
-def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Layer], where: str) -> S:
+def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_SettingsSource], where: str) -> S:
     """Return settings of type `kind` from a file's section and the layers, of which later ones win.
 
     `where` names the section in errors. Raises SettingsError if the section is invalid; a wrong value in a layer is

@@ -110,7 +110,7 @@ def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAtt
     of the reconstruction, and the log provides only values of the whole attempt.
     """
     ours, theirs = seen.decision, logged.decision
-    cells = _Cells(seen, logged) if not (ours.summary or theirs.summary) else None
+    cells = _NodeValueMerger(seen, logged) if not (ours.summary or theirs.summary) else None
     parts: dict[str, tuple[bool, int]] = {"attempt.startedAt": (True, 0)}
     fields = _values_from_log(ours, theirs, parts)
     if cells is not None:
@@ -191,7 +191,7 @@ def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption
     return Preemption(theirs.nominated, (taken, *others), evicted=True), int(ours.nominated != theirs.nominated)
 
 
-class _Cells:
+class _NodeValueMerger:
     """The values per node and plugin, merged from reconstruction and log, in the reconstruction's node slots.
 
     A node that only the log names gets an additional slot.

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, ExplainedResult, Points
-from herodotus_agents.measured import read_dated
+from herodotus_agents.measured import read_measurement_times
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import congestion, measurements
 from scheduler.engine.formulas.inputs import NodeInputColumn
@@ -33,7 +33,7 @@ class CongestionSettings(AgentSettings, frozen=True):
 
 def _make(settings: CongestionSettings, clock: Callable[[], float]) -> Agent:
     def priority(pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        measured = read_dated("congestion", nodes, clock(), settings.max_age_s)
+        measured = read_measurement_times("congestion", nodes, clock(), settings.max_age_s)
         factors = np.array([_factor(node) for node in nodes], np.float64)
         factors[measured.stale] = np.nan
         points: list[int] = congestion.points(np.nan_to_num(factors), settings.factor_max).tolist()

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from herodotus_agents.agent import Agent, AgentError, AgentFactory, AgentSettings, ExplainedResult, Points
-from herodotus_agents.measured import present_keys, read_dated, read_numbers
+from herodotus_agents.measured import present_keys, read_measurement_times, read_numbers
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import measurements, packing
 from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
@@ -93,7 +93,7 @@ class PigeonAgent:
         demand = np.array([self._demand(pod, resource) for resource in self._resources], np.float64)
         capacity = self._matrix(nodes, self._capacity)
         learned = self._learn(demand, capacity)
-        measured = read_dated("allocation", nodes, self._clock(), self._settings.max_age_s)
+        measured = read_measurement_times("allocation", nodes, self._clock(), self._settings.max_age_s)
         usage = self._usage(nodes, measured)
         values = self._values(capacity, usage, demand, learned) if nodes else np.zeros(0)
         points: list[int] = packing.points(values).tolist()

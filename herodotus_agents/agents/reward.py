@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from herodotus_agents.agent import Agent, AgentFactory, ExplainedResult, NoSettings, Points
-from herodotus_agents.measured import read_dated
+from herodotus_agents.measured import read_measurement_times
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import measurements, reward
 from scheduler.engine.formulas.inputs import NodeInputColumn
@@ -33,7 +33,7 @@ def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
         if _log.isEnabledFor(logging.DEBUG):
             for node, learned, score in zip(nodes, rewards, points, strict=True):
                 _log.debug("pod=%s node=%s reward=%.6f points=%d", pod.name, node.name, learned, score)
-        inputs = read_dated("rewards", nodes, clock(), float("inf")).inputs(
+        inputs = read_measurement_times("rewards", nodes, clock(), float("inf")).inputs(
             (measurements.REWARDS,), NodeInputColumn("reward", rewards, digits=6)
         )
         return ExplainedResult(points, (replace(inputs, source=f"{inputs.source}, pod type {pod_type}"),))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, ExplainedResult, Points, Rejected
-from herodotus_agents.measured import present_keys, read_dated, read_numbers
+from herodotus_agents.measured import present_keys, read_measurement_times, read_numbers
 from herodotus_agents.objects import NodeView, PodView
 from scheduler.engine.formulas import beta, measurements, risk
 from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
@@ -125,7 +125,7 @@ class SafeAgent:
     def _loads(self, verb: str, pod: PodView, nodes: Sequence[NodeView]) -> Iterator[ResourceLoad]:
         """Yield the load of all nodes with the pod counted, first of cpu, then of memory. `verb` is for the log."""
         settings = self._settings
-        measured = read_dated("usage", nodes, self._clock(), settings.max_age_s)
+        measured = read_measurement_times("usage", nodes, self._clock(), settings.max_age_s)
         _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), measured.stale.sum())
         for resource in RESOURCES:
             mean = np.where(measured.stale, np.nan, read_numbers(nodes, MEAN_FREE[resource]))

@@ -67,7 +67,7 @@ class UsageAnnotator:
 
         If only one resource has a series, the annotations of the other are None, which removes their outdated values.
         """
-        floors = _unrequested(nodes, kube) if self.use_requests else {}
+        floors = _unrequested_amounts(nodes, kube) if self.use_requests else {}
         values: dict[str, dict[str, str | None]] = {}
         known: set[tuple[str, str]] = set()
         for window in self._windows():
@@ -115,7 +115,7 @@ def _annotations(resource: str) -> tuple[str, str, str]:
     return MEAN_FREE[resource], DEVIATION_FREE[resource], FORECAST_FREE[resource][0]
 
 
-def _unrequested(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
+def _unrequested_amounts(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
     """Return the allocatable amount that no pod on the node requests, by (node name, resource)."""
     left = {(node.name, r): float(node.allocatable(r)) for node in nodes for r in ("cpu", "memory")}
     for raw in kube.list_objects(PODS, ON_NODES)[0]:

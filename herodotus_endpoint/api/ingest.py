@@ -19,7 +19,7 @@ from typing import Final
 from flask import Blueprint, Response, request
 
 from herodotus_endpoint.api import request_body
-from herodotus_endpoint.api.record_limits import check_frame, limit_future_times
+from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import ServiceSettings
@@ -147,7 +147,7 @@ def _limit_times(
     A changed frame is encoded again and counted in the metrics.
     """
     for frame, raw in frames:
-        moved = limit_future_times(frame, now_us)
+        moved = move_future_times(frame, now_us)
         if moved is frame:
             yield frame, raw
         else:

@@ -52,7 +52,7 @@ def check_frame(frame: Frame) -> Frame:
     return frame
 
 
-def limit_future_times(frame: Frame, now_us: int) -> Frame:
+def move_future_times(frame: Frame, now_us: int) -> Frame:
     """Return the frame with its times moved back if they are more than MAX_AHEAD_US later than `now_us`.
 
     Other frames are returned unchanged. All times of a decision move by the same amount, so that its durations stay. If

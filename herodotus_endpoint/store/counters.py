@@ -57,7 +57,7 @@ class CounterName(NamedTuple):
 
 
 @dataclass
-class _Run:
+class _DecisionRun:
     """A run of consecutive decisions for one pod template that differ only in scores and the chosen node.
 
     Its decisions are added to the counters together when the run ends.
@@ -131,7 +131,9 @@ class DecisionCounts:
     decided: dict[tuple[str, str, int], PlacementCount] = field(
         default_factory=dict
     )  # by workload, deciding factor and slot
-    _runs: dict[tuple[str, str], _Run] = field(default_factory=dict)  # the current run of each namespace and template
+    _runs: dict[tuple[str, str], _DecisionRun] = field(
+        default_factory=dict
+    )  # the current run of each namespace and template
 
     def count(self, decision: Decision) -> None:
         """Add one decision to the counters."""
@@ -144,7 +146,7 @@ class DecisionCounts:
             if run:
                 self._count_run(run)
             contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
-            run = self._runs[template] = _Run(decision, feasible, contest)
+            run = self._runs[template] = _DecisionRun(decision, feasible, contest)
         if decision.chosen is not None:
             self._bump(CounterName("chosen"), decision.chosen)
             key = (workload_name(decision), decision.chosen)
@@ -166,7 +168,7 @@ class DecisionCounts:
         """All counters as one array, with a row per node slot and a column per counter. Read it only after `finish`."""
         return np.stack(list(self.columns.values()), axis=1)
 
-    def _add_scores(self, run: _Run, decision: Decision) -> tuple[str, int] | None:
+    def _add_scores(self, run: _DecisionRun, decision: Decision) -> tuple[str, int] | None:
         """Add a decision's scores to its run; return the deciding plugin and the chosen node's lead in points.
 
         Returns None if the node was not chosen among several feasible nodes. See `_count_contest`.
@@ -179,7 +181,9 @@ class DecisionCounts:
             return self._count_contest(run, decision, decision.chosen, scores)
         return None
 
-    def _count_contest(self, run: _Run, decision: Decision, chosen: int, scores: list[ScoreColumn]) -> tuple[str, int]:
+    def _count_contest(
+        self, run: _DecisionRun, decision: Decision, chosen: int, scores: list[ScoreColumn]
+    ) -> tuple[str, int]:
         """Compare the chosen node with the next best node; return the deciding plugin and the lead in points.
 
         The plugin is that with the largest part in the lead, or TIE if nodes share the best total or no plugin prefers
@@ -200,7 +204,7 @@ class DecisionCounts:
         self._bump(CounterName("carried", shares[0][1]), chosen)
         return shares[0][1], points
 
-    def _count_run(self, run: _Run) -> None:
+    def _count_run(self, run: _DecisionRun) -> None:
         """Add the decisions of a run to the counters.
 
         Values that its decisions share are multiplied by their number; scores are added as sums.

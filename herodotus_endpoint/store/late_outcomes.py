@@ -48,12 +48,13 @@ def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: i
 
 
 def find_open_decisions(
-    connection: sa.Connection, cluster: str, profiles: Sequence[str], except_of: str, most: int
+    connection: sa.Connection, cluster: str, profiles: Sequence[str], excluded_incarnation: str, most: int
 ) -> Sequence[Row]:
     """Return at most `most` stored decisions whose result is not known yet, oldest first.
 
     Only decisions of these scheduler profiles of the cluster are returned, except those of the scheduler process (the
-    incarnation) `except_of`. Each is a dict with the columns that identify the decision, its pod and its node.
+    incarnation) `excluded_incarnation`. Each is a dict with the columns that identify the decision, its pod and its
+    node.
     """
     d, i = DECISIONS.c, INCARNATIONS.c
     statement = (
@@ -63,7 +64,7 @@ def find_open_decisions(
             d.state == sa.bindparam("open", BINDING, literal_execute=True)
         )  # a literal, so that the partial index is used
         .where(d.cluster == cluster, d.source == Source.SCHEDULER.value, d.profile.in_(profiles))
-        .where(i.incarnation != except_of)
+        .where(i.incarnation != excluded_incarnation)
         .order_by(d.id)
         .limit(most)
     )

@@ -67,7 +67,7 @@ class IngestReceipt:
 
 
 @dataclass(frozen=True)
-class _Share:
+class _HourCounts:
     """The counts of those decisions of a batch that belong to one hour, cluster and scheduler profile.
 
     All these decisions have the same assignment of nodes to slots: `node_ids` has the node id in each slot.
@@ -105,7 +105,7 @@ class _Batch:
     found_later: set[tuple[int, int]] = field(
         default_factory=set
     )  # those of `settled` whose outcome a later scheduler found
-    shares: dict[tuple[object, ...], _Share] = field(default_factory=dict)
+    shares: dict[tuple[object, ...], _HourCounts] = field(default_factory=dict)
     earlier: dict[bytes, Ints] = field(default_factory=dict)  # former assignments of nodes to slots, by their bytes
 
 
@@ -314,7 +314,7 @@ class Writer:
         key = (*where, id(node_ids))
         share = batch.shares.get(key)
         if share is None:
-            share = batch.shares[key] = _Share(*where, DecisionCounts(decision.slots), node_ids)
+            share = batch.shares[key] = _HourCounts(*where, DecisionCounts(decision.slots), node_ids)
         share.counted.count(decision)
 
     def _add_outcome(
@@ -410,7 +410,7 @@ class Writer:
 
     def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
         """Add the counts of the batch to the stored node histories. Each rollup is read and written once."""
-        shares: dict[tuple[int, str, str], list[_Share]] = {}
+        shares: dict[tuple[int, str, str], list[_HourCounts]] = {}
         for share in batch.shares.values():
             shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
         for (bucket, cluster, profile), parts in shares.items():
@@ -434,7 +434,7 @@ class Writer:
                 update = ROLLUPS.update().where(key, ROLLUPS.c.part == sa.bindparam("of"))
                 connection.execute(update, [{"of": part} | row for part, row in rows.items() if part in stored])
 
-    def _mark_considered(self, connection: sa.Connection, share: _Share) -> None:
+    def _mark_considered(self, connection: sa.Connection, share: _HourCounts) -> None:
         seen = share.counted.columns[CounterName("considered")] > 0
         fresh = set(share.node_ids[seen].tolist()) - self._considered_ids - {0}
         if fresh:

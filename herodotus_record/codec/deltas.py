@@ -124,7 +124,7 @@ class DeltaReader:
 
     def __init__(self) -> None:
         self._frames: dict[bytes, memoryview] = {}  # whole decisions, by the name in deltas
-        self._wholes: Lru[bytes, _Whole] = Lru(MAX_BASES)  # the decoded ones
+        self._wholes: Lru[bytes, _DecodedBase] = Lru(MAX_BASES)  # the decoded ones
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
         """Return the decoded frame, and its bytes; for a delta, the bytes are those of the equivalent whole frame.
@@ -146,13 +146,13 @@ class DeltaReader:
         """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
         self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
 
-    def _base(self, name: bytes) -> _Whole:
+    def _base(self, name: bytes) -> _DecodedBase:
         if name not in self._frames:
             raise UnknownBaseError("the base of a delta is missing")
-        return self._wholes.get_or_create(name, lambda: _Whole(self._frames[name]))
+        return self._wholes.get_or_create(name, lambda: _DecodedBase(self._frames[name]))
 
 
-class _Whole:
+class _DecodedBase:
     """A whole decision to which deltas refer, decoded once for all of them."""
 
     def __init__(self, frame: memoryview) -> None:

@@ -21,7 +21,7 @@ def owners_of(obj: Object) -> list[Object]:
     return obj["metadata"].get("ownerReferences") or []
 
 
-def controller_of(obj: Object) -> Object | None:
+def find_controller(obj: Object) -> Object | None:
     """Return the object's owner reference that has `controller: true`, or None if there is none."""
     return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
 
@@ -58,7 +58,7 @@ class Ownership:
     def controlled(self, uid: str, kind: ApiResource) -> list[StoredObject]:
         """Return the objects of a kind whose controller is the owner with this UID."""
         found = (version for of, version in self.dependents(uid) if of is kind)
-        return [v for v in found if (controller_of(v.obj) or {}).get("uid") == uid]
+        return [v for v in found if (find_controller(v.obj) or {}).get("uid") == uid]
 
     def uncontrolled(self, kind: ApiResource, namespace: str) -> list[StoredObject]:
         """Return the pods or ReplicaSets of a namespace that have no controller."""
@@ -67,7 +67,7 @@ class Ownership:
     def _add(self, kind: ApiResource, version: StoredObject) -> None:
         for owner in owners_of(version.obj):
             self._dependents.setdefault(owner["uid"], {})[kind, version.key] = version
-        if kind in _ADOPTED and controller_of(version.obj) is None:
+        if kind in _ADOPTED and find_controller(version.obj) is None:
             self._uncontrolled.setdefault((kind, version.key[0]), {})[version.key] = version
 
     def _remove(self, kind: ApiResource, version: StoredObject) -> None:

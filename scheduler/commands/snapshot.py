@@ -29,9 +29,9 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.offline.evaluate import ManifestError, NoCluster
-from scheduler.offline.evaluate.files import document_in, items_in
+from scheduler.offline.evaluate.files import parse_document, parse_items
 from scheduler.offline.snapshots.document import KIND, snapshot
-from scheduler.offline.snapshots.replaying import Placed, Replayed, document, replay
+from scheduler.offline.snapshots.replaying import PlacedPod, ReplayedDecision, document, replay
 from scheduler.offline.snapshots.taking import items
 
 Json = dict[str, Any]
@@ -103,16 +103,16 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
     `baseline` is the configuration to compare with, or None to compare with the snapshot. Raise ManifestError if the
     file is not a complete snapshot, ConfigError if a profile cannot be built.
     """
-    found = document_in(arguments.file)
+    found = parse_document(arguments.file)
     if not isinstance(found, Mapping) or found.get("kind") != KIND:
         kind = found.get("kind") if isinstance(found, Mapping) else None
         raise ManifestError(
             f"{arguments.file}: expected a {KIND}, found {kind or 'none'}: python -m scheduler snapshot writes one"
         )
-    manifests = list(items_in(arguments.file, found))
+    manifests = list(parse_items(arguments.file, found))
     chosen = _chosen(arguments)
 
-    def placed_by(with_: Configuration, against: Mapping[str, str]) -> list[Replayed]:
+    def placed_by(with_: Configuration, against: Mapping[str, str]) -> list[ReplayedDecision]:
         cluster = load_cluster(manifests)
         pods = chosen(_placed(cluster))
         if not pods:
@@ -151,17 +151,17 @@ class _Frameworks:
         return self._made[i]
 
 
-def _placed(cluster: LoadedCluster) -> list[Placed]:
+def _placed(cluster: LoadedCluster) -> list[PlacedPod]:
     """Return every pod that is on a node, with the node's name, in order of creation."""
     found = [
-        Placed(pod, cluster.nodes.names[slot])
+        PlacedPod(pod, cluster.nodes.names[slot])
         for slot, there in enumerate(cluster.nodes.pods)
         for pod in there.values()
     ]
     return sorted(found, key=lambda p: (p.pod.pod.metadata.creation_timestamp or "", p.pod.full_name))
 
 
-def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Placed]]:
+def _chosen(arguments: argparse.Namespace) -> Callable[[list[PlacedPod]], list[PlacedPod]]:
     """Return a function that selects and orders the pods to place again, as the command line says."""
     order = _order(arguments.decisions) if arguments.decisions else None
 
@@ -176,7 +176,7 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[Placed]], list[Plac
             return named.lower() == str(arguments.workload).lower()
         return True
 
-    def choose(placed: list[Placed]) -> list[Placed]:
+    def choose(placed: list[PlacedPod]) -> list[PlacedPod]:
         found = [each for each in placed if meant(each.pod) and (order is None or each.pod.uid in order)]
         return found if order is None else sorted(found, key=lambda p: order[p.pod.uid])
 

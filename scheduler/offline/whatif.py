@@ -20,9 +20,9 @@ from scheduler.engine.manifests.defaults import DEFAULT_SCHEDULER
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import Origin, place
-from scheduler.engine.whatif.pods import PriorityClass, pods_of
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.offline.evaluate.engine import Engine
-from scheduler.offline.evaluate.files import check_stdin, cluster_of, manifests, profile_of
+from scheduler.offline.evaluate.files import check_stdin, find_profile, load_cluster_files, manifests
 
 Json = dict[str, Any]
 
@@ -61,11 +61,11 @@ def review_files(
         raise ManifestError(f"{pods}: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     objects = [manifest for path in cluster for manifest in manifests(path)]
     classes, others = _classes_in(objects)
-    found = cluster_of(others, cluster, note)
+    found = load_cluster_files(others, cluster, note)
     given, scheduler = config or Configuration(), options.scheduler or template.scheduler or DEFAULT_SCHEDULER
-    profile = profile_of(scheduler, given, note if config else lambda _: None)
+    profile = find_profile(scheduler, given, note if config else lambda _: None)
     engine = Engine(found, given, registry, profile)
-    each = pods_of(template, options.namespace, scheduler, replicas, classes)
+    each = build_pods(template, options.namespace, scheduler, replicas, classes)
     ensure(each.controller, found.objects)
     frames = place(engine.framework, engine.nodes, each.with_marks(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:

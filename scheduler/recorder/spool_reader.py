@@ -203,14 +203,14 @@ class IncarnationSpool:
             klog.error(damage, "Spool segment is damaged, passing over it", segment=where, bytes=scan.skipped_bytes)
         return scan.batch()
 
-    def _scan(self, most: int, *, salvage: bool = False, newest: int = codec.VERSION) -> _Scan:
+    def _scan(self, most: int, *, salvage: bool = False, newest: int = codec.VERSION) -> _SegmentScan:
         try:
             with self._path(self._segment).open("rb") as f:
                 f.seek(self._offset)
                 data = f.read(most)
         except FileNotFoundError:
             data = b""
-        scan = _Scan(self.name, self._segment_index, Position(self._offset, self.reached), salvage, newest)
+        scan = _SegmentScan(self.name, self._segment_index, Position(self._offset, self.reached), salvage, newest)
         scan.read(data, BATCH_FRAMES)
         return scan
 
@@ -248,7 +248,7 @@ class IncarnationSpool:
             self._index = _SegmentIndex(self._path(self._segment))
             with contextlib.suppress(FileNotFoundError), self._path(self._segment).open("rb") as f:
                 passed = f.read(self._offset)
-                scan = _Scan("", self._index, Position(0, None), salvage=True, newest=codec.NEWEST_EVER)
+                scan = _SegmentScan("", self._index, Position(0, None), salvage=True, newest=codec.NEWEST_EVER)
                 scan.read(passed, len(passed))
                 self._index.damaged = False  # the service has what was there
         return self._index
@@ -318,7 +318,7 @@ class _SegmentIndex:
         return frame if deltas.read_base_name(frame) == name else None
 
 
-class _Scan:
+class _SegmentScan:
     """One pass over the frames (encoded records) of a spool segment, which verifies and collects them.
 
     It stops at the first damaged frame, or with `salvage` skips damaged bytes and inserts gap records.

@@ -49,7 +49,7 @@ from scheduler.engine.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.engine.objects import pod as objects
 from scheduler.engine.objects.types import Volume
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
-from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed
+from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
 
 MOST: Final = 2.0**62  # larger numbers are not recorded: their columns hold 64 bits
 _NOTHING: Final = array("B")
@@ -79,20 +79,20 @@ class ClassRecordCache:
     """The parts of the last record of one equivalence class of pods, reused in the next record if unchanged."""
 
     def __init__(self) -> None:
-        self._evaluated: Evaluated | None = None
-        self._columns: defaultdict[Hashable, Narrowed] = defaultdict(Narrowed)
-        self._filters: ElementCache[FilterRun, FilterColumn] = ElementCache(self._filter)
-        self._scores: ElementCache[ScoreRun, ScoreColumn] = ElementCache(self._score)
+        self._evaluated: EvaluationParts | None = None
+        self._columns: defaultdict[Hashable, CachedRecordColumn] = defaultdict(CachedRecordColumn)
+        self._filters: RecordPartCache[FilterRun, FilterColumn] = RecordPartCache(self._filter)
+        self._scores: RecordPartCache[ScoreRun, ScoreColumn] = RecordPartCache(self._score)
 
-    def evaluated(self, evaluation: NDArray[np.uint8]) -> Evaluated:
+    def evaluated(self, evaluation: NDArray[np.uint8]) -> EvaluationParts:
         """Return the parts of the record that follow from which nodes were evaluated.
 
         Equal arrays give the same object.
         """
         known = self._evaluated
         if known is None or (evaluation is not known.array and not np.array_equal(evaluation, known.array)):
-            known = self._evaluated = Evaluated(evaluation)
-            self._filters = ElementCache(self._filter)  # their columns depend on it
+            known = self._evaluated = EvaluationParts(evaluation)
+            self._filters = RecordPartCache(self._filter)  # their columns depend on it
         return known
 
     def filters(self, runs: Sequence[FilterRun]) -> tuple[FilterColumn, ...]:

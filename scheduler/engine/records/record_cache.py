@@ -25,7 +25,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Evaluated:
+class EvaluationParts:
     """Which nodes existed and were evaluated in one cycle: the trace's array, the record's column, mask and counts."""
 
     def __init__(self, evaluation: NDArray[np.uint8]) -> None:
@@ -44,7 +44,7 @@ class Evaluated:
         return self._feasible
 
 
-class Narrowed:
+class CachedRecordColumn:
     """One column of a record, in the narrowest integer type.
 
     It is built from the column of the previous record by changing some rows.
@@ -78,7 +78,7 @@ class Narrowed:
         return changed
 
 
-class ElementCache(Generic[S, T]):
+class RecordPartCache(Generic[S, T]):
     """A cache of record parts, such as filter columns, each built from one element of a sequence.
 
     A part is rebuilt only if its element is another object than in the last call.

@@ -44,7 +44,7 @@ def owner_reference(template: PodTemplate) -> Json:
     return {"apiVersion": version, "kind": named, "name": template.name, "controller": True}
 
 
-def controller_of(template: PodTemplate, namespace: str) -> Object | None:
+def build_controller(template: PodTemplate, namespace: str) -> Object | None:
     """Return the controller of a workload's pods as it would be created.
 
     Return None if it does not affect the default topology spreading of the pods, as for a Job.

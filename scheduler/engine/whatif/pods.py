@@ -21,7 +21,7 @@ from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError,
 from scheduler.engine.manifests.defaults import apply_pod_defaults
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Int32, Object, PodStatus
-from scheduler.engine.whatif.controllers import controller_of, owner_reference
+from scheduler.engine.whatif.controllers import build_controller, owner_reference
 
 Json = dict[str, Any]
 # Fields of an existing pod's manifest that do not affect where it would go.
@@ -54,7 +54,7 @@ class Pods:
         return replace(self, marks=(*self.marks, *marks))
 
 
-def pods_of(
+def build_pods(
     template: PodTemplate,
     namespace: str,
     scheduler: str,
@@ -79,7 +79,7 @@ def pods_of(
     uids = [str(metadata.get("uid") or "") if alone and not i else "" for i in range(replicas)]
     each = (metadata | {"name": name, "uid": uid} for name, uid in zip(names, uids, strict=True))
     pods = tuple(_pod(where, its, spec) for its in each)
-    return Pods(pods, alone, tuple(marks), controller_of(template, namespace))
+    return Pods(pods, alone, tuple(marks), build_controller(template, namespace))
 
 
 def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:

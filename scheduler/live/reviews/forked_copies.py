@@ -100,7 +100,7 @@ def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoRetu
         signal.alarm(math.ceil(deadline_s) + 1)  # ends the child even when the waiting thread is gone
         gc.disable()  # it would touch, and so copy, every object there is
         _only_open(theirs)
-        _go_first()
+        _lower_priority()
         klog.set_verbosity(-1)
         try:
             answer = _DONE + trial()
@@ -120,7 +120,7 @@ def _only_open(file: int) -> None:
     os.closerange(file + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _go_first() -> None:
+def _lower_priority() -> None:
     """Lower this process' priority for processor time, and let the kernel kill it first if memory runs out."""
     os.nice(_NICER)
     with contextlib.suppress(OSError):

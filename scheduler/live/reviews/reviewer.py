@@ -24,7 +24,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import Origin, place
-from scheduler.engine.whatif.pods import Pods, PriorityClass, pods_of
+from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
 from scheduler.live.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
@@ -121,7 +121,7 @@ class ReviewWorker:
         """
         classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
         named = {c.metadata.name: c for c in classes.items}
-        return pods_of(request.template, request.namespace, request.scheduler, request.replicas, named)
+        return build_pods(request.template, request.namespace, request.scheduler, request.replicas, named)
 
     def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:
         """Place the pods one after the other and return the records as encoded frames.

@@ -139,14 +139,14 @@ class Engine:
 
     def evaluate(self, pod: PodInfo) -> EvaluatedPod:
         """Run one scheduling cycle for the pod and return its result. The pod is not added to a node."""
-        with _uncollected():
+        with _gc_frozen():
             result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
         result.trace.marks += self.not_asked
         return EvaluatedPod(self.framework, self.nodes, pod, result)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _gc_frozen() -> Iterator[None]:
     """Context manager that excludes all present objects from garbage collection while the block runs."""
     gc.freeze()
     try:

@@ -49,9 +49,9 @@ def evaluate_files(
         note(f"{where}: the pod has scheduling gates ({gates}); it is decided as if they were gone")
     incoming = PodInfo(apply_pod_defaults(replace(wanted, spec=replace(wanted.spec, node_name=""))))
     objects = (manifest for path in cluster for manifest in manifests(path))
-    found = cluster_of(objects, cluster, note, incoming)
+    found = load_cluster_files(objects, cluster, note, incoming)
     given = config or Configuration()
-    profile = profile_of(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
+    profile = find_profile(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
     return Engine(found, given, registry, profile).evaluate(incoming)
 
 
@@ -61,7 +61,7 @@ def check_stdin(paths: Sequence[str]) -> None:
         raise ManifestError(f"standard input ({STDIN}) can be read once only")
 
 
-def cluster_of(
+def load_cluster_files(
     objects: Iterable[SourceManifest],
     paths: Sequence[str],
     note: Callable[[str], None],
@@ -86,10 +86,10 @@ def manifests(path: str) -> Iterator[SourceManifest]:
         found = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(found, 1):
             where = f"{name}: document {number}" if len(found) > 1 else name
-            yield from items_in(where, document)
+            yield from parse_items(where, document)
 
 
-def document_in(path: str) -> object:
+def parse_document(path: str) -> object:
     """Return the only YAML or JSON document in a file. Raise ManifestError if there is none or more than one."""
     found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
     if len(found) != 1:
@@ -108,7 +108,7 @@ def _pod_in(path: str) -> tuple[str, Pod]:
     return where, decode_pod(where, content)
 
 
-def profile_of(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
+def find_profile(scheduler: str, config: Configuration, note: Callable[[str], None]) -> int:
     """Return the index of the profile for the scheduler name `scheduler`.
 
     If there is none, call `note` with a message for the user and return 0, the first profile.
@@ -154,7 +154,7 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
         raise ManifestError(f"{name}: {e}") from e
 
 
-def items_in(where: str, document: object) -> Iterator[SourceManifest]:
+def parse_items(where: str, document: object) -> Iterator[SourceManifest]:
     """Yield the objects in a document: the items of a list or ClusterSnapshot, or else the document itself.
 
     Items of a typed list, such as PodList, may lack their kind. `where` names the document in errors.

@@ -28,7 +28,7 @@ class _Ranking:
     since_s: float
 
 
-class Batching:
+class BatchDetection:
     """The ranking of nodes that an observed scheduler may be reusing for equal pods, derived from its outcomes."""
 
     def __init__(self, profile: Profile) -> None:

@@ -39,10 +39,10 @@ from scheduler.engine.objects.types import Object, Pod
 from scheduler.engine.records.build import AttemptData
 from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.agreement import ObservedScheduler, cause, follows, with_outcome
-from scheduler.offline.observe.batching import Batching
+from scheduler.offline.observe.batching import BatchDetection
 from scheduler.offline.observe.image_counts import ImageCounts
 from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.own_writes import OwnWrites
+from scheduler.offline.observe.own_writes import SchedulerClaimWrites
 from scheduler.offline.observe.window import Counted, Message, ReorderWindow, Shift
 from scheduler.recorder.recorder import Recorder
 
@@ -99,9 +99,9 @@ class Observer:
         self._metrics = metrics
         self._clock = clock
         self._window = ReorderWindow(window_s)
-        self._own_writes = OwnWrites(shared.objects)
+        self._own_writes = SchedulerClaimWrites(shared.objects)
         self._image_counts = ImageCounts()
-        self._batching = {name: Batching(framework.profile) for name, framework in frameworks.items()}
+        self._batching = {name: BatchDetection(framework.profile) for name, framework in frameworks.items()}
         self._attempts: dict[str, int] = {}  # by UID of waiting pods
         self._rejected: dict[str, str] = {}  # likewise: the last message
         self._prepared = False

@@ -26,7 +26,7 @@ from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.window import Message
 
 
-class OwnWrites:
+class SchedulerClaimWrites:
     """The versions that claims and volumes had before a scheduler wrote to them for a pod that is not bound yet.
 
     They are kept by claim (NAMESPACE/NAME).

@@ -115,8 +115,8 @@ class ReorderWindow:
         """
         last = list(self._since(now - self._length_s))
         coming = list(self._coming(cache, counting, but))
-        bindings = _Line([c for c in last if c.before is None], [c for c in coming if c.before is None])
-        deletions = _Line([c for c in last if c.after is None], [c for c in coming if c.after is None])
+        bindings = _ChangeSequence([c for c in last if c.before is None], [c for c in coming if c.before is None])
+        deletions = _ChangeSequence([c for c in last if c.after is None], [c for c in coming if c.after is None])
         shifts = (Shift(b, d) for b in bindings.shifts for d in deletions.shifts)
         for shift in islice(sorted(shifts, key=_far), 1, 1 + MOST_SNAPSHOTS):  # the first changes nothing
             with _changed(cache, [*deletions.pods(shift.deletions), *bindings.pods(shift.bindings)]):
@@ -145,7 +145,7 @@ class ReorderWindow:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _ChangeSequence:
     """The recent changes of one type, either appearances or removals of pods.
 
     `last` holds those seen before the observed pod's outcome, the latest first, and `coming` those after it, in order.

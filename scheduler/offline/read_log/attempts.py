@@ -91,7 +91,7 @@ class LoggedWeights:
                 self.by_plugin[name] = weight if self.by_plugin.get(name, weight) == weight else None
 
 
-class Attempts:
+class AttemptAssembler:
     """Groups the entries of kube-scheduler's log into scheduling attempts, and yields each when it is complete."""
 
     def __init__(self, node_named: Callable[[str], object], node_removed: Callable[[str], object]) -> None:

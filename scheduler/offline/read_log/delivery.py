@@ -19,8 +19,8 @@ from typing import Final
 
 from herodotus_record import codec
 from scheduler import klog
-from scheduler.offline.read_log.nodes import Nodes
-from scheduler.offline.read_log.reader import Read
+from scheduler.offline.read_log.nodes import LogNodeTable
+from scheduler.offline.read_log.reader import LoggedAttempt
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 
@@ -34,7 +34,7 @@ class Delivery:
 
     def __init__(
         self,
-        nodes: Nodes,
+        nodes: LogNodeTable,
         shipper: Callable[[Path], Shipper],
         patience_s: float = PATIENCE_S,
         sleep: Callable[[float], object] = time.sleep,
@@ -66,7 +66,7 @@ class Delivery:
         finally:
             self._stack.close()
 
-    def put(self, read: Read) -> None:
+    def put(self, read: LoggedAttempt) -> None:
         """Write the records of one attempt to the spool, and deliver the spool once AHEAD attempts wait in it."""
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
         if self._spool.needs_rotation:

@@ -12,7 +12,7 @@ from array import array
 from herodotus_record.model import NodeRows
 
 
-class Nodes:
+class LogNodeTable:
     """The nodes that kube-scheduler's log names, each with a slot (its row index in the columns of records).
 
     It remembers which rows of this node table changed since `changes` was called last.

@@ -16,15 +16,15 @@ from typing import Final
 
 from herodotus_record.model import Decision, NodeRows, Outcome, Reason
 from scheduler.offline.read_log import records
-from scheduler.offline.read_log.attempts import MESSAGES, Attempts, LoggedAttempt
+from scheduler.offline.read_log.attempts import MESSAGES, AttemptAssembler, LoggedAttempt
 from scheduler.offline.read_log.lines import LogLineParser
-from scheduler.offline.read_log.nodes import Nodes
+from scheduler.offline.read_log.nodes import LogNodeTable
 
 _LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace of our own for incarnations
 
 
 @dataclass(frozen=True)
-class Read:
+class LoggedAttempt:
     """The records of one attempt in kube-scheduler's log: a decision, its outcome, and changed node table rows.
 
     `rows` holds the rows that changed since the last attempt, or None if none did. `outcome` is None without a binding.
@@ -44,10 +44,10 @@ class LogReader:
     def __init__(
         self, cluster: str = "", zone: timezone = timezone.utc, now: Callable[[], datetime] | None = None
     ) -> None:
-        self.nodes = Nodes()
+        self.nodes = LogNodeTable()
         self.decisions = 0
         self.lines = LogLineParser(MESSAGES, zone, now or (lambda: datetime.now(timezone.utc)))
-        self._attempts = Attempts(self.nodes.slot, self.nodes.remove)
+        self._attempts = AttemptAssembler(self.nodes.slot, self.nodes.remove)
         self._cluster = cluster
 
     @property
@@ -58,21 +58,21 @@ class LogReader:
         """
         return str(uuid.uuid5(_LOGS, f"{self._cluster} {self.lines.first}"))
 
-    def feed(self, line: str) -> Iterator[Read]:
+    def feed(self, line: str) -> Iterator[LoggedAttempt]:
         """Take the next line, without its line end, and yield the records of attempts that are complete now."""
         entry = self.lines.feed(line)
         if entry is not None:
             yield from map(self._read, self._attempts.feed(entry))
 
-    def settled(self) -> Iterator[Read]:
+    def settled(self) -> Iterator[LoggedAttempt]:
         """Yield the records of attempts that have ended. Call it when the log was quiet for a while."""
         yield from map(self._read, self._attempts.settled())
 
-    def end(self) -> Iterator[Read]:
+    def end(self) -> Iterator[LoggedAttempt]:
         """Yield the records of the remaining attempts at the end of the log."""
         yield from map(self._read, self._attempts.end())
 
-    def all(self, lines: Iterable[str]) -> Iterator[Read]:
+    def all(self, lines: Iterable[str]) -> Iterator[LoggedAttempt]:
         """Take all lines of a complete log and yield all its records."""
         for line in lines:
             yield from self.feed(line)
@@ -87,7 +87,7 @@ class LogReader:
             f" {self._attempts.unfinished} attempts without an end"
         )
 
-    def _read(self, attempt: LoggedAttempt) -> Read:
+    def _read(self, attempt: LoggedAttempt) -> LoggedAttempt:
         guessed = (Reason("log-no-year"),) if self.lines.guessed_year else ()
         decision = records.build_decision(
             attempt,
@@ -102,4 +102,4 @@ class LogReader:
         rows = self.nodes.changes(self._cluster, self.incarnation)
         outcome = records.build_outcome(attempt, decision, attempt.sequence + 1)
         self.decisions += 1
-        return Read(rows, decision, outcome)
+        return LoggedAttempt(rows, decision, outcome)

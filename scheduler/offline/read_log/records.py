@@ -41,7 +41,7 @@ from herodotus_record.model import (
 )
 from herodotus_record.notes import LOG_ALONE, LOG_FILTERS, LOG_NUMBER, LOG_PREEMPTION, LOG_SCORES, LOG_WEIGHTS
 from scheduler.offline.read_log.attempts import LoggedAttempt, LoggedWeights
-from scheduler.offline.read_log.nodes import Nodes
+from scheduler.offline.read_log.nodes import LogNodeTable
 
 UNKNOWN_PROFILE: Final = "unknown"  # a record's profile has a name; `scheduler.profile` is then in `unknown`
 _FILTERS: Final = ("TaintToleration", "PodTopologySpread")  # those whose lines name nodes, in evaluation order
@@ -74,7 +74,7 @@ _NEVER: Final = (
 
 def build_decision(
     attempt: LoggedAttempt,
-    nodes: Nodes,
+    nodes: LogNodeTable,
     weights: LoggedWeights,
     *,
     cluster: str,

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedPod:
     """A pod of the snapshot with the name of the node that it is on."""
 
     pod: PodInfo
@@ -37,7 +37,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedDecision:
     """The result of placing one pod again: its old node `was` and its new node `now`, either "" if there is none.
 
     `points` is the lead of the new node's total score over the old one's, or None if these cannot be compared, for
@@ -55,10 +55,10 @@ class Replayed:
 def replay(
     framework_of: Callable[[PodInfo], Framework],
     nodes: NodeColumns,
-    placed: Iterable[Placed],
+    placed: Iterable[PlacedPod],
     against: Mapping[str, str],
     report: Callable[[int], None] = lambda _: None,
-) -> list[Replayed]:
+) -> list[ReplayedDecision]:
     """Take the pods off their nodes, place them again one after the other, and return one result per pod.
 
     `framework_of` returns the framework that decides a pod. `against` maps pod UIDs to the node to compare with if it
@@ -79,7 +79,7 @@ def replay(
     return found
 
 
-def document(replayed: Sequence[Replayed], *, snapshot: str, by: str, against: str) -> Json:
+def document(replayed: Sequence[ReplayedDecision], *, snapshot: str, by: str, against: str) -> Json:
     """Return the results of a replay as a JSON document of kind Replay.
 
     `by` names the configuration that placed the pods, and `against` the placement that it is compared with.
@@ -113,24 +113,24 @@ def _waiting(pod: PodInfo) -> PodInfo:
     return PodInfo(replace(pod.pod, spec=spec, status=replace(pod.pod.status, nominated_node_name="")))
 
 
-def _named(r: Replayed) -> Json:
+def _named(r: ReplayedDecision) -> Json:
     return {"namespace": r.pod.namespace, "pod": r.pod.name, "from": r.was or None}
 
 
-def _compared(pod: PodInfo, was: str, nodes: NodeColumns, result: CycleResult) -> Replayed:
+def _compared(pod: PodInfo, was: str, nodes: NodeColumns, result: CycleResult) -> ReplayedDecision:
     if result.chosen is None:
-        return Replayed(pod, was, "", None, result.message)
+        return ReplayedDecision(pod, was, "", None, result.message)
     trace, old = result.trace, nodes.index.get(was) if was else None
     fits = old is not None and bool(trace.feasible[old])
     if not fits or old is None or trace.totals is None or result.path is not DecisionPath.SCORED:
         same = fits and result.path is not DecisionPath.NOMINATED
-        return Replayed(pod, was, was if same else nodes.names[result.chosen], None, "")
+        return ReplayedDecision(pod, was, was if same else nodes.names[result.chosen], None, "")
     points = int(trace.totals[result.chosen] - trace.totals[old])
     if points == 0:
-        return Replayed(pod, was, was, 0, "")
+        return ReplayedDecision(pod, was, was, 0, "")
     leads = {
         run.plugin: int(run.normalized[result.chosen] - run.normalized[old]) * run.weight
         for run in trace.scores
         if run.normalized is not None
     }
-    return Replayed(pod, was, nodes.names[result.chosen], points, "", max(leads, key=lambda p: leads[p]))
+    return ReplayedDecision(pod, was, nodes.names[result.chosen], points, "", max(leads, key=lambda p: leads[p]))

@@ -21,7 +21,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
-from scheduler.engine.records.record_cache import ElementCache, Evaluated, Narrowed
+from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -136,7 +136,7 @@ def rows_of(table: NodeTable) -> Rows:
     ids=["none", "a row", "of a wider type", "most rows"],
 )
 def test_a_column_is_the_one_before_with_the_rows_that_changed(changes: dict[int, int], same: bool) -> None:
-    narrowed, before = Narrowed(), np.arange(200) % 50
+    narrowed, before = CachedRecordColumn(), np.arange(200) % 50
     first = narrowed.update(before)
     now = before.copy()
     for row, value in changes.items():
@@ -149,7 +149,7 @@ def test_a_column_is_the_one_before_with_the_rows_that_changed(changes: dict[int
 
 def test_a_part_is_made_again_of_another_object_alone() -> None:
     made: list[tuple[int, object]] = []
-    series: ElementCache[object, int] = ElementCache(lambda i, source: made.append((i, source)) or len(made))  # type: ignore[func-returns-value]
+    series: RecordPartCache[object, int] = RecordPartCache(lambda i, source: made.append((i, source)) or len(made))  # type: ignore[func-returns-value]
     one, other = object(), object()
     first = series.update([one, one])
     assert first == (1, 2)
@@ -160,6 +160,6 @@ def test_a_part_is_made_again_of_another_object_alone() -> None:
 
 
 def test_counts_of_what_was_evaluated() -> None:
-    here = Evaluated(np.array([Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.NOT_SAMPLED], np.uint8))
+    here = EvaluationParts(np.array([Evaluation.EVALUATED, Evaluation.ABSENT, Evaluation.NOT_SAMPLED], np.uint8))
     codes = np.array([0, 0, 2], np.uint8)
     assert (here.nodes, here.count, here.feasible(codes), here.feasible(codes + 1)) == (2, 1, 1, 0)

@@ -10,7 +10,7 @@ from herodotus_record import notes
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.objects.types import Metadata
-from scheduler.engine.whatif.pods import Pods, PriorityClass, pods_of
+from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}
 CLASSES = {
@@ -26,7 +26,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 def made(manifest: dict[str, Any], replicas: int = 1, classes: Any = CLASSES, scheduler: str = "") -> Pods:
-    return pods_of(parse_pod_template(manifest), "shop", scheduler, replicas, classes)
+    return build_pods(parse_pod_template(manifest), "shop", scheduler, replicas, classes)
 
 
 def test_a_pod_is_as_the_api_server_would_store_it() -> None:
