@@ -24,7 +24,7 @@ from herodotus_record.model import NodeTable
 from scheduler.offline.read_log.attempts import GRACE_US
 from scheduler.offline.read_log.delivery import PATIENCE_S, Delivery
 from scheduler.offline.read_log.files import POLL_S, followed, lines_of
-from scheduler.offline.read_log.reader import LoggedAttempt, LogReader
+from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from scheduler.recorder import endpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 
@@ -97,7 +97,7 @@ def _lines(arguments: argparse.Namespace, sleep: Callable[[float], object]) -> I
             yield from lines_of(file)
 
 
-def _reads(reader: LogReader, lines: Iterator[str | None]) -> Iterator[LoggedAttempt | None]:
+def _reads(reader: LogReader, lines: Iterator[str | None]) -> Iterator[AttemptFrames | None]:
     """Feed the lines to the reader and yield the records that it returns.
 
     Also yield None in each pause of a log that is followed.

@@ -20,7 +20,7 @@ from typing import Final
 from herodotus_record import codec
 from scheduler import klog
 from scheduler.offline.read_log.nodes import LogNodeTable
-from scheduler.offline.read_log.reader import LoggedAttempt
+from scheduler.offline.read_log.reader import AttemptFrames
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 
@@ -66,7 +66,7 @@ class Delivery:
         finally:
             self._stack.close()
 
-    def put(self, read: LoggedAttempt) -> None:
+    def put(self, read: AttemptFrames) -> None:
         """Write the records of one attempt to the spool, and deliver the spool once AHEAD attempts wait in it."""
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
         if self._spool.needs_rotation:

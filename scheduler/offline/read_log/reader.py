@@ -24,7 +24,7 @@ _LOGS: Final = uuid.UUID("6f1d1c9e-0d8a-5b6e-9a63-6a0f3a1c7e52")  # a namespace 
 
 
 @dataclass(frozen=True)
-class LoggedAttempt:
+class AttemptFrames:
     """The records of one attempt in kube-scheduler's log: a decision, its outcome, and changed node table rows.
 
     `rows` holds the rows that changed since the last attempt, or None if none did. `outcome` is None without a binding.
@@ -58,21 +58,21 @@ class LogReader:
         """
         return str(uuid.uuid5(_LOGS, f"{self._cluster} {self.lines.first}"))
 
-    def feed(self, line: str) -> Iterator[LoggedAttempt]:
+    def feed(self, line: str) -> Iterator[AttemptFrames]:
         """Take the next line, without its line end, and yield the records of attempts that are complete now."""
         entry = self.lines.feed(line)
         if entry is not None:
             yield from map(self._read, self._attempts.feed(entry))
 
-    def settled(self) -> Iterator[LoggedAttempt]:
+    def settled(self) -> Iterator[AttemptFrames]:
         """Yield the records of attempts that have ended. Call it when the log was quiet for a while."""
         yield from map(self._read, self._attempts.settled())
 
-    def end(self) -> Iterator[LoggedAttempt]:
+    def end(self) -> Iterator[AttemptFrames]:
         """Yield the records of the remaining attempts at the end of the log."""
         yield from map(self._read, self._attempts.end())
 
-    def all(self, lines: Iterable[str]) -> Iterator[LoggedAttempt]:
+    def all(self, lines: Iterable[str]) -> Iterator[AttemptFrames]:
         """Take all lines of a complete log and yield all its records."""
         for line in lines:
             yield from self.feed(line)
@@ -87,7 +87,7 @@ class LogReader:
             f" {self._attempts.unfinished} attempts without an end"
         )
 
-    def _read(self, attempt: LoggedAttempt) -> LoggedAttempt:
+    def _read(self, attempt: LoggedAttempt) -> AttemptFrames:
         guessed = (Reason("log-no-year"),) if self.lines.guessed_year else ()
         decision = records.build_decision(
             attempt,
@@ -102,4 +102,4 @@ class LogReader:
         rows = self.nodes.changes(self._cluster, self.incarnation)
         outcome = records.build_outcome(attempt, decision, attempt.sequence + 1)
         self.decisions += 1
-        return LoggedAttempt(rows, decision, outcome)
+        return AttemptFrames(rows, decision, outcome)

@@ -15,7 +15,7 @@ from herodotus_record import codec, notes
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import Code, DecisionPath, NodeTable
-from scheduler.offline.read_log.reader import LoggedAttempt, LogReader
+from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.scheduler.offline.read_log import klogs
 from tests.scheduler.offline.read_log.test_recording import lines as recorded_lines
 
@@ -26,12 +26,12 @@ Json = dict[str, Any]
 FIT_ERROR = "0/216 nodes are available: 16 node(s) had untolerated taint(s), 200 Insufficient cpu."
 
 
-def read(lines: Iterable[str]) -> tuple[LogReader, list[LoggedAttempt]]:
+def read(lines: Iterable[str]) -> tuple[LogReader, list[AttemptFrames]]:
     reader = LogReader(now=lambda: NOW)
     return reader, list(reader.all(lines))
 
 
-def documents(reads: Sequence[LoggedAttempt]) -> list[Json]:
+def documents(reads: Sequence[AttemptFrames]) -> list[Json]:
     table, found = NodeTable(), []
     for r in reads:
         if r.rows is not None:
@@ -41,7 +41,7 @@ def documents(reads: Sequence[LoggedAttempt]) -> list[Json]:
     return found
 
 
-def explained(reads: Sequence[LoggedAttempt]) -> Json:
+def explained(reads: Sequence[AttemptFrames]) -> Json:
     table = NodeTable()
     for r in reads:
         if r.rows is not None:
@@ -142,14 +142,14 @@ def test_when_lines_are_read_does_not_matter_to_keys() -> None:
     """A log that was followed with pauses and one that is read whole: the same sequences and slots."""
     lines = written([*a_rejected("ns/b"), *a_placed("ns/a"), *a_rejected("ns/c")])
     _, whole = read(lines)
-    reader, paused = LogReader(now=lambda: NOW), list[LoggedAttempt]()
+    reader, paused = LogReader(now=lambda: NOW), list[AttemptFrames]()
     for line in lines:
         paused += [*reader.feed(line), *reader.settled()]
     paused += reader.end()
     assert _keys(whole) == _keys(paused)
 
 
-def _keys(reads: Sequence[LoggedAttempt]) -> set[tuple[str, str, int, int | None]]:
+def _keys(reads: Sequence[AttemptFrames]) -> set[tuple[str, str, int, int | None]]:
     return {(r.decision.id, r.decision.pod.name, r.decision.sequence, r.decision.chosen) for r in reads}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import DecisionPath, NodeTable
-from scheduler.offline.read_log.reader import LoggedAttempt, LogReader
+from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 
 LOGS = Path(__file__).parents[3] / "golden" / "logs"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
@@ -33,12 +33,12 @@ def objects() -> Json:
 
 
 @pytest.fixture(scope="module")
-def reads() -> list[LoggedAttempt]:
+def reads() -> list[AttemptFrames]:
     return list(LogReader(now=lambda: NOW).all(lines()))
 
 
 @pytest.fixture(scope="module")
-def documents(reads: list[LoggedAttempt]) -> list[Json]:
+def documents(reads: list[AttemptFrames]) -> list[Json]:
     table, found = NodeTable(), []
     for read in reads:
         if read.rows is not None:
@@ -80,7 +80,7 @@ def test_messages_are_those_of_the_events(documents: list[Json], objects: Json) 
     assert read - told <= conditions
 
 
-def test_totals_and_weighted_points_are_those_of_the_lines(reads: list[LoggedAttempt]) -> None:
+def test_totals_and_weighted_points_are_those_of_the_lines(reads: list[AttemptFrames]) -> None:
     """Nothing is lost on the way from 926 lines with points to the records' columns."""
     for read in reads:
         d = read.decision
@@ -90,12 +90,12 @@ def test_totals_and_weighted_points_are_those_of_the_lines(reads: list[LoggedAtt
     assert all(0 <= n <= 100 for read in reads for s in read.decision.scores for n in s.normalized)
 
 
-def test_the_best_total_was_chosen(reads: list[LoggedAttempt]) -> None:
+def test_the_best_total_was_chosen(reads: list[AttemptFrames]) -> None:
     scored = [r.decision for r in reads if len(r.decision.totals) and r.decision.chosen is not None]
     assert [d.rank[d.chosen] for d in scored if d.chosen is not None] == [1] * len(scored) == [1] * 27
 
 
-def test_paths_are_distinguished_only_if_the_log_does(reads: list[LoggedAttempt]) -> None:
+def test_paths_are_distinguished_only_if_the_log_does(reads: list[AttemptFrames]) -> None:
     """One node looked at that fits may have been nominated: the log does not say, so the record does not."""
     assert Counter(read.decision.path for read in reads) == {
         DecisionPath.SCORED: 27,
@@ -132,6 +132,6 @@ def test_unlogged_values_are_null(documents: list[Json]) -> None:
         assert all(column["raw"] is None for column in spec["scores"])
 
 
-def test_reading_again_gives_the_same_records(reads: list[LoggedAttempt]) -> None:
+def test_reading_again_gives_the_same_records(reads: list[AttemptFrames]) -> None:
     """So that delivering them again stores nothing twice."""
     assert list(LogReader(now=lambda: NOW).all(lines())) == reads
