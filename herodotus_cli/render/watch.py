@@ -2,7 +2,8 @@
 
 Owns: columns and their widths. Does not own: the stream.
 
-Invariant: a line is at most as wide as the terminal; piped lines are never cut.
+Invariant: a line is at most as wide as the terminal; piped lines are never cut. A cell wider than its column moves only
+the cells for which no padding is left.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ class WatchFormatter:
         return message if self._width is None or not message else find_dominant_reason(message)
 
     def _format_line(self, cells: dict[str, str]) -> str:
-        text = _GAP.join(escape(cells[name]).ljust(width) for name, width in self._columns.items()).rstrip()
+        text, start = "", 0
+        for name, width in self._columns.items():
+            text = f"{text}{_GAP if start else ''}".ljust(start) + escape(cells[name])
+            start += width + len(_GAP)
+        text = text.rstrip()
         if self._width is not None and len(text) > self._width:
             text = f"{text[: self._width - 1]}…"
         return f"{text}\n"

@@ -94,6 +94,15 @@ def test_columns_depend_on_the_width(service: Service) -> None:
     assert max(map(len, columns[80])) <= 80
 
 
+def test_long_pod_name_moves_no_other_column_that_has_room(service: Service) -> None:
+    long = decision(8, "Bound", node="–", message=MESSAGE)
+    long["spec"]["pod"]["name"] = "ingress-6f8c66fbd5-mktbv"
+    served(service, ("ADDED", long))
+    header, line = watched(service, "--last", "0", width=80)[1]
+    assert line.startswith("12:00:08  shop/ingress-6f8c66fbd5-mktbv  Bound")
+    assert line.index("–") == header.index("NODE")
+
+
 def test_o_wide_has_its_header(service: Service) -> None:
     served(service, ("ADDED", decision(8, "Bound")))
     assert watched(service, "--last", "0", "-o", "wide")[1][0].split()[0] == "TIME"
