@@ -66,7 +66,7 @@ def add_replay_options(command: argparse.ArgumentParser) -> None:
     )
     which = command.add_mutually_exclusive_group()
     which.add_argument("--pod", metavar="NAMESPACE/NAME", help="only this pod")
-    which.add_argument("--workload", metavar="NAMESPACE/KIND/NAME", help="only pods with this controller")
+    which.add_argument("--workload", metavar="NAMESPACE/KIND/NAME", help="only pods of this controller or Deployment")
     which.add_argument("--namespace", metavar="NAME", help="only pods of this namespace")
     command.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
 
@@ -116,7 +116,7 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
         cluster = load_cluster(manifests)
         pods = chosen(_placed(cluster))
         if not pods:
-            raise ManifestError(f"{arguments.file}: none of its pods is meant")
+            raise ManifestError(f"{arguments.file}: no pod on a node matches {_selection(arguments)}")
         frameworks = _Frameworks(with_, arguments.registry, cluster)
         return replay(frameworks, cluster.nodes, pods, against, _progress(len(pods)))
 
@@ -171,9 +171,7 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[PlacedPod]], list[P
         if arguments.namespace:
             return pod.namespace == str(arguments.namespace)
         if arguments.workload:
-            owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
-            named = f"{pod.namespace}/{owner.kind}/{owner.name}" if owner else ""
-            return named.lower() == str(arguments.workload).lower()
+            return str(arguments.workload).lower() in map(str.lower, _workloads(pod))
         return True
 
     def choose(placed: list[PlacedPod]) -> list[PlacedPod]:
@@ -181,6 +179,27 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[PlacedPod]], list[P
         return found if order is None else sorted(found, key=lambda p: order[p.pod.uid])
 
     return choose
+
+
+def _workloads(pod: PodInfo) -> Iterator[str]:
+    """Yield NAMESPACE/KIND/NAME of a pod's controller, and of the Deployment if that is a Deployment's ReplicaSet.
+
+    A Deployment names its ReplicaSets after itself, with the hash of the template, which their pods have as a label.
+    """
+    owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    if owner is None:
+        return
+    yield f"{pod.namespace}/{owner.kind}/{owner.name}"
+    template_hash = (pod.pod.metadata.labels or {}).get("pod-template-hash")
+    if owner.kind == "ReplicaSet" and template_hash and owner.name.endswith(f"-{template_hash}"):
+        yield f"{pod.namespace}/Deployment/{owner.name.removesuffix(f'-{template_hash}')}"
+
+
+def _selection(arguments: argparse.Namespace) -> str:
+    """Return the options that select pods, for an error message."""
+    options = ("pod", "workload", "namespace", "decisions")
+    given = [f"--{name} {getattr(arguments, name)}" for name in options if getattr(arguments, name)]
+    return " ".join(given) or "(it has none)"
 
 
 def _order(path: Path) -> dict[str, int]:

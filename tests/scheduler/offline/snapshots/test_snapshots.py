@@ -128,7 +128,8 @@ profiles:
 
 
 def on(node: str, name: str, second: int) -> Json:
-    pod: PodBuilder = make_pod(name).request(cpu="1").owner("ReplicaSet", "web").node(node)
+    pod: PodBuilder = make_pod(name).request(cpu="1").owner("ReplicaSet", "web-7f5d").node(node)
+    pod.label("pod-template-hash", "7f5d")
     pod.json["metadata"]["creationTimestamp"] = f"2026-03-01T12:00:{second:02}Z"
     pod.json["status"]["phase"] = "Running"
     return pod.json
@@ -186,7 +187,8 @@ def test_pods_that_are_nominated_for_a_node_keep_their_room_in_a_replay(
     [
         (("--pod", "default/web-1"), 1),
         (("--namespace", "default"), 4),
-        (("--workload", "default/replicaset/web"), 4),
+        (("--workload", "default/replicaset/web-7f5d"), 4),
+        (("--workload", "default/Deployment/web"), 4),
     ],
     ids=lambda v: v[0] if isinstance(v, tuple) else "",
 )
@@ -220,8 +222,13 @@ def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert said in replayed(capsys, tmp_path / "file.json", code=1)
 
 
-def test_no_pod_that_is_meant(spread: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "none of its pods is meant" in replayed(capsys, spread, "--pod", "default/nobody", code=1)
+@pytest.mark.parametrize(
+    "option", [("--pod", "default/other"), ("--workload", "default/Deployment/web-7f5d")], ids=lambda v: v[0]
+)
+def test_selection_without_pods_is_an_error(
+    spread: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, str]
+) -> None:
+    assert f"no pod on a node matches {' '.join(option)}" in replayed(capsys, spread, *option, code=1)
 
 
 def test_a_snapshot_is_a_cluster_for_evaluate(spread: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
