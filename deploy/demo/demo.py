@@ -237,7 +237,7 @@ class Demo:
             "A crash loses no decision:",
             "",
             f"  {self._install} --demo-kill endpoint",
-            f"  kubectl apply -f {tests}/micro-label-pod.yml  # nobody stores it",
+            f"  kubectl apply -f {tests}/micro-label-pod.yml  # its record waits in the spool",
             f"  {self._install} --demo-restart endpoint",
             "  kubectl herodotus pod test-pod-micro",
             "",

@@ -74,7 +74,7 @@ def load_cluster_files(
     """
     found = load_cluster(objects, incoming)
     if found.skipped:
-        note(f"passed over: {', '.join(sorted(found.skipped))}")
+        note(f"skipped: {', '.join(sorted(found.skipped))}")
     if not found.nodes.live.any():
         raise ManifestError(f"{', '.join(paths)}: no Node in the cluster")
     return found

@@ -83,7 +83,7 @@ class LogReader:
         counts = self.lines.counts
         return (
             f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"
-            f" passed over: {counts.other} about something else, {counts.foreign} foreign, {counts.damaged} damaged;"
+            f" skipped: {counts.other} unrelated, {counts.foreign} foreign, {counts.damaged} damaged;"
             f" {self._attempts.unfinished} attempts without an end"
         )
 

@@ -41,7 +41,7 @@ def test_without_an_endpoint_decisions_are_json_lines(tmp_path: Path, capsys: py
     assert main(["read-log", str(log)]) == 0
     out, err = capsys.readouterr()
     assert [json.loads(line)["status"]["state"] for line in out.splitlines()] == ["Bound", "Unschedulable"]
-    assert "2 decisions from 18 lines; passed over: 0 about something else, 0 foreign, 0 damaged" in err
+    assert "2 decisions from 18 lines; skipped: 0 unrelated, 0 foreign, 0 damaged" in err
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

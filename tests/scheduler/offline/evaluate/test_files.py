@@ -174,7 +174,7 @@ def test_ignored_kinds_are_reported_once(files: Files) -> None:
     code, document, notes = files.evaluate("--cluster", cluster, "--pod", files.write("w.yaml", WEB))
     assert document is not None
     assert (code, feasible(document)) == (0, ["a"])
-    assert notes == ["note: passed over: serving.knative.dev/v1/Service, v1/ConfigMap"]
+    assert notes == ["note: skipped: serving.knative.dev/v1/Service, v1/ConfigMap"]
 
 
 def test_the_profile_is_the_pods(files: Files) -> None:

@@ -177,8 +177,7 @@ def test_foreign_and_damaged_lines_are_counted() -> None:
     )
     assert reads == []
     assert reader.format_summary() == (
-        "10 lines: 0 decisions from 1 lines; passed over: 4 about something else, 2 foreign, 3 damaged;"
-        " 1 attempts without an end"
+        "10 lines: 0 decisions from 1 lines; skipped: 4 unrelated, 2 foreign, 3 damaged; 1 attempts without an end"
     )
 
 
