@@ -39,7 +39,8 @@ class PodBuilder:
 
     @property
     def spec(self) -> Json:
-        return self.json["spec"]  # type: ignore[no-any-return]
+        spec: Json = self.json["spec"]
+        return spec
 
     # --- metadata ---
 

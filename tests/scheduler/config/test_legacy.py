@@ -20,6 +20,8 @@ from scheduler.config.types import Configuration
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.offline.evaluate import NoCluster
 
 Json = dict[str, Any]
@@ -110,8 +112,8 @@ def refs(*names: str) -> list[Json]:
 
 def fit(config: Configuration) -> Json:
     (plugin,) = [p for p in built(config).score if p.name == "NodeResourcesFit"]
-    written: Json = msgspec.json.decode(msgspec.json.encode(plugin.args.scoring_strategy))  # type: ignore[attr-defined]
-    return written
+    assert isinstance(plugin, NodeResourcesFit)
+    return dict(msgspec.json.decode(msgspec.json.encode(plugin.args.scoring_strategy)))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,8 @@ def test_a_scorer_of_v1beta1_becomes_a_strategy_of_node_resources_fit(scorer: st
     assert {key: value for key, value in fit(config).items() if value is not None} == expected
     assert scores(built(config))["NodeResourcesFit"] == 5
     (plugin,) = [p for p in built(config).filter if p.name == "NodeResourcesFit"]
-    assert plugin.args.ignored_resources == ("a/b",)  # type: ignore[attr-defined]
+    assert isinstance(plugin, NodeResourcesFit)
+    assert plugin.args.ignored_resources == ("a/b",)
 
 
 def test_without_a_scorer_node_resources_fit_gives_no_points() -> None:
@@ -193,7 +196,8 @@ def test_default_constraints_alone_mean_a_list_in_v1beta1(version: str, kind: st
         assert refused(text).endswith('defaultingType: Invalid value: "System": when .defaultConstraints are not empty')
         return
     (plugin,) = [p for p in built(accepted(text)[0]).filter if p.name == "PodTopologySpread"]
-    assert plugin.args.defaulting_type == kind  # type: ignore[attr-defined]
+    assert isinstance(plugin, PodTopologySpread)
+    assert plugin.args.defaulting_type == kind
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """From plugin sets to plugins in order: kube-scheduler's merge rules (reference: section 6.3)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,14 @@ from herodotus_record.model import SUCCESS
 from scheduler.config import ConfigError, Configuration, build_profile, parse_config
 from scheduler.config.types import API_VERSION
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.interface import Plugin
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Verdicts
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import DEFAULT, IN_TREE
+from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.config.test_load import HEAD
 
@@ -40,8 +44,8 @@ def refused(text: str) -> str:
     return str(raised.value)
 
 
-def names(group: tuple[object, ...]) -> list[str]:
-    return [p.name for p in group]  # type: ignore[attr-defined]
+def names(group: Sequence[Plugin]) -> list[str]:
+    return [p.name for p in group]
 
 
 def test_the_default_profile() -> None:
@@ -290,7 +294,8 @@ def test_arguments_reach_their_plugin() -> None:
     head = f"apiVersion: {API_VERSION}, kind: NodeResourcesFitArgs"
     made = profile(arguments(FIT, f"{{{head}, ignoredResources: [a/b]}}"))
     (fit,) = [p for p in made.filter if p.name == FIT]
-    assert fit.args.ignored_resources == ("a/b",)  # type: ignore[attr-defined]
+    assert isinstance(fit, NodeResourcesFit)
+    assert fit.args.ignored_resources == ("a/b",)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -34,23 +34,30 @@ from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
 
 Filter = Callable[[list[str]], FilteredNodes]
+T = TypeVar("T")
 NOTHING: Mapping[str, str] = {}
+
+
+def _or_raise(answer: T | ExtenderError) -> T:
+    if isinstance(answer, ExtenderError):
+        raise answer
+    return answer
 
 
 @dataclass
 class FakeExtender:
-    """Says what it was told to, and keeps what it was asked: (verb, nodes)."""
+    """An extender with fixed answers, which keeps its requests as (verb, nodes)."""
 
     name: str = "http://one"
     filter_answer: Filter | ExtenderError | None = None
     points: Mapping[str, int] | ExtenderError | None = None
-    told: tuple[NodeInputs, ...] = ()
+    inputs: tuple[NodeInputs, ...] = ()
     bind_answer: ExtenderError | str | None = None
     sacrifices: Mapping[str, ExtenderVictims] | ExtenderError | None = None
     weight: int = 1
     ignorable: bool = False
     is_interested: bool = True
-    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    requests: list[tuple[str, list[str]]] = field(default_factory=list)
 
     filters = property(lambda self: self.filter_answer is not None)
     prioritizes = property(lambda self: self.points is not None)
@@ -62,27 +69,23 @@ class FakeExtender:
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
         names = [node.metadata.name for node in nodes]
-        self.asked.append(("filter", names))
-        assert callable(self.filter_answer) or isinstance(self.filter_answer, ExtenderError)
-        return self._or_raise(self.filter_answer)(names)  # type: ignore[no-any-return]
+        self.requests.append(("filter", names))
+        assert self.filter_answer is not None
+        return _or_raise(self.filter_answer)(names)
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
-        self.asked.append(("prioritize", [node.metadata.name for node in nodes]))
-        return HostPriorities(self._or_raise(self.points), self.told)
+        self.requests.append(("prioritize", [node.metadata.name for node in nodes]))
+        assert self.points is not None
+        return HostPriorities(_or_raise(self.points), self.inputs)
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        self.asked.append(("bind", [node]))
-        self._or_raise(self.bind_answer)
+        self.requests.append(("bind", [node]))
+        _or_raise(self.bind_answer)
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        self.asked.append(("preempt", [c.node for c in candidates]))
-        return self._or_raise(self.sacrifices)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def _or_raise(answer: Any) -> Any:
-        if isinstance(answer, ExtenderError):
-            raise answer
-        return answer
+        self.requests.append(("preempt", [c.node for c in candidates]))
+        assert self.sacrifices is not None
+        return _or_raise(self.sacrifices)
 
 
 def leaves(*names: str, failed: Mapping[str, str] = NOTHING, unresolvable: Mapping[str, str] = NOTHING) -> Filter:
@@ -116,7 +119,7 @@ def rejected(code: Code, *texts: str) -> tuple[Code, list[str]]:
     return code, list(texts)
 
 
-def said(verdict: Verdict) -> tuple[Code, list[str]]:
+def code_and_texts(verdict: Verdict) -> tuple[Code, list[str]]:
     return verdict.code, [reason.params["text"] for reason in verdict.reasons]
 
 
@@ -128,10 +131,10 @@ def test_each_extender_gets_the_nodes_that_passed_before() -> None:
     one = FakeExtender("http://one", filter_answer=leaves("c", failed={"b": "full"}))
     two = FakeExtender("http://two", filter_answer=keeps_all)
     result = attempt(make_pod(), nodes, one, two)
-    assert (one.asked, two.asked) == ([("filter", ["b", "c"])], [("filter", ["c"])])
+    assert (one.requests, two.requests) == ([("filter", ["b", "c"])], [("filter", ["c"])])
     assert (result.path, nodes.names[result.chosen or 0]) == (DecisionPath.ONLY_FEASIBLE, "c")
     assert [v == NOT_RUN for v in column(result, "http://one")] == [True, False, False]
-    assert said(column(result, "http://one")[1]) == rejected(Code.UNSCHEDULABLE, "full")
+    assert code_and_texts(column(result, "http://one")[1]) == rejected(Code.UNSCHEDULABLE, "full")
     assert column(result, "http://two") == [NOT_RUN, NOT_RUN, SUCCESS]
 
 
@@ -145,12 +148,12 @@ def test_extender_inputs_are_kept_for_requested_nodes_and_sources_once() -> None
     def keeps(names: list[str]) -> FilteredNodes:
         return FilteredNodes(frozenset(names), {}, {}, (load,))
 
-    one = FakeExtender(filter_answer=keeps, points={"a": 1}, told=(load, price))
+    one = FakeExtender(filter_answer=keeps, points={"a": 1}, inputs=(load, price))
     result = attempt(make_pod(), nodes, one)
     assert [(run.plugin, run.inputs.source) for run in result.trace.inputs] == [("http://one", "annotation load")]
     np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [1, 2, np.nan])
-    said = "extender http://one: its inputs are not recorded: annotation price: 3 numbers for 2 nodes"
-    assert (result.path, list(notes.format_notes(result.trace.marks))) == (DecisionPath.SCORED, [said])
+    note = "extender http://one: its inputs are not recorded: annotation price: 3 numbers for 2 nodes"
+    assert (result.path, list(notes.format_notes(result.trace.marks))) == (DecisionPath.SCORED, [note])
 
 
 def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> None:
@@ -186,13 +189,13 @@ def test_nodes_may_have_different_messages() -> None:
     names = [f"n{i}" for i in range(5000)]
     nodes = columns_of(make_node(name) for name in names)
     result = attempt(make_pod(), nodes, FakeExtender(filter_answer=leaves(failed={n: f"{n} is full" for n in names})))
-    assert [said(v)[1] for v in column(result, "http://one")] == [[f"{n} is full"] for n in names]
+    assert [code_and_texts(v)[1] for v in column(result, "http://one")] == [[f"{n} is full"] for n in names]
 
 
 def test_extender_without_interest_is_skipped_and_marked() -> None:
     extender = FakeExtender(filter_answer=leaves(), points={"a": 10}, is_interested=False)
     result = attempt(make_pod(), three(), extender)
-    assert extender.asked == []
+    assert extender.requests == []
     assert [run.skipped for run in result.trace.filters if run.plugin == "http://one"] == [True]
     assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
 
@@ -201,10 +204,10 @@ def test_no_extender_is_called_without_feasible_nodes() -> None:
     first = FakeExtender("http://one", filter_answer=leaves())
     second = FakeExtender("http://two", filter_answer=keeps_all)
     attempt(make_pod(), three(), first, second)
-    assert (len(first.asked), second.asked) == (1, [])
+    assert (len(first.requests), second.requests) == (1, [])
     cordoned = columns_of([make_node("a").cordoned()])
     attempt(make_pod(), cordoned, second)
-    assert second.asked == []
+    assert second.requests == []
 
 
 def test_a_failure_ends_the_attempt_with_its_words_and_the_record_names_the_extender() -> None:
@@ -219,7 +222,7 @@ def test_ignorable_extender_runs_last_and_its_failure_is_marked() -> None:
     other = FakeExtender("http://two", filter_answer=leaves("a", "b"))
     result = attempt(make_pod(), three(), ignorable, other)
     assert result.path is DecisionPath.SCORED
-    assert ignorable.asked == [("filter", ["a", "b"])]
+    assert ignorable.requests == [("filter", ["a", "b"])]
     assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter, ignored: gone"]
     assert [run.plugin for run in result.trace.filters if run.skipped][-1] == "http://one"
 
@@ -231,24 +234,21 @@ def test_nominated_node_is_evaluated_first() -> None:
     extender = FakeExtender(filter_answer=keeps_all)
     nodes = three()
     result = attempt(make_pod().nominated("b"), nodes, extender)
-    assert extender.asked == [("filter", ["b"])]
+    assert extender.requests == [("filter", ["b"])]
     assert (result.path, nodes.names[result.chosen or 0]) == (DecisionPath.NOMINATED, "b")
 
 
 @pytest.mark.parametrize("first", [leaves(failed={"b": "full"}), ExtenderError("gone")], ids=["refused", "failed"])
 def test_a_nominated_node_that_is_refused_sends_the_search_on(first: Any) -> None:
     """Also where the extender failed: kube-scheduler only logs that, and asks it again about all nodes."""
-    answers: list[Any] = [first, leaves("a", "c")]
+    answers: list[Filter | ExtenderError] = [first, leaves("a", "c")]
 
     def one_by_one(names: list[str]) -> FilteredNodes:
-        answer = answers.pop(0)
-        if isinstance(answer, ExtenderError):
-            raise answer
-        return answer(names)  # type: ignore[no-any-return]
+        return _or_raise(answers.pop(0))(names)
 
     extender = FakeExtender(filter_answer=one_by_one)
     result = attempt(make_pod().nominated("b"), three(), extender)
-    assert extender.asked == [("filter", ["b"]), ("filter", ["a", "b", "c"])]
+    assert extender.requests == [("filter", ["b"]), ("filter", ["a", "b", "c"])]
     assert result.path is DecisionPath.SCORED
 
 
@@ -265,18 +265,22 @@ def test_points_are_stretched_weighed_and_added() -> None:
     assert plain.trace.totals is not None
     assert result.trace.totals is not None
     assert list(result.trace.totals - plain.trace.totals) == [-50, 140, 0]
-    columns = {run.plugin: (list(run.raw), list(run.normalized), run.weight) for run in result.trace.scores[-2:]}  # type: ignore[arg-type]
+    columns = {}
+    for run in result.trace.scores[-2:]:
+        assert run.raw is not None
+        assert run.normalized is not None
+        columns[run.plugin] = (run.raw.tolist(), run.normalized.tolist(), run.weight)
     assert columns == {"http://one": ([0, 7, 0], [0, 70, 0], 2), "http://two": ([-1, 0, 0], [-10, 0, 0], 5)}
-    assert (one.asked, two.asked) == ([("prioritize", ["a", "b"])], [("prioritize", ["a", "b"])])
+    assert (one.requests, two.requests) == ([("prioritize", ["a", "b"])], [("prioritize", ["a", "b"])])
 
 
 def test_an_extender_that_filters_changes_no_score() -> None:
     """Upstream forgets the pods on nodes that an extender sent back whole (kubernetes#141781)."""
     nodes = three(make_pod("on-a").request(cpu="2").node("a"), make_pod("on-b").request(cpu="1").node("b"))
-    plain, asked = attempt(make_pod(), nodes), attempt(make_pod(), nodes, FakeExtender(filter_answer=keeps_all))
+    plain, filtered = attempt(make_pod(), nodes), attempt(make_pod(), nodes, FakeExtender(filter_answer=keeps_all))
     assert plain.trace.totals is not None
-    assert asked.trace.totals is not None
-    assert list(asked.trace.totals) == list(plain.trace.totals)
+    assert filtered.trace.totals is not None
+    assert list(filtered.trace.totals) == list(plain.trace.totals)
     assert len(set(plain.trace.totals)) == 3
 
 
@@ -295,7 +299,7 @@ def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: A
 def test_the_only_node_is_not_prioritized() -> None:
     extender = FakeExtender(filter_answer=leaves("b"), points={"b": 1})
     assert attempt(make_pod(), three(), extender).path is DecisionPath.ONLY_FEASIBLE
-    assert [verb for verb, _ in extender.asked] == ["filter"]
+    assert [verb for verb, _ in extender.requests] == ["filter"]
 
 
 # --- bind -------------------------------------------------------------------------------------------------------------
@@ -315,7 +319,7 @@ def bound_by(*extenders: FakeExtender) -> str:
 def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
     extender = FakeExtender(bind_answer="done")
     assert bound_by(extender) == "extender"
-    assert extender.asked == [("bind", ["a"])]
+    assert extender.requests == [("bind", ["a"])]
 
 
 def test_its_failure_is_the_binding_s_unless_it_may_be_ignored() -> None:
@@ -347,8 +351,8 @@ def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
     one = FakeExtender("http://one", sacrifices={n: ExtenderVictims((f"uid-on-{n}",), 0) for n in "ab"})
     two = FakeExtender("http://two", sacrifices={"b": ExtenderVictims(("uid-on-b",), 3)})
     result = preempting(one, two)
-    assert sorted(one.asked[0][1]) == ["a", "b", "c"]
-    assert sorted(two.asked[0][1]) == ["a", "b"]
+    assert sorted(one.requests[0][1]) == ["a", "b", "c"]
+    assert sorted(two.requests[0][1]) == ["a", "b"]
     assert found(result).nominated == "b"
     by_node = {c.node: (c.refused_by, c.pdb_violations) for c in found(result).candidates}
     assert by_node == {"a": ("http://two", 0), "b": ("", 3), "c": ("http://one", 0)}
@@ -379,7 +383,7 @@ def test_where_it_would_have_none_there_is_no_candidate() -> None:
 def test_a_failure_ends_preemption_with_its_words(answer: Any, message: str) -> None:
     result = preempting(FakeExtender(sacrifices=answer))
     last = result.trace.post_filters[-1]
-    assert (last.plugin, said(last.verdict)) == ("DefaultPreemption", rejected(Code.ERROR, message))
+    assert (last.plugin, code_and_texts(last.verdict)) == ("DefaultPreemption", rejected(Code.ERROR, message))
     assert notes.format_notes(result.trace.marks) == [f"extender http://one failed to preempt: {message}"]
 
 

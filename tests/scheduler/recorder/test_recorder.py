@@ -336,7 +336,9 @@ class TestHighWater:
         decide(second, cluster())
         said, table, decision = spools.frames(tmp_path / "kept")
         assert said == HighWater(second.incarnation, 1, first.incarnation, 1, 42)
-        assert (type(table), decision.sequence) == (NodeRows, 2)  # type: ignore[union-attr]
+        assert isinstance(table, NodeRows)
+        assert isinstance(decision, Decision)
+        assert decision.sequence == 2
 
     def test_idle_leader_reports_its_progress(self, tmp_path: Path) -> None:
         recorder = a_recorder(tmp_path)

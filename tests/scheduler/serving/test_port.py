@@ -280,10 +280,10 @@ class TestClientCertificates:
         def handler(request: httpx.Request) -> httpx.Response:
             assert request.url.path == AUTHORITIES_PATH
             requested.set()
-            response = answer(pem)
+            response: httpx.Response | Exception = answer(pem)
             if isinstance(response, Exception):
                 raise response
-            return response  # type: ignore[no-any-return]
+            return response
 
         authorities = ClientAuthorities(api_of(handler))
         authorities.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -91,8 +92,7 @@ def node(name: str, zone: str, cordoned: bool) -> NodeBuilder:
 @given(steps, st.sampled_from([2, 1024]))
 def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> None:
     """Also where the journal is too short for what happened in between, and nodes come later than their pods."""
-    kept, tallies.MAX_JOURNAL_ENTRIES = tallies.MAX_JOURNAL_ENTRIES, journal  # type: ignore[misc]
-    try:
+    with patch.object(tallies, "MAX_JOURNAL_ENTRIES", journal):
         columns, where = columns_of([make_node("a"), make_node("b")]), dict[int, str]()
         answers(columns)
         for step in steps:
@@ -121,8 +121,6 @@ def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> 
             if known is None:
                 fresh.remove_node(name)
         assert said(answers(columns)) == said(answers(fresh))
-    finally:
-        tallies.MAX_JOURNAL_ENTRIES = kept  # type: ignore[misc]
 
 
 class Calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,18 @@ from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.builders import make_pod
 
 Said = Verdict | Exception
+T = TypeVar("T")
 
 
 def text(words: str, code: Code = Code.UNSCHEDULABLE) -> Verdict:
     return Verdict(code, (Reason("text", {"text": words}),))
 
 
-def answer(said: Any) -> Any:
-    if isinstance(said, Exception):
-        raise said
-    return said
+def answer(result: T | Exception) -> T:
+    """Return the result, or raise it if it is an exception."""
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 class Named:
@@ -60,7 +62,9 @@ class Filters(Named):
 
     def filter(self, state: Any, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         self.calls.append("filter")
-        says = answer(self._says)
+        says = self._says
+        if isinstance(says, Exception):
+            raise says
         if isinstance(says, Verdicts):
             return says
         table = [SUCCESS, *says.values()]
@@ -89,7 +93,7 @@ class Scores(Named):
 
     def pre_score(self, state: Any, pod: PodInfo, nodes: NodeColumns, feasible: Any) -> Verdict:
         self.calls.append("preScore")
-        return answer(self._pre_score)  # type: ignore[no-any-return]
+        return answer(self._pre_score)
 
     def score(self, state: Any, pod: PodInfo, nodes: NodeColumns, feasible: Any) -> Any:
         self.calls.append("score")
@@ -115,7 +119,7 @@ class Reserves(Named):
 
     def reserve(self, state: Any, pod: PodInfo, node: str) -> Verdict:
         self.calls.append(f"reserve {self.name}")
-        return answer(self._said)  # type: ignore[no-any-return]
+        return answer(self._said)
 
     def unreserve(self, state: Any, pod: PodInfo, node: str) -> None:
         self.calls.append(f"unreserve {self.name}")

@@ -38,7 +38,8 @@ class Forgetful:
 )
 class TestAnAnswerThatIsNone:
     def made(self, point: str, raises: BaseException | None) -> Framework:
-        return framework(**{point: (Forgetful(raises),)})  # type: ignore[arg-type]
+        plugins: dict[str, Any] = {point: (Forgetful(raises),)}
+        return framework(**plugins)
 
     @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
     def test_on_the_way_to_a_node(self, point: str, raises: BaseException | None, words: str) -> None:

@@ -21,6 +21,7 @@ from scheduler.engine.framework.score_inputs import expand_to_slots
 from scheduler.engine.framework.verdicts import SKIP
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.records import build
+from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.engine.framework.plugins import Filters, Scores, framework, run, text
 
@@ -134,7 +135,7 @@ class Watts(PerNodePlugin):
 
 
 def test_a_plain_plugin_tells_node_by_node() -> None:
-    plugin: Any = Watts(NoArgs(), None)  # type: ignore[arg-type]
+    plugin: Any = Watts(NoArgs(), NoCluster())
     draws, limit = recorded(run(framework(filter=(adapt_filter(plugin),), score=(adapt_score(plugin),)), cluster()))
     assert (draws.source, columns(draws)) == ("the rack", ([1200, 805, 0], [0, 0, 1], [60], [0, 1, 0]))
     assert (limit.source, columns(limit)) == ("the contract", ([400, 0, 0], [0, 1, 1], [], []))

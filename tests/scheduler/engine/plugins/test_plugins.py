@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,8 +117,8 @@ def test_an_image_volume_counts_and_a_pod_without_containers_does_not() -> None:
     assert plugin.score(CycleState(), make_pod().with_spec(volumes=volumes).info(), columns, one).tolist() == [0]
 
 
-def fit(pod: PodBuilder, node: NodeBuilder, *running: PodBuilder, **args: object) -> Verdict:
-    plugin = NodeResourcesFit(NodeResourcesFitArgs(**args), NoCluster())  # type: ignore[arg-type]
+def fit(pod: PodBuilder, node: NodeBuilder, *running: PodBuilder, **args: Any) -> Verdict:
+    plugin = NodeResourcesFit(NodeResourcesFitArgs(**args), NoCluster())
     return plugin.filter(CycleState(), pod.info(), columns_of([node], [p.node("n") for p in running])).verdict_at(0)
 
 

@@ -450,7 +450,7 @@ class Model:
         ]
 
     def labels(self, name: str) -> Json:
-        return self.nodes[name]["metadata"].get("labels", {})  # type: ignore[no-any-return]
+        return dict(self.nodes[name]["metadata"].get("labels", {}))
 
     def has_all(self, name: str) -> bool:
         return all(c["topologyKey"] in self.labels(name) for c in self.constraints)

@@ -149,7 +149,12 @@ def test_a_column_is_the_one_before_with_the_rows_that_changed(changes: dict[int
 
 def test_a_part_is_made_again_of_another_object_alone() -> None:
     made: list[tuple[int, object]] = []
-    series: RecordPartCache[object, int] = RecordPartCache(lambda i, source: made.append((i, source)) or len(made))  # type: ignore[func-returns-value]
+
+    def count(i: int, source: object) -> int:
+        made.append((i, source))
+        return len(made)
+
+    series: RecordPartCache[object, int] = RecordPartCache(count)
     one, other = object(), object()
     first = series.update([one, one])
     assert first == (1, 2)

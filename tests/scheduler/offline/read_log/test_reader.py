@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from herodotus_record import codec, notes
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.document import build_decision_document
-from herodotus_record.model import Code, DecisionPath, NodeTable
+from herodotus_record.model import Code, DecisionPath, NodeRows, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.scheduler.offline.read_log import klogs
 from tests.scheduler.offline.read_log.test_recording import lines as recorded_lines
@@ -35,7 +35,9 @@ def documents(reads: Sequence[AttemptFrames]) -> list[Json]:
     table, found = NodeTable(), []
     for r in reads:
         if r.rows is not None:
-            table.apply(codec.decode(codec.encode(r.rows)))  # type: ignore[arg-type]
+            rows = codec.decode(codec.encode(r.rows))
+            assert isinstance(rows, NodeRows)
+            table.apply(rows)
         codec.validate(r.decision)
         found.append(build_decision_document(r.decision, (r.outcome,) if r.outcome else (), table))
     return found
