@@ -53,8 +53,9 @@ def rules() -> list[dict[str, Any]]:
 
 
 def bytes_of(quantity: str) -> int:
-    number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", quantity).groups()  # type: ignore[union-attr]
-    return int(number) << {"Mi": 20, "Gi": 30}[unit]
+    match = re.fullmatch(r"(\d+)(Mi|Gi)", quantity)
+    assert match, quantity
+    return int(match[1]) << {"Mi": 20, "Gi": 30}[match[2]]
 
 
 def test_objects_are_unique_and_namespaced_ones_have_a_namespace() -> None:

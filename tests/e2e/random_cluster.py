@@ -170,14 +170,14 @@ class RandomCluster:
                 {"type": "LeastAllocated", "resources": resources},
             )
         )
-        added = {
+        added: Json = {
             "preferredDuringSchedulingIgnoredDuringExecution": [
                 {"weight": 30, "preference": {"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}}
             ]
         }
         if rng.random() < 0.6:
             expressions = [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]
-            added["requiredDuringSchedulingIgnoredDuringExecution"] = {  # type: ignore[assignment]
+            added["requiredDuringSchedulingIgnoredDuringExecution"] = {
                 "nodeSelectorTerms": [{"matchExpressions": expressions}]
             }
         spread = [{"maxSkew": 2, "topologyKey": pods.ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]

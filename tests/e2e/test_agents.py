@@ -210,7 +210,9 @@ def test_allocated_amounts_equal_those_of_kubectl_describe(cluster: Cluster, nam
     command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "describe", "node", "n1"]
     text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
     described = {resource: _described(text, resource) for resource in ("cpu", "memory", "ephemeral-storage")}
-    described["pods"] = int(re.search(r"Non-terminated Pods: +\((\d+) in total\)", text)[1])  # type: ignore[index]
+    match = re.search(r"Non-terminated Pods: +\((\d+) in total\)", text)
+    assert match, text
+    described["pods"] = int(match[1])
     annotations = cluster.get("/api/v1/nodes/n1")["metadata"]["annotations"]
     assert {resource: int(annotations[f"requested-{resource}"]) for resource in described} == described
     free = {"cpu": 4000 - described["cpu"], "memory": (16 << 30) - described["memory"], "pods": 110 - described["pods"]}

@@ -42,7 +42,11 @@ def real(cluster: Cluster) -> Cluster:
             if cluster.find(f"{DEFINITIONS}/{defined['metadata']['name']}") is None:
                 cluster.create(DEFINITIONS, defined)
             where = f"/apis/{group}/v1/{kind.lower()}s"
-            eventually(lambda where=where: cluster.status(where) == 200, f"{kind} to be served")  # type: ignore[misc]
+
+            def is_served(path: str = where) -> bool:
+                return cluster.status(path) == 200
+
+            eventually(is_served, f"{kind} to be served")
     return cluster
 
 

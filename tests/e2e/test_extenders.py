@@ -54,7 +54,7 @@ def request_about(extender: Stub, verb: str, name: str) -> Json:
     """Return the request that an extender got for a pod."""
     for request in extender.requests:
         if request.path.endswith(f"/{verb}") and request.json["Pod"]["metadata"]["name"] == name:
-            return request.json  # type: ignore[no-any-return]
+            return dict(request.json)
     raise AssertionError(f"no {verb} request for {name}")
 
 

@@ -71,7 +71,11 @@ def test_a_snapshot_of_the_cluster_decides_as_the_cluster_did(
     path = f"/api/v1/namespaces/{namespace}/pods"
     for i in range(PODS):  # one after the other: the order of creation is the order of decisions
         cluster.create(path, pod(f"p{i:02}", cpu="300m"))
-        eventually(lambda expected=i + 1: len(cluster.bound(namespace)) == expected, "the pod to be bound")  # type: ignore[misc]
+
+        def is_bound(expected: int = i + 1) -> bool:
+            return len(cluster.bound(namespace)) == expected
+
+        eventually(is_bound, "the pod to be bound")
     file = tmp_path / "cluster.json"
     taken = subprocess.run(
         python("scheduler", "snapshot", str(file), "--kubeconfig", str(cluster.kubeconfig)),

@@ -221,7 +221,11 @@ def test_deployment_steps_create_objects_of_the_same_shape(real: Side, simulated
 def test_job_steps_create_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
     for side in (real, simulated):
         side.kubectl("create", "job", "once", "--image=registry.example/app:1")
-        (pod,) = eventually(lambda side=side: side.get("pods")["items"] or None, "the job's pod")  # type: ignore[misc]
+
+        def pods(side: Side = side) -> list[Json] | None:
+            return side.get("pods")["items"] or None
+
+        (pod,) = eventually(pods, "the job's pod")
         side.run_pods()
         side.report(pod["metadata"]["name"], "Succeeded", "False")
         side.kubectl("wait", "--for=condition=complete", "job/once", "--timeout=30s")

@@ -29,19 +29,20 @@ def test_one_decision_claims_each_pod(cluster: Cluster, namespace: str, tmp_path
             pods = [pod(f"p{number}-{i}", nodeSelector={"round": str(number)}) for i in range(PODS)]
             cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", pods)
             for process in (first, second):
-                eventually(
-                    lambda log=process.log, tried=number * PODS: log.read_text().count("Unable to schedule") >= tried,  # type: ignore[misc]
-                    f"{process.name} to try them",
-                )
+
+                def has_tried(log: Path = process.log, attempts: int = number * PODS) -> bool:
+                    return log.read_text().count("Unable to schedule") >= attempts
+
+                eventually(has_tried, f"{process.name} to try them")
                 os.kill(process.pid, signal.SIGSTOP)
             cluster.create("/api/v1/nodes", node(f"n{number}", cpu="32", labels={"round": str(number)}))
             for process in (first, second):  # both try every pod again, at the same time
                 os.kill(process.pid, signal.SIGCONT)
-            eventually(
-                lambda bound=number * PODS: len(cluster.bound(namespace)) == bound,  # type: ignore[misc]
-                "every pod to be bound",
-                60,
-            )
+
+            def are_bound(pods: int = number * PODS) -> bool:
+                return len(cluster.bound(namespace)) == pods
+
+            eventually(are_bound, "every pod to be bound", 60)
 
             def settled(pods: int = number * PODS) -> bool:
                 made = placed()

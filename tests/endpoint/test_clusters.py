@@ -11,7 +11,7 @@ import pytest
 from werkzeug.routing import Rule
 
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_record.model import Frame, Gap, HighWater, NodeTable, Outcome, Retry
+from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeTable, Outcome, Retry
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint import test_canary as canary
 from tests.endpoint.reviewer import Reviewer, bearer
@@ -82,7 +82,8 @@ def test_default_cluster_is_that_of_the_api_server(service: Service, api: Review
 
 def _paths(rule: Rule) -> list[str]:
     (_, theirs) = there()
-    return canary.paths(rule, (POD, theirs.id))  # type: ignore[union-attr]
+    assert isinstance(theirs, Decision)
+    return canary.paths(rule, (POD, theirs.id))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,8 @@ def test_pods_of_equal_name_in_two_clusters_stay_separate(tmp_path: Path) -> Non
         explained = service.explain(POD)
         assert (explained["outcome"]["node"], explained["attempt"]["attempts"]) == ("worker-1", 1)
         (_, theirs) = there()
-        path = f"{SHOP}/decisions/{theirs.id}"  # type: ignore[union-attr]
+        assert isinstance(theirs, Decision)
+        path = f"{SHOP}/decisions/{theirs.id}"
         assert service.error(path)["code"] == 404
         assert service.get(path, cluster=OTHER)["spec"]["key"]["cluster"] == OTHER
         assert service.get(f"{SHOP}/pendingpods")["count"] == 0

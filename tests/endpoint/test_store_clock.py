@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -24,7 +25,7 @@ from tests.endpoint.test_process import ROOT, port, request
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 ROWS = TABLE.rows(CLUSTER, INCARNATION)
 HOUR_S, DAY_S, YEARS_S = 3600.0, 86_400.0, 10 * 365 * 86_400.0
-WHOLE = {"max_age_s": 7 * DAY_S, "summary_max_age_s": 0.0}  # decisions go whole, after a week
+WHOLE: dict[str, Any] = {"max_age_s": 7 * DAY_S, "summary_max_age_s": 0.0}  # decisions go whole, after a week
 
 
 @dataclass
@@ -69,7 +70,7 @@ def put(store: Store, first: int, last: int) -> None:
 
 
 def prune(store: Store, **limits: float) -> PruneResult:
-    return Pruner(store, RetentionLimits(**(WHOLE | limits))).prune()  # type: ignore[arg-type]
+    return Pruner(store, RetentionLimits(**(WHOLE | limits))).prune()
 
 
 def sequences(store: Store) -> list[int]:
@@ -117,7 +118,7 @@ def test_records_of_an_idle_cluster_expire(machine: Machine) -> None:
     """The time of retention advances although no record arrives."""
     store = machine.start()
     put(store, 1, 30)
-    pruner = Pruner(store, RetentionLimits(**WHOLE))  # type: ignore[arg-type]
+    pruner = Pruner(store, RetentionLimits(**WHOLE))
     for _ in range(8 * 24):
         machine.pass_time(HOUR_S)
         pruner.prune()
@@ -237,7 +238,7 @@ def test_retention_unbounded_sets_the_time_to_the_wall_clock(machine: Machine) -
     store.close()
     machine.pass_time(30 * DAY_S)
     store = machine.restart()
-    Pruner(store, RetentionLimits(**WHOLE, unbounded=True)).prune()  # type: ignore[arg-type]
+    Pruner(store, RetentionLimits(**WHOLE, unbounded=True)).prune()
     assert (sequences(store), round(store.clock.offset_s())) == ([], 0)
 
 

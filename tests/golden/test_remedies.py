@@ -38,8 +38,9 @@ def milli(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    number, unit = re.fullmatch(r"([\d.]+)(\w*)", text).groups()  # type: ignore[union-attr]
-    return int(-(-float(number) * UNITS[unit] // 1))
+    match = re.fullmatch(r"([\d.]+)(\w*)", text)
+    assert match, text
+    return int(-(-float(match[1]) * UNITS[match[2]] // 1))
 
 
 def apply_change(case: Json, name: str, step: str) -> bool:

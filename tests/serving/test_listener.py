@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,8 @@ class RunningServer:
 def start() -> Iterator[Callable[..., RunningServer]]:
     started: list[RunningServer] = []
 
-    def make(threads: int = 4, queue: int = 4, max_body: int = 1 << 20, **limits: float) -> RunningServer:
-        started.append(RunningServer(WorkerPool("test", threads, queue), max_body, ListenerLimits(**limits)))  # type: ignore[arg-type]
+    def make(threads: int = 4, queue: int = 4, max_body: int = 1 << 20, **limits: Any) -> RunningServer:
+        started.append(RunningServer(WorkerPool("test", threads, queue), max_body, ListenerLimits(**limits)))
         return started[-1]
 
     yield make

@@ -394,7 +394,8 @@ def test_deletion_follows_its_propagation_policy(
     eventually(lambda: not api.sim.list("Deployment"), "the deployment to go")
 
     def names() -> tuple[list[str], list[str]]:
-        return tuple([o["metadata"]["labels"]["app"] for o in api.sim.list(kind)] for kind in ("rs", "po"))  # type: ignore[return-value]
+        replica_sets, pods = ([o["metadata"]["labels"]["app"] for o in api.sim.list(kind)] for kind in ("rs", "po"))
+        return replica_sets, pods
 
     eventually(lambda: names() == left, "what the policy leaves")
     if policy == "Orphan":
