@@ -32,7 +32,7 @@ class RecordedDecision(Protocol):
 
     @property
     def decision(self) -> Decision:
-        """Return the decision of one attempt."""
+        """Return the decision of the attempt that this record describes."""
         ...
 
     @property

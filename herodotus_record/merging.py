@@ -106,8 +106,8 @@ class MergedAttempt:
 def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAttempt:
     """Return the attempt merged from the observer's reconstruction `seen` and the scheduler's log record `logged`.
 
-    A record that was pruned no longer has the values of every node. In that case the values of single nodes are those
-    of the reconstruction, and the log provides only values of the whole attempt.
+    Where both have a value, that of the log is used. If one of the records was pruned and lacks the values of single
+    nodes, these come from the reconstruction, and only values of the whole attempt come from the log.
     """
     ours, theirs = seen.decision, logged.decision
     cells = _NodeValueMerger(seen, logged) if not (ours.summary or theirs.summary) else None
@@ -312,7 +312,10 @@ class _NodeValueMerger:
         return self._ours.rank[slot] if slot < len(self._ours.rank) else 0
 
     def _by_slot(self, column: Column) -> dict[int, int]:
-        """Return the entries of a column of the log's decision for the nodes that the log ranks, by the merged slot."""
+        """Return the values of `column`, a column of the log's decision, by node slot in the merged decision.
+
+        The result has only the nodes to which the log gives a rank.
+        """
         return {self._at[slot]: column[slot] for slot, rank in enumerate(self._theirs.rank) if rank and len(column)}
 
     def _column(self, values: Mapping[int, int]) -> Column:

@@ -101,10 +101,10 @@ def scaled_value(text: str | int | float, scale: int) -> int:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity in one of the two forms in which Go holds it: `unscaled` * 10^-`places`.
+    """A Kubernetes quantity with the value `unscaled` * 10^-`places`.
 
-    The form is an int64 with a scale or, if `is_decimal`, a decimal of any size. It decides what an amount that does
-    not fit an int64 becomes.
+    Go holds a quantity in one of two forms: an int64 with a scale or, if `is_decimal`, a decimal of any size. The form
+    matters only for the conversion of an amount that does not fit an int64.
     """
 
     unscaled: int

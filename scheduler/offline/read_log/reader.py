@@ -69,7 +69,7 @@ class LogReader:
         yield from map(self._read, self._attempts.settled())
 
     def end(self) -> Iterator[AttemptFrames]:
-        """Yield the records of the remaining attempts at the end of the log."""
+        """Yield the records of the attempts that are still open, complete or not. Call it after the last line."""
         yield from map(self._read, self._attempts.end())
 
     def all(self, lines: Iterable[str]) -> Iterator[AttemptFrames]:
