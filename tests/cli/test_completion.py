@@ -12,10 +12,10 @@ import pytest
 from herodotus_cli.commands import COMMANDS
 from herodotus_cli.completion import complete
 from herodotus_cli.environment import Environment
+from tests.cli.commands.test_watch import decision
 from tests.cli.scenes import NOW
 from tests.cli.service import API, Out, Service
-from tests.cli.test_kubectl_transport import KUBECTLS
-from tests.cli.test_watch import decision
+from tests.cli.transport.test_kubectl import KUBECTLS
 
 ROOT = Path(__file__).parents[2]
 

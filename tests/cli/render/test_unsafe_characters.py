@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herodotus_record.escaping import escape, escape_json, escape_lines
+from tests.cli.commands.test_watch import decision
+from tests.cli.commands.test_whatif import with_victims
+from tests.cli.render.test_node_screen import service as node_records  # noqa: F401  # a fixture
+from tests.cli.render.test_survey_screens import SCREENS
+from tests.cli.render.test_survey_screens import service as survey_records  # noqa: F401  # a fixture
 from tests.cli.scenes import a_pending as a_pending_decision
 from tests.cli.scenes import attempts, compared_nodes, compared_pods, explained, many_plugins, placed, waiting
 from tests.cli.service import Service, command, status
-from tests.cli.test_node_screen import service as node_records  # noqa: F401  # a fixture
-from tests.cli.test_survey_screens import SCREENS
-from tests.cli.test_survey_screens import service as survey_records  # noqa: F401  # a fixture
-from tests.cli.test_watch import decision
-from tests.cli.test_whatif import with_victims
 from tests.endpoint.service import Service as Records
 
 Json = dict[str, Any]

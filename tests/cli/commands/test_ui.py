@@ -15,7 +15,7 @@ import pytest
 
 from herodotus_cli.transport.loopback_proxy import LoopbackProxy
 from tests.cli.service import API, PROXY, Service, command
-from tests.cli.test_kubectl_transport import KUBECTLS
+from tests.cli.transport.test_kubectl import KUBECTLS
 from tests.processes import Process
 
 WITHIN = f"{API}/"

@@ -15,8 +15,8 @@ from herodotus_record.agreements import ComparedOutcome, build_agreements
 from herodotus_record.model import Agreement, Cause, Owner, Retry
 from herodotus_record.wording import CAUSES
 from tests.builders import MONDAY_US, a_table, bound
+from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import NODES, POINTS, REJECTED, USED, a_pending, a_placed
-from tests.cli.test_screens import VIEWS, expect
 from tests.endpoint.service import API, Service, a_service, rows
 
 Json = dict[str, Any]

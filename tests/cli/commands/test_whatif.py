@@ -18,9 +18,9 @@ from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Code, Decision, Outcome
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, ReviewedAttempt, build_placement_review
 from tests.builders import bound
+from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
 from tests.cli.service import API, Service, command
-from tests.cli.test_screens import VIEWS, expect
 
 Json = dict[str, Any]
 REVIEWS = f"{API}/namespaces/shop/placementreviews"

@@ -10,7 +10,7 @@ import pytest
 from herodotus_cli.commands import COMMANDS
 from tests.cli.service import command
 
-REFERENCE = Path(__file__).parents[2] / "docs/commands.md"
+REFERENCE = Path(__file__).parents[3] / "docs/commands.md"
 HEAD = """# Commands of kubectl herodotus
 
 For users of the plugin: the `--help` text of every command. This page is generated. Examples with output:

@@ -17,7 +17,7 @@ from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
 from scheduler.offline.read_log.reader import LogReader
 from tests import observed
 
-LOG = Path(__file__).parents[1] / "golden/logs/kube-scheduler-v10.log.gz"
+LOG = Path(__file__).parents[2] / "golden/logs/kube-scheduler-v10.log.gz"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
 VIEWS = [
     ViewOptions(NOW),
