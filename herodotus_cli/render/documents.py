@@ -28,7 +28,7 @@ def serialize_event(document: dict[str, Any], format_: str) -> str:
 
 
 def _names(document: dict[str, Any]) -> list[str]:
-    """Return the names of the objects that an answer document is about, as `KIND/NAME`."""
+    """Return, as `KIND/NAME`, the pods, nodes or workloads that a document of the decisions service describes."""
     kind = document["kind"]
     if kind == "Decision":
         return [f"pod/{document['spec']['pod']['name']}"]

@@ -251,8 +251,5 @@ def _key(obj: Object) -> tuple[str, str]:
 
 
 def _columns_differ(old: Node, new: Node) -> bool:
-    """Return whether two versions of a node differ in a field that the cache stores and that causes no cluster event.
-
-    These fields are the UID, the spec and the images.
-    """
+    """Return whether two versions of a node differ in UID, spec or images, which the columns hold."""
     return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)

@@ -174,8 +174,8 @@ class _PluginScores:
     def _update_raw(self, rows: Slots | None, feasible: Mask) -> Slots | None:
         """Update the raw scores of the nodes in the slots `rows`, with 0 for infeasible nodes.
 
-        If `rows` is None, all nodes are updated. Returns the slots of the nodes whose raw score may differ, or None if
-        any may.
+        If `rows` is None, all nodes are updated. Returns the slots of the nodes whose raw score this call may have
+        changed, or None if it may have changed any.
         """
         previous = self._raw
         if rows is None:
