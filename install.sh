@@ -383,7 +383,7 @@ report() {
     [ "$ACTION" = install ] || return 0
     say "" "Try:" "" \
         "  kubectl herodotus --help" \
-        "  kubectl apply -f deploy/herodotus-scheduler.yml     # the scheduler and its decisions service" \
+        "  kubectl apply -k deploy     # scheduler and decisions service, with your images: docs/installing.md" \
         "  kubectl -n herodotus wait --for=condition=Available deployment --all --timeout=3m" \
         "  kubectl apply -f deploy/test/deploy-default-pod.yml" \
         "  kubectl herodotus pod test-pod-1                    # the first records take a minute or two" \

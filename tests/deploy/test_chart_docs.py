@@ -67,6 +67,6 @@ def test_values_files_begin_with_their_purpose() -> None:
 def test_every_plain_manifest_has_its_row() -> None:
     rows = re.findall(r"^\| `(deploy/[\w./-]+)` \|", (ROOT / "docs/installing.md").read_text(), re.MULTILINE)
     assert all((ROOT / row).exists() for row in rows)
-    beside = {"chart", "demo", "test", "kustomization.yaml"}
+    beside = {"chart", "demo", "test"}
     there = {path.name for path in (ROOT / "deploy").iterdir() if not path.name.startswith(("_", "."))}
     assert {Path(row).name for row in rows} == there - beside

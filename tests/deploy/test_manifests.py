@@ -362,9 +362,10 @@ def test_a_fork_s_images_are_set_by_one_value_or_one_block(tmp_path: Path) -> No
 
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
     file = tmp_path / "deploy/kustomization.yaml"
-    block = [line.removeprefix("#   ") for line in file.read_text().splitlines() if line.startswith("#   ")]
-    text = "\n".join(block).replace("registry.example.com/", "ghcr.io/OWNER/").replace("newTag: 0.1.0", "newTag: main")
-    file.write_text(f"{file.read_text()}\n{text}\n")
+    resources, _, block = file.read_text().partition("# images:\n")
+    text = "".join(line.removeprefix("# ") for line in f"# images:\n{block}".splitlines(keepends=True))
+    text = text.replace("registry.example.com/team/", "ghcr.io/OWNER/").replace("newTag: 0.1.0", "newTag: main")
+    file.write_text(f"{resources}{text}")
     program = str(Path(sys.executable).with_name("kubectl"))
     done = subprocess.run([program, "kustomize", file.parent], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
