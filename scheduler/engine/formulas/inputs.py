@@ -58,7 +58,7 @@ class MeasurementTimes:
         return cls(moments_s, now_s - moments_s > limit_s)
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
-        """Return the columns `numbers`, read from the node annotations `keys`, as inputs with these measurement times."""
+        """Return the columns `numbers`, read from the node annotations `keys`, with these measurement times."""
         source = f"annotation{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
         return NodeInputs(source, numbers, self.moments_s, self.stale)
 
