@@ -128,7 +128,7 @@ bench-store: $(STAMP) ## the store: size, ingest rate, processor time
 	$(RUN) bench.store --postgresql
 
 crash: $(STAMP) ## the decisions service killed 50 times under load, on each database
-	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/test_store_crash.py -v
+	HERODOTUS_CRASHES=$${HERODOTUS_CRASHES:-50} $(RUN) pytest tests/endpoint/store/test_crash.py -v
 
 upgrade: $(STAMP) ## upgrade and rollback under load, in every order; half an hour
 	HERODOTUS_UPGRADES=$${HERODOTUS_UPGRADES:-3} $(RUN) pytest tests/e2e/test_upgrade.py -v -s
@@ -139,7 +139,7 @@ reliability-stalls: $(STAMP) ## stalled etcd and lost Leases while pods are boun
 
 fuzz: $(STAMP) ## random requests, frames and ingest for some minutes
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
-		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/test_fuzz.py tests/endpoint/test_ingest_over_http.py -s --timeout=7200
+		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/api/test_fuzz.py tests/endpoint/api/test_ingest_over_http.py -s --timeout=7200
 
 manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 	$(RUN) scripts.manifests

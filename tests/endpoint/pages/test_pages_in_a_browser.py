@@ -17,7 +17,7 @@ from herodotus_endpoint.pages import HOME
 from herodotus_record.model import Agreement, Cause, Owner, Reconstruction
 from tests import observed
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, TAINTED, a_decision, a_table, bound
-from tests.endpoint.browser import chromium, served
+from tests.endpoint.pages.browser import chromium, served
 from tests.endpoint.service import a_service, rows
 
 if TYPE_CHECKING:

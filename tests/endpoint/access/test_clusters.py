@@ -13,10 +13,10 @@ from werkzeug.routing import Rule
 from herodotus_endpoint.access.senders import SenderAuthenticator
 from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeTable, Outcome, Retry
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint import test_canary as canary
+from tests.endpoint.access import test_canary as canary
+from tests.endpoint.api.test_reviews import OURS, answering, ask, placed, review
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
-from tests.endpoint.test_reviews import OURS, answering, ask, placed, review
 
 OTHER, ELSEWHERE = "00000000-0000-4000-8000-00000000c2c2", "00000000-0000-4000-8000-0000000000c2"
 POD = "checkout-7d9f-x2k"

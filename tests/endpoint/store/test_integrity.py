@@ -24,7 +24,7 @@ from herodotus_endpoint.store import (
 from tests import postgresql
 from tests.builders import CORDONED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
-from tests.endpoint.test_store_migrations import STORED
+from tests.endpoint.store.test_migrations import STORED
 
 NODES = ["worker-1", "worker-2", "worker-3"]
 TABLE = a_table(NODES)

@@ -33,9 +33,9 @@ from herodotus_record.model import (
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.api.test_reviews import answering, review
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, rows
-from tests.endpoint.test_reviews import answering, review
 
 CANARY = "canary"
 NEAR = CANARY[:-1]  # what requests name: an error repeats it, and must not suggest the canary
