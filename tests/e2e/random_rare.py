@@ -40,6 +40,7 @@ def prefer_what_is_no_label(rng: random.Random, spec: Json) -> None:
 
 def request_absurd_amounts(rng: random.Random, spec: Json) -> None:
     """Request more than any machine has, in one container or in two."""
+    spec.pop("resources", None)  # the API server demands that those of the pod are not smaller
     for container in spec["containers"][: rng.choice((1, 2))]:
         resources, resource = container["resources"], rng.choice(("cpu", "memory"))
         resources.setdefault("requests", {})[resource] = rng.choice(ABSURD)
