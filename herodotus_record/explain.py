@@ -361,7 +361,8 @@ def select_nearest(decision: Decision, table: NodeTable, slots: Sequence[int], m
 def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[int]) -> list[float]:
     """Return, for each slot, how far its node is from holding the pod.
 
-    It is the largest share of any requested resource that the node lacks, and at most 0 if every request fits.
+    For each requested resource the shortfall is (requested - free) / requested. The result is the largest of them, at
+    most 0 if every request fits.
     """
     known = _memoized_shortfalls(decision, table)
     unknown = [slot for slot in slots if slot not in known]

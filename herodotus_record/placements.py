@@ -126,9 +126,10 @@ def count_by_factor(placements: Iterable[Placement]) -> Json:
 
 
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
-    """Return, as JSON, the workloads placed on a node, the most frequent first, with the factors that decided.
+    """Return, as JSON, the workloads whose pods were placed on one node, those with the most pods first.
 
-    `decided` holds the counts by workload and factor.
+    Each has the factors (score plugins, or a tie) that decided its placements, with their counts. `decided` maps a
+    workload to these counts by factor.
     """
     rows = [
         {

@@ -128,7 +128,7 @@ def _merge_item(merged: list[Any], item: Object, merge_key: str, field: str) -> 
 
 
 def _reorder(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Return the items, with those that `order` names in its order and all others at their positions."""
+    """Return the items with those that `order` names rearranged into that order; every other item keeps its index."""
     identity: Callable[[Any], Any] = (lambda v: v.get(merge_key)) if merge_key else (lambda v: v)
     wanted = [identity(v) if isinstance(v, dict) else v for v in order]
     named = sorted((v for v in items if identity(v) in wanted), key=lambda v: wanted.index(identity(v)))

@@ -30,7 +30,8 @@ def update_reward(reward: float, outcome: float) -> float:
 def parse_reward(published: str | None, kind: str) -> float:
     """Return the reward of a pod type on a node from the published JSON, {type: reward}.
 
-    Return `INITIAL` for a type that is not published, because only worse rewards are. Return NaN for invalid JSON.
+    Return `INITIAL` if the type or the whole annotation is missing: only rewards below `INITIAL` are published. Return
+    NaN for invalid JSON.
     """
     if not published:
         return INITIAL

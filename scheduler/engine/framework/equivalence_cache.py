@@ -72,7 +72,7 @@ class PluginDependencies:
 class Changes:
     """The changes of nodes and their pods since a Filter or Score result was last computed.
 
-    `rows` holds the node slots (row indices in the columns) that changed, or is None if any may have changed.
+    `rows` holds the node slots (row indices in the columns) that changed, or is None if every node may have changed.
     `node_objects` is True if a Node object changed, and not only the pods on nodes.
     """
 
@@ -255,7 +255,7 @@ class CachedColumn(ABC, Generic[Column]):
     def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
         """Bring the results up to date; return the slots (row indices) of the nodes whose result changed.
 
-        The return value is None if any result may have changed. `run` runs the plugin on the columns it is given, which
+        The return value is None if every result may have changed. `run` runs the plugin on the columns it is given, which
         hold all nodes or only the nodes that need it.
         """
         rows = self._rows_to_refresh(changes, state)
@@ -306,7 +306,7 @@ class CachedColumn(ABC, Generic[Column]):
     def replace(self, column: Column) -> Slots | None:
         """Replace the results of all nodes; return the slots (row indices) of the nodes whose result differs.
 
-        The return value is None if any result may differ.
+        The return value is None if every result may differ.
         """
 
     @abstractmethod

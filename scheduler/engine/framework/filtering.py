@@ -142,7 +142,7 @@ class _VerdictColumn(CachedColumn[Verdicts]):
     ) -> Slots | None:
         """Run the filter where its verdicts may differ; return the slots (row indices) of the nodes that changed.
 
-        Returns None if any verdict may have changed.
+        Returns None if every verdict may have changed.
         """
         return self.refresh(changes, state, lambda nodes: self._runner.run(state, pod, nodes, previous, trace))
 

@@ -105,7 +105,7 @@ class StateData(Protocol):
     """
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots of the nodes for which this data differs from `previous`, or None if any node may differ.
+        """Return the slots of the nodes for which this data differs from `previous`, or None if every node may differ.
 
         `previous` is the data of an earlier pod with the same spec, but perhaps with other labels or in another
         namespace. Nodes whose own row in the columns changed need not be included.

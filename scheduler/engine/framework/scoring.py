@@ -150,8 +150,8 @@ class _PluginScores:
     ) -> Slots | None:
         """Bring the scores up to date; return the slots (row indices) of the nodes whose normalized score changed.
 
-        Returns None if any score may have changed. `feasibility_changed` holds the slots of nodes that became feasible
-        or infeasible, or None if any may have. Raises PluginError if Score or NormalizeScore fails or returns an
+        Returns None if every score may have changed. `feasibility_changed` holds the slots of nodes that became feasible
+        or infeasible, or None if every node may have. Raises PluginError if Score or NormalizeScore fails or returns an
         invalid score.
         """
         runner, raw, normalized = self._runner, self._raw, self.normalized
@@ -175,7 +175,7 @@ class _PluginScores:
         """Update the raw scores of the nodes in the slots `rows`, with 0 for infeasible nodes.
 
         If `rows` is None, all nodes are updated. Returns the slots of the nodes whose raw score this call may have
-        changed, or None if it may have changed any.
+        changed, or None if it may have changed every score.
         """
         previous = self._raw
         if rows is None:
@@ -189,8 +189,8 @@ class _PluginScores:
     ) -> Slots | None:
         """Normalize the raw scores; return the slots (row indices) of the nodes whose normalized score changed.
 
-        Returns None if any score may have changed. `rows` holds the slots whose raw score or feasibility changed, or is
-        None if any may have. NormalizeScore needs the scores of all nodes, and does not run if nothing that it depends
+        Returns None if every score may have changed. `rows` holds the slots whose raw score or feasibility changed, or is
+        None if every one may have. NormalizeScore needs the scores of all nodes, and does not run if nothing that it depends
         on changed.
         """
         normalizer, runner = self._runner.normalizer, self._runner

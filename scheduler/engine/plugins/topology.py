@@ -106,7 +106,7 @@ class DomainCounts:
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
         """Return the slots of the nodes whose domain appeared or disappeared since `before`.
 
-        Return None if any node may be affected.
+        Return None if every node may be affected.
         """
         return find_changed_slots(self.key, (self._values, self._present), (before._values, before._present), nodes)
 
@@ -136,7 +136,7 @@ def find_changed_slots(
     before: tuple[list[str | None], NDArray[Any]],
     nodes: NodeColumns,
 ) -> NDArray[np.intp] | None:
-    """Return the slots of the nodes whose entry differs between `now` and `before`, or None if any may differ.
+    """Return the slots of the nodes whose entry differs between `now` and `before`, or None if every node may differ.
 
     `now` and `before` each hold the values of the label `key`, and an array with an entry for each value. A node's
     entry is that of its value.

@@ -86,9 +86,9 @@ class Observer:
     ) -> None:
         """Prepare without starting to observe.
 
-        `frameworks` and `theirs` map the name of an observed scheduler to its framework and to what differs from it.
-        `kinds` are the watched kinds besides nodes and pods, by resource name. Changes are held back for `window_s`
-        seconds.
+        For each observed scheduler, by name, `frameworks` has the framework that reconstructs its decisions, and
+        `theirs` the settings in which the scheduler differs from it. `kinds` are the watched kinds besides nodes and
+        pods, by resource name. Watch events are applied `window_s` seconds after they arrive.
         """
         self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._frameworks = frameworks

@@ -104,7 +104,7 @@ class _PreFilterState:
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
         """Return the slots of the nodes whose domain gained or lost its counted pods since `before`.
 
-        Return None if any node may be affected.
+        Return None if every node may be affected.
         """
         if (self.required, self.required_anti) != (before.required, before.required_anti):
             return None
@@ -151,7 +151,7 @@ class _PreScoreState:
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
         """Return the slots of the nodes whose topology domain has other points than in `before`.
 
-        Return None if any node may be affected.
+        Return None if every node may be affected.
         """
         if self.by_key.keys() != before.by_key.keys():
             return None

@@ -69,7 +69,7 @@ class _PreFilterState:
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes whose verdict differs from that with `before`, or None if any may differ."""
+        """Return the slots of the nodes whose verdict differs from that with `before`, or None if every node may differ."""
         if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
@@ -123,7 +123,7 @@ class _PreScoreState:
     ignored: Mask  # follows from the constraints and the Node objects
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes that have other points than in `before`, or None if any may have."""
+        """Return the slots of the nodes that have other points than in `before`, or None if every node may have."""
         if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
             return None
         return union_rows(now.changed_slots(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
