@@ -255,8 +255,8 @@ class CachedColumn(ABC, Generic[Column]):
     def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
         """Bring the results up to date; return the slots (row indices) of the nodes whose result changed.
 
-        The return value is None if every result may have changed. `run` runs the plugin on the columns it is given, which
-        hold all nodes or only the nodes that need it.
+        The return value is None if every result may have changed. `run` runs the plugin on the columns it is given,
+        which hold all nodes or only the nodes that need it.
         """
         rows = self._rows_to_refresh(changes, state)
         if rows is None or (len(rows) and self.should_recompute):

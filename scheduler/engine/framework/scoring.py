@@ -150,8 +150,8 @@ class _PluginScores:
     ) -> Slots | None:
         """Bring the scores up to date; return the slots (row indices) of the nodes whose normalized score changed.
 
-        Returns None if every score may have changed. `feasibility_changed` holds the slots of nodes that became feasible
-        or infeasible, or None if every node may have. Raises PluginError if Score or NormalizeScore fails or returns an
+        Returns None if every score may have changed. `feasibility_changed` holds the slots of nodes that became
+        feasible or infeasible, or None if every node may have. Raises PluginError if Score or NormalizeScore fails or returns an
         invalid score.
         """
         runner, raw, normalized = self._runner, self._raw, self.normalized
@@ -189,9 +189,9 @@ class _PluginScores:
     ) -> Slots | None:
         """Normalize the raw scores; return the slots (row indices) of the nodes whose normalized score changed.
 
-        Returns None if every score may have changed. `rows` holds the slots whose raw score or feasibility changed, or is
-        None if every one may have. NormalizeScore needs the scores of all nodes, and does not run if nothing that it depends
-        on changed.
+        Returns None if every score may have changed. `rows` holds the slots whose raw score or feasibility changed, or
+        is None if every slot's may have. NormalizeScore needs the scores of all nodes, and does not run if nothing that
+        it depends on changed.
         """
         normalizer, runner = self._runner.normalizer, self._runner
         if normalizer is None:

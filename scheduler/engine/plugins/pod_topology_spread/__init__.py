@@ -69,7 +69,7 @@ class _PreFilterState:
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes whose verdict differs from that with `before`, or None if every node may differ."""
+        """Return the slots of the nodes whose verdict differs from that with `before`; None if every verdict may."""
         if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
