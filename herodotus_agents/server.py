@@ -21,7 +21,7 @@ from herodotus_serving import workers, wsgi
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
 from herodotus_serving.memory import MemoryGate
-from herodotus_serving.messages import HttpService, Request, RequestHead, Response, Route, with_retry_after
+from herodotus_serving.messages import HttpService, PoolAssignment, Request, RequestHead, Response, with_retry_after
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, get_bound_address, listen
 from scheduler.extenders import wire
@@ -61,8 +61,8 @@ def build_service(app: Flask, threads: int) -> HttpService:
     run_app = wsgi.create_handler(app.wsgi_app)
     gate = MemoryGate(DECODED_BYTES)
 
-    def route(head: RequestHead) -> Route:
-        return Route(calls, MAX_BODY_BYTES) if head.method == "POST" else Route(info, 0)
+    def route(head: RequestHead) -> PoolAssignment:
+        return PoolAssignment(calls, MAX_BODY_BYTES) if head.method == "POST" else PoolAssignment(info, 0)
 
     def handle(request: Request) -> Response:
         needed = BODY_COPIES * len(request.body) + BYTES_PER_VALUE * request.body.count(b",")

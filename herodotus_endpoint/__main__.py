@@ -1,4 +1,4 @@
-"""`python -m herodotus_endpoint`: exit codes 0 (stopped), 1 (cannot run here), 2 (bad arguments).
+"""`python -m herodotus_endpoint`: exit codes 0 (stopped), 1 (cannot run here), 2 (bad arguments), 3 (program error).
 
 Owns: the order of a start. Does not own: flags (`options`), anything that runs.
 """

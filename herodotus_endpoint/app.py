@@ -1,6 +1,7 @@
 """The Flask application with all routes over one store.
 
-Owns: the set of routes, and the headers and metrics of every response. Does not own: the server (`server`), the routes.
+Owns: the list of blueprints, the routes of probes, metrics and documents about the service, and the headers and metrics
+of every response. Does not own: the server (`server`), other routes.
 
 Invariant: every response has `pages.HEADERS`, and all but those of the web pages' files have `Cache-Control: no-store`.
 Routes accept GET and HEAD; ingest and reviews also POST.
@@ -11,9 +12,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from flask import Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g, request
 
 from herodotus_endpoint import errors, openapi, pages, reader_limits
 from herodotus_endpoint.access import guard
@@ -28,11 +30,12 @@ from herodotus_endpoint.api import (
     reviews,
 )
 from herodotus_endpoint.api.masked_reader import MaskedReader
-from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.errors import json_response, retry_later
 from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.readiness import Readiness
+from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
+from herodotus_endpoint.routing import TEXT, Access, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, StoreUnavailableError, integrity
 from herodotus_record import codec
@@ -70,32 +73,52 @@ def create_app(
     app.register_blueprint(review_queue.blueprint(store, settings))
     app.register_blueprint(open_decisions.blueprint(store, settings))
     app.register_blueprint(legacy.blueprint(reader))
-    app.register_blueprint(routes.discovery_blueprint(openapi.build_group_document))
+    app.register_blueprint(routes.discovery_blueprint())
     app.register_blueprint(pages.blueprint())
-    _add_service_routes(app, store, settings, metrics, readiness)
+    app.register_blueprint(_service_blueprint(store, settings, metrics, readiness))
     guard.install_guard(app, settings.access, settings.cluster, store.reader.clusters)
     reader_limits.install_reader_limits(app, threads or {})
     app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 
 
-def _add_service_routes(
-    app: Flask, store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
-) -> None:
-    """Add the routes for probes, metrics, version, the OpenAPI document and the list of all paths."""
+def _service_blueprint(
+    store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
+) -> Blueprint:
+    """Return the blueprint of the routes for probes, metrics, version, the OpenAPI document and all paths."""
 
-    @app.get("/livez")
+    @declare(Route("GET", "/livez", "livez", "Liveness probe.", right=Access.DISCLOSES_NOTHING, document=TEXT))
     def livez() -> Response:
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @app.get("/readyz")
+    @declare(
+        Route(
+            "GET",
+            "/readyz",
+            "readyz",
+            "Readiness probe.",
+            right=Access.DISCLOSES_NOTHING,
+            document=TEXT,
+            errors=(503, 507),
+        )
+    )
     def readyz() -> Response:
         failed = readiness.failed()
         if failed:
             raise retry_later(503, f"not ready: {', '.join(failed)} failed: reason withheld")
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @app.get("/metrics", endpoint="metrics")
+    @declare(
+        Route(
+            "GET",
+            "/metrics",
+            "metrics",
+            "Metrics for Prometheus.",
+            right=Access.URL,
+            document=TEXT,
+            errors=(401, 403, 503),
+        )
+    )
     def exposition() -> Response:
         try:
             metrics.set_sizes(store.reader.measure_sizes(), store.file_bytes())
@@ -107,20 +130,35 @@ def _add_service_routes(
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/version")
-    @app.get(f"{PREFIX}/serviceversions")  # the API server forwards only paths of the API group
+    shown = Route(
+        "GET",
+        "/version",
+        "version",
+        "The version of the service.",
+        right=Access.DISCLOSES_NOTHING,
+        document=SERVICE_VERSION.kind,
+    )
+    listed = replace(  # the API server forwards only paths of the API group
+        shown,
+        path=f"{PREFIX}/{SERVICE_VERSION.plural}",
+        operation_id="listServiceVersions",
+    )
+
+    @declare(shown, listed)
     def version() -> Response:
         document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
         return json_response(document | {"frameVersion": codec.VERSION})
 
-    @app.get("/openapi.json", endpoint="openapi")
+    @declare(Route("GET", "/openapi.json", "openapi", "This document.", right=Access.DISCLOSES_NOTHING))
     def openapi_document() -> Response:
-        return json_response(openapi.build_document())
+        return json_response(openapi.build_document(list_routes()))
 
-    @app.get("/")
+    @declare(Route("GET", "/", "index", "The routes.", right=Access.DISCLOSES_NOTHING))
     def index() -> Response:
-        rules = sorted(rule.rule for rule in app.url_map.iter_rules())
-        return json_response({"service": "herodotus", "version": __version__, "paths": rules})
+        paths = sorted(route.path for route in list_routes())
+        return json_response({"service": "herodotus", "version": __version__, "paths": paths})
+
+    return build_blueprint("service", (livez, readyz, exposition, version, openapi_document, index))
 
 
 def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:

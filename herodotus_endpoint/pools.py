@@ -17,7 +17,7 @@ from herodotus_endpoint.api import ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
-from herodotus_serving.messages import HttpService, RequestHead, Response, Route
+from herodotus_serving.messages import HttpService, PoolAssignment, RequestHead, Response
 from herodotus_serving.pools import WorkerPool
 
 if TYPE_CHECKING:
@@ -44,30 +44,30 @@ class Pools:
         self.reviews = WorkerPool("reviews", settings.max_reviews, 0)
         self.polls = WorkerPool("polls", MAX_POLLS, 0)
 
-    def route_probe(self, _head: RequestHead) -> Route:
+    def route_probe(self, _head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for probes."""
-        return Route(self.probes, MAX_IGNORED_BODY)
+        return PoolAssignment(self.probes, MAX_IGNORED_BODY)
 
-    def route_query(self, head: RequestHead) -> Route:
+    def route_query(self, head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for queries only."""
         if head.path in PROBE_PATHS:
             return self.route_probe(head)
         if head.method == "POST" and head.path.endswith(reviews.PATH_SUFFIX):
-            return Route(self.reviews, reviews.MAX_BODY_BYTES)
+            return PoolAssignment(self.reviews, reviews.MAX_BODY_BYTES)
         if head.method == "GET" and head.path.endswith("/decisions") and "watch=" in head.query:
-            return Route(self.watches, MAX_IGNORED_BODY)
-        return Route(self.queries, MAX_IGNORED_BODY)
+            return PoolAssignment(self.watches, MAX_IGNORED_BODY)
+        return PoolAssignment(self.queries, MAX_IGNORED_BODY)
 
-    def route_ingest(self, head: RequestHead) -> Route:
+    def route_ingest(self, head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for ingest and queries."""
         if head.method == "GET" and head.path.startswith(review_queue.PATH):
-            return Route(self.polls, MAX_IGNORED_BODY)
+            return PoolAssignment(self.polls, MAX_IGNORED_BODY)
         if head.path.startswith(SENDER_PREFIX):
-            return Route(self.ingest, max(ingest.MAX_BODY_BYTES, review_queue.MAX_ANSWER_BYTES))
+            return PoolAssignment(self.ingest, max(ingest.MAX_BODY_BYTES, review_queue.MAX_ANSWER_BYTES))
         return self.route_query(head)
 
 
-def build_service(application: WSGIApplication, route: Callable[[RequestHead], Route]) -> HttpService:
+def build_service(application: WSGIApplication, route: Callable[[RequestHead], PoolAssignment]) -> HttpService:
     """Return an HTTP service that runs each request of a WSGI application in the pool that `route` returns."""
     return HttpService(route, wsgi.create_handler(application), refuse)
 

@@ -83,13 +83,15 @@ class _Worker:
     def create_server(self, sockets: Sequence[socket.socket]) -> Server:
         """Open the store, start the background threads and return the server of these listening sockets.
 
-        `sockets` holds the sockets for queries first, then those for ingest, then those for probes.
+        `sockets` holds the sockets for queries first, then those for ingest, then those for probes. Raises
+        UnusableServerError if the declaration of a route is incomplete.
         """
         # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
         from herodotus_endpoint.metrics import EndpointMetrics
         from herodotus_endpoint.pools import Pools, build_service, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
+        from herodotus_endpoint.routing import RouteDeclarationError
 
         settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
         authorities = None
@@ -102,7 +104,10 @@ class _Worker:
         pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)
         readiness.start()
-        app = create_app(store, settings, metrics, readiness, {pools.queries.name: listen_on.threads})
+        try:
+            app = create_app(store, settings, metrics, readiness, {pools.queries.name: listen_on.threads})
+        except RouteDeclarationError as e:
+            raise workers.UnusableServerError(str(e)) from e
         routes = [pools.route_query if listen_on.ingest else pools.route_ingest] * len(listen_on.queries)
         routes += [pools.route_ingest] * len(listen_on.ingest)
         contexts = self.tls.context if self.tls else None

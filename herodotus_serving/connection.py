@@ -33,10 +33,10 @@ from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.messages import (
     STATUSES_WITHOUT_BODY,
     HttpService,
+    PoolAssignment,
     Request,
     RequestHead,
     Response,
-    Route,
     with_retry_after,
 )
 
@@ -205,7 +205,7 @@ class HttpConnection(asyncio.Protocol):
     def _begin_request(self) -> None:
         """Reset the attributes that belong to one request."""
         self._head: RequestHead | None = None
-        self._route: Route | None = None
+        self._route: PoolAssignment | None = None
         self._body: list[bytes] = []
         self._size = 0
         self._cancelled = threading.Event()

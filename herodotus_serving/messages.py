@@ -74,7 +74,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Route:
+class PoolAssignment:
     """The worker pool in which a request runs, and the maximum size of the request's body in bytes."""
 
     pool: WorkerPool
@@ -89,7 +89,7 @@ class HttpService:
     event loop and must not block. `handle` answers a complete request in a thread of the route's pool.
     """
 
-    route: Callable[[RequestHead], Route]
+    route: Callable[[RequestHead], PoolAssignment]
     handle: Callable[[Request], Response]
     refuse: Callable[[int, str], Response]
 

@@ -23,7 +23,12 @@ from gunicorn.workers.base import Worker  # type: ignore[import-untyped]
 from herodotus_serving.listener import Server
 
 HEARTBEAT_S: Final = 1.0
+_BOOT_ERROR: Final = 3  # gunicorn stops instead of starting another worker that would fail likewise
 _PR_SET_PDEATHSIG: Final = 1
+
+
+class UnusableServerError(Exception):
+    """The reason why no worker can ever create the server, such as an error in the program."""
 
 
 def run(
@@ -36,7 +41,8 @@ def run(
 ) -> None:
     """Serve on listening sockets in gunicorn worker processes until SIGTERM.
 
-    `create_server` runs in each worker, because threads and database connections do not survive a fork. `ready` holds
+    `create_server` runs in each worker, because threads and database connections do not survive a fork. If it raises
+    UnusableServerError, the program prints the message and ends with exit code 3. `ready` holds
     the lines to print when the sockets accept connections. `grace_s` is the time in seconds for requests in progress at
     the end. `options` holds further settings of gunicorn.
     """
@@ -77,7 +83,11 @@ class _LoopWorker(Worker):  # type: ignore[misc]
             signal.signal(number, signal.SIG_DFL)
 
     def run(self) -> None:
-        server = self.wsgi([each.sock for each in self.sockets])
+        try:
+            server = self.wsgi([each.sock for each in self.sockets])
+        except UnusableServerError as e:
+            print(f"error: {e}", file=sys.stderr, flush=True)
+            sys.exit(_BOOT_ERROR)
         asyncio.run(self._serve(server))
 
     async def _serve(self, server: Server) -> None:

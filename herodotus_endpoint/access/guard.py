@@ -1,7 +1,7 @@
-"""The right that each route requires, checked before the route runs.
+"""The check that a reader has the right that a route requires, before the route runs.
 
-Owns: the table of routes and rights, the errors 401 and 403, the namespaces that the reader of a request may see. Does
-not own: reviews by the API server (`authorization`), senders of records (`ingest`).
+Owns: the errors 401 and 403, and the namespaces that the reader of a request may see. Does not own: which right a route
+requires (its declaration, `routing.Route`), reviews by the API server (`authorization`), senders of records (`ingest`).
 
 An answer covers one cluster: the one that the parameter `cluster` names, or else the API server's own. Rights to
 namespaces apply to the API server's own cluster. Reading another cluster requires the right to `get` that cluster: the
@@ -10,14 +10,14 @@ resource `clusters.herodotus.dev` (without objects), by cluster ID.
 Without `AccessControl` (an installation behind the service proxy, which passes on no user) every client that reaches a
 listener reads everything: the right to the service proxy is the only one.
 
-Invariant: a route that is missing from the table prevents the start. If a right cannot be checked, the answer is 503.
+Invariant: if a right cannot be checked, the answer is 503.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from flask import Flask, Response, g, request
 
@@ -28,12 +28,11 @@ from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
+from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
 from herodotus_kube.client import KubeError
 from herodotus_record.model import API_GROUP
 
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
-
-RightOfRequest = Callable[[Mapping[str, Any]], Right]  # from the path's parts
 
 
 @dataclass(frozen=True)
@@ -44,92 +43,25 @@ class AccessControl:
     rights: ReviewCache
 
 
-def _right_to(verb: str, resource: str, name: str = "") -> RightOfRequest:
-    return lambda parts: ResourceRight(verb, resource, parts.get("namespace", ""), parts.get(name, ""))
-
-
-def _right_to_list(parts: Mapping[str, Any]) -> Right:
-    watched = request.args.get("watch", "false") not in ("false", "0")
-    return ResourceRight("watch" if watched else "list", "decisions", parts.get("namespace", ""))
-
-
-def _right_to_balance(_parts: Mapping[str, Any]) -> Right:
-    """Return the right that a request for balances requires: `list balances`, or `get decisions` with a labelSelector.
-
-    Sums over all pods name no pod, but a labelSelector may select a single pod of any namespace.
-    """
-    selected = request.args.get("labelSelector")
-    return ResourceRight("get", "decisions") if selected else ResourceRight("list", "balances")
-
-
-def _right_to_legacy_pod(_parts: Mapping[str, Any]) -> Right:
-    return ResourceRight("get", "podexplanations", request.args.get("namespace", ""), request.args.get("name", ""))
-
-
-def _right_to_legacy_node(_parts: Mapping[str, Any]) -> Right:
-    return ResourceRight("get", "nodehistories", "", request.args.get("name", ""))
-
-
-# None: the route discloses nothing of the cluster (a page is an empty shell), or it authenticates senders itself.
-REQUIRED_RIGHTS: Final[Mapping[str, RightOfRequest | None]] = {
-    "livez": None,
-    "readyz": None,
-    "version": None,
-    "index": None,
-    "openapi": None,
-    "metrics": lambda _: UrlRight("/metrics"),
-    "ingest.frames": None,
-    "open_decisions.open_decisions": None,
-    "pages.short": None,
-    "pages.home": None,
-    "pages.file": None,
-    "discovery.groups": None,
-    "discovery.group": None,
-    "discovery.resources": None,
-    "discovery.openapi_index": None,
-    "discovery.openapi_group": None,
-    "objects.decisions": _right_to_list,
-    "objects.decision": _right_to("get", "decisions", "name"),
-    "objects.node_histories": _right_to("list", "nodehistories"),
-    "explanations.node_history": _right_to("get", "nodehistories", "node"),
-    "explanations.pod_explanation": _right_to("get", "podexplanations", "pod"),
-    "explanations.incarnations": _right_to("list", "incarnations"),
-    "comparisons.pod_history": _right_to("get", "podhistories", "pod"),
-    "comparisons.pod_comparison": _right_to("list", "decisions"),  # the other pod may be any of the namespace
-    "comparisons.node_comparison": _right_to("get", "nodecomparisons", "pod"),
-    "aggregates.pending": _right_to("list", "pendingpods"),
-    "aggregates.workload": _right_to("get", "workloadplacements", "workload"),
-    "aggregates.balance": _right_to_balance,
-    "aggregates.agreements": _right_to("list", "agreements"),
-    "reviews.create": _right_to("create", "placementreviews"),
-    "review_queue.take": None,
-    "review_queue.answer": None,
-    "legacy.pod": _right_to_legacy_pod,
-    "legacy.node": _right_to_legacy_node,
-}
-
-
 def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: Callable[[], Sequence[str]]) -> None:
     """Make the app check before each request that its reader has the right that the route requires.
 
     If `access` is None, every request is allowed. `own` is the ID of the API server's cluster, or "" without an API
-    server. `clusters` returns the IDs of the clusters that have records. Raises KeyError if REQUIRED_RIGHTS lacks a
-    route of the app.
+    server. `clusters` returns the IDs of the clusters that have records. Raises RouteDeclarationError if a route of the
+    app has no declaration.
     """
     if access is not None and not own:
         raise ValueError("access control needs the cluster of the API server")
-    for rule in app.url_map.iter_rules():
-        REQUIRED_RIGHTS[rule.endpoint]
+    routes = install_routes(app)
 
     @app.before_request
     def check() -> None:
-        needs = REQUIRED_RIGHTS[request.endpoint] if request.endpoint else None
         g.look = _all_namespaces_visible
         g.user = ""
         g.access = access
         g.clusters = clusters
-        g.right = needs(request.view_args or {}) if needs else None
-        g.cluster = (parameters.parse_name("cluster") if isinstance(g.right, ResourceRight) else "") or own
+        g.right = _find_required_right(routes[request.endpoint]) if request.endpoint else None
+        g.cluster = (parameters.CLUSTER.parse() if isinstance(g.right, ResourceRight) else "") or own
         whole = access is not None and g.cluster != own
         if whole:
             g.right = _right_to_cluster(g.cluster)
@@ -174,6 +106,18 @@ def visible_namespaces(namespaces: frozenset[str]) -> VisibleNamespaces:
     """Return which of `namespaces` the reader of the current request may see."""
     visible: VisibleNamespaces = g.look(namespaces)
     return visible
+
+
+def _find_required_right(route: Route) -> Right | None:
+    """Return the right that the current request to the route requires, or None if it requires none."""
+    if route.right is Access.URL:
+        return UrlRight(route.path)
+    if not isinstance(route.right, RequiredRight):
+        return None
+    named = {p.name: p.raw() for p in route.parameters} | (request.view_args or {})
+    required = route.right.select()
+    name = named[required.name] if required.name else ""
+    return ResourceRight(required.verb, required.resource.plural, named.get("namespace", ""), name)
 
 
 def _right_to_cluster(cluster: str) -> Right:

@@ -17,16 +17,17 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.access.masking import VisibleRow
-from herodotus_endpoint.api.explanations import View, not_found
+from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.api.pod_placements import PLACED_STATES, build_placement
-from herodotus_endpoint.api.resources import PREFIX
-from herodotus_endpoint.api.selectors import parse_label_selector
+from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
+from herodotus_endpoint.resources import AGREEMENTS, BALANCE, DECISION, PENDING, PREFIX, WORKLOAD
+from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
 from herodotus_endpoint.store.labels import parse_labels
@@ -52,13 +53,33 @@ _WEIGHT: Final = re.compile(r"([^=,]+)=([0-9]{1,6})")
 
 Row = VisibleRow  # a decision without its frame
 
+_WEIGHTS: Final = NameParameter("weights", "Other weights, such as NodeResourcesFit=5,ImageLocality=0.")
+_SAMPLE_SIZE: Final = IntegerParameter(
+    "limit", "Maximum number of decisions that are counted.", default=DEFAULT_SAMPLE, minimum=1, maximum=MAX_SAMPLE
+)
+_PENDING_PODS: Final = Route(
+    "GET",
+    f"{PREFIX}/namespaces/<namespace>/pendingpods",
+    "listPendingPods",
+    "Pending pods of a namespace.",
+    right=RequiredRight("list", PENDING),
+    parameters=(CLUSTER, LABEL_SELECTOR),
+    errors=READ_ERRORS,
+)
+_AGREEMENTS: Final = Route(
+    "GET",
+    f"{PREFIX}/namespaces/<namespace>/agreements",
+    "listAgreements",
+    "How other schedulers' outcomes compare with the reconstruction.",
+    right=RequiredRight("list", AGREEMENTS),
+    parameters=(SINCE, PROFILE, CLUSTER, LABEL_SELECTOR),
+    errors=READ_ERRORS,
+)
+
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
     """Return the Flask blueprint of the routes for pending pods, workload placements, balances and agreements."""
-    routes = Blueprint("aggregates", __name__, url_prefix=PREFIX)
-    for rule, view in AggregateViews(reader, settings).routes().items():
-        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("aggregates", list_views(AggregateViews(reader, settings)))
 
 
 class AggregateViews:
@@ -68,23 +89,12 @@ class AggregateViews:
         self._reader = reader
         self._clock = settings.clock
 
-    def routes(self) -> dict[str, View]:
-        """Return the view function of each URL rule, relative to the API group's path."""
-        return {
-            "/pendingpods": self.pending,
-            "/namespaces/<namespace>/pendingpods": self.pending,
-            "/namespaces/<namespace>/workloadplacements/<workload>": self.workload,
-            "/balances": self.balance,
-            "/agreements": self.agreements,
-            "/namespaces/<namespace>/agreements": self.agreements,
-        }
-
+    @declare(_PENDING_PODS, _PENDING_PODS.for_all_namespaces("listAllPendingPods", "Pending pods of all namespaces."))
     def pending(self, namespace: str = "") -> Response:
         """Return the PendingPods document: the pods whose latest attempt was unsuccessful.
 
         If `namespace` is "", all namespaces count. Retry times are included for the newest MAX_DECISIONS_READ pods.
         """
-        parameters.reject_unknown("cluster", "labelSelector")
         within = self._within(namespace)
         failed = self._rows([*within, UnsuccessfulCondition()])
         placed = self._rows([*within, *_same_pod_names(failed), _PLACED]) if failed else []
@@ -98,14 +108,24 @@ class AggregateViews:
             build_pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace)
         )
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/workloadplacements/<workload>",
+            "getWorkloadPlacement",
+            "Where the pods of a workload (KIND.NAME) were placed.",
+            right=RequiredRight("get", WORKLOAD, "workload"),
+            parameters=(SINCE, CLUSTER, LABEL_SELECTOR),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def workload(self, namespace: str, workload: str) -> Response:
         """Return the WorkloadPlacement document: the nodes on which a workload's pods were placed, and why.
 
         `workload` is KIND.NAME, such as deployment.web. The reasons are included for the newest MAX_DECISIONS_READ
         pods.
         """
-        parameters.reject_unknown("since", "cluster", "labelSelector")
-        match = _KIND_NAME.fullmatch(parameters.check_name(workload, "the workload's name"))
+        match = _KIND_NAME.fullmatch(check_name(workload, "the workload's name"))
         if not match:
             raise StatusError(400, f"{workload[:60]!r} is not a workload: write KIND.NAME, such as deployment.web")
         kind, name = match.groups()
@@ -129,16 +149,27 @@ class AggregateViews:
         )
         return json_response(document)
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/balances",
+            "listBalances",
+            "Which nodes win, and which would win with other weights.",
+            # Sums over all pods name no pod, but a labelSelector may select a single pod of any namespace.
+            right=RequiredRight("list", BALANCE, instead=(LABEL_SELECTOR, RequiredRight("get", DECISION))),
+            parameters=(SINCE, _SAMPLE_SIZE, _WEIGHTS, PROFILE, CLUSTER, LABEL_SELECTOR),
+            errors=READ_ERRORS,
+        )
+    )
     def balance(self) -> Response:
         """Return the Balance document: how often each node was chosen in the newest `limit` placed decisions.
 
         `limit` and `weights` are query parameters. With `weights` (PLUGIN=N,…), the document also says how often each
         node would have been chosen with these plugin weights.
         """
-        parameters.reject_unknown("since", "limit", "weights", "profile", "cluster", "labelSelector")
-        weights = _parse_weights(parameters.parse_name("weights"))
-        limit = parameters.parse_integer("limit", minimum=1, maximum=MAX_SAMPLE) or DEFAULT_SAMPLE
-        since_us, profile = self._since(), parameters.parse_name("profile")
+        weights = _parse_weights(_WEIGHTS.parse())
+        limit = _SAMPLE_SIZE.parse()
+        since_us, profile = self._since(), PROFILE.parse()
         conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         found = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
@@ -151,13 +182,19 @@ class AggregateViews:
             raise StatusError(400, str(e)) from e
         return json_response(document)
 
+    @declare(
+        _AGREEMENTS,
+        _AGREEMENTS.for_all_namespaces(
+            "listAllAgreements",
+            "How other schedulers' outcomes compare with the reconstruction, in all namespaces.",
+        ),
+    )
     def agreements(self, namespace: str = "") -> Response:
         """Return the Agreements document: how other schedulers' outcomes compare with the observer's reconstructions.
 
         It lists the newest MAX_DECISIONS_READ disagreements. If `namespace` is "", all namespaces count.
         """
-        parameters.reject_unknown("since", "profile", "cluster", "labelSelector")
-        since_us, profile = self._since(), parameters.parse_name("profile")
+        since_us, profile = self._since(), PROFILE.parse()
         rows = self._rows(
             [*self._within(namespace), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         )
@@ -195,12 +232,12 @@ class AggregateViews:
 
         If `namespace` is "", all namespaces count.
         """
-        asked = parameters.check_name(namespace, "the namespace")
+        asked = check_name(namespace, "the namespace")
         within: list[AnyCondition] = [ColumnCondition("namespace", (asked,))] if asked else []
-        return within + parse_label_selector(request.args.get("labelSelector", ""))
+        return within + parse_label_selector(LABEL_SELECTOR.parse())
 
     def _since(self) -> int:
-        since_us = parameters.parse_time("since", self._clock)
+        since_us = SINCE.parse(self._clock)
         return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
 
     def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> StatusError:

@@ -12,11 +12,12 @@ from typing import Final
 
 from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
-from herodotus_endpoint.api.explanations import View, find_decision_of_pod, node_not_found
+from herodotus_endpoint.api.explanations import find_decision_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
-from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.parameters import ATTEMPT, CLUSTER, UID, IntegerParameter, NameParameter
+from herodotus_endpoint.resources import DECISION, NODE_COMPARISON, POD_HISTORY, PREFIX
+from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
 from herodotus_record.histories import build_pod_history
@@ -24,14 +25,17 @@ from herodotus_record.histories import build_pod_history
 ATTEMPTS: Final = 20  # the default: about one screen
 MAX_ATTEMPTS: Final = 100  # a decision of 5,000 nodes takes 20 ms to read
 
+_LIMIT: Final = IntegerParameter(
+    "limit", "Maximum number of attempts.", default=ATTEMPTS, minimum=1, maximum=MAX_ATTEMPTS
+)
+_OTHER_POD: Final = NameParameter("with", "The other pod.", missing="with must name another pod")
+_NODE_A: Final = NameParameter("a", "One node.", missing="a and b must name two nodes")
+_NODE_B: Final = NameParameter("b", "The other node.", missing=_NODE_A.missing)
+
 
 def blueprint(reader: MaskedReader) -> Blueprint:
     """Return the Flask blueprint of the routes for pod histories, pod comparisons and node comparisons."""
-    views = ComparisonViews(reader)
-    routes = Blueprint("comparisons", __name__, url_prefix=PREFIX)
-    for rule, view in views.routes().items():
-        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("comparisons", list_views(ComparisonViews(reader)))
 
 
 class ComparisonViews:
@@ -40,21 +44,23 @@ class ComparisonViews:
     def __init__(self, reader: MaskedReader) -> None:
         self._reader = reader
 
-    def routes(self) -> dict[str, View]:
-        """Return the view function of each URL rule, relative to the API group's path."""
-        return {
-            "/namespaces/<namespace>/podhistories/<pod>": self.pod_history,
-            "/namespaces/<namespace>/podcomparisons/<pod>": self.pod_comparison,
-            "/namespaces/<namespace>/nodecomparisons/<pod>": self.node_comparison,
-        }
-
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/podhistories/<pod>",
+            "getPodHistory",
+            "A pod's attempts, and what changed between them.",
+            right=RequiredRight("get", POD_HISTORY, "pod"),
+            parameters=(_LIMIT, UID, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def pod_history(self, namespace: str, pod: str) -> Response:
         """Return the PodHistory document: a pod's newest `limit` attempts, oldest first.
 
         `limit` and `uid` are query parameters. Without `uid`, the attempts are those of the pod's latest UID.
         """
-        parameters.reject_unknown("limit", "uid", "cluster")
-        limit = parameters.parse_integer("limit", minimum=1, maximum=MAX_ATTEMPTS) or ATTEMPTS
+        limit = _LIMIT.parse()
         last = find_decision_of_pod(self._reader, namespace, pod, "podhistories")
         first = max(1, last.attempts - limit + 1)
         uid = last.decision.pod.uid
@@ -64,31 +70,49 @@ class ComparisonViews:
         attempts = [*(stored for stored in earlier if stored is not None), last]
         return json_response(build_pod_history(attempts, first=first, total=last.attempts))
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/podcomparisons/<pod>",
+            "getPodComparison",
+            "Two pods side by side.",
+            right=RequiredRight("list", DECISION),  # the other pod may be any of the namespace
+            parameters=(_OTHER_POD, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def pod_comparison(self, namespace: str, pod: str) -> Response:
         """Return the PodComparison document of the latest attempts of two pods in one namespace.
 
         The path names the first pod, the query parameter `with` the second.
         """
-        parameters.reject_unknown("with", "cluster")
-        other = parameters.parse_name("with")
-        if not other:
-            raise StatusError(400, "with must name another pod")
-        pods = [find_decision_of_pod(self._reader, namespace, name, "podcomparisons") for name in (pod, other)]
+        names = (pod, _OTHER_POD.parse())
+        pods = [find_decision_of_pod(self._reader, namespace, name, "podcomparisons") for name in names]
         document = build_pod_comparison(pods)
         for side, stored in zip(document["pods"], pods, strict=True):
             side["attempt"] |= _attempt_position(stored)
         return json_response(document)
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/nodecomparisons/<pod>",
+            "getNodeComparison",
+            "Two nodes for one pod.",
+            right=RequiredRight("get", NODE_COMPARISON, "pod"),
+            parameters=(_NODE_A, _NODE_B, ATTEMPT, UID, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def node_comparison(self, namespace: str, pod: str) -> Response:
         """Return the NodeComparison document of two nodes in one attempt of a pod.
 
         The query parameters `a` and `b` name the nodes. The parameters `attempt` and `uid` select the attempt, by
         default the latest.
         """
-        parameters.reject_unknown("a", "b", "attempt", "uid", "cluster")
-        nodes = parameters.parse_name("a"), parameters.parse_name("b")
-        if not all(nodes) or nodes[0] == nodes[1]:
-            raise StatusError(400, "a and b must name two nodes")
+        nodes = _NODE_A.parse(), _NODE_B.parse()
+        if nodes[0] == nodes[1]:
+            raise StatusError(400, _NODE_A.missing)
         stored = find_decision_of_pod(self._reader, namespace, pod, "nodecomparisons")
         try:
             document = build_node_comparison(stored, nodes)

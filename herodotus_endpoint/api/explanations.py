@@ -9,33 +9,41 @@ Invariant: an answer is one snapshot of the store and stays within the limits of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, Final
 
 from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.api import documents, node_history
 from herodotus_endpoint.api.masked_reader import MaskedReader
-from herodotus_endpoint.api.resources import PREFIX
 from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.parameters import (
+    ATTEMPT,
+    CLUSTER,
+    GET_PARAMETERS,
+    SINCE,
+    UID,
+    FlagParameter,
+    NameParameter,
+    check_name,
+)
+from herodotus_endpoint.resources import EXPLANATION, HISTORY, INCARNATION, PREFIX
+from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.rollups import bucket_of
 
-View = Callable[..., Response]
 ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_ALL: Final = FlagParameter("all", "Return every node, not only the most relevant ones.")
+_COLUMNS: Final = FlagParameter("columns", "Return all nodes as columns, which are compact.")
+_NODE: Final = NameParameter("node", "Only this node.")
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
     """Return the Flask blueprint of the routes for pod explanations, node histories and incarnations."""
-    views = ExplanationViews(reader, settings)
-    routes = Blueprint("explanations", __name__, url_prefix=PREFIX)
-    for rule, view in views.routes().items():
-        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("explanations", list_views(ExplanationViews(reader, settings)))
 
 
 class ExplanationViews:
@@ -45,14 +53,17 @@ class ExplanationViews:
         self._reader = reader
         self._clock = settings.clock
 
-    def routes(self) -> dict[str, View]:
-        """Return the view function of each URL rule, relative to the API group's path."""
-        return {
-            "/namespaces/<namespace>/podexplanations/<pod>": self.pod_explanation,
-            "/nodehistories/<node>": self.node_history,
-            "/incarnations": self.incarnations,
-        }
-
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/podexplanations/<pod>",
+            "getPodExplanation",
+            "What happened to a pod.",
+            right=RequiredRight("get", EXPLANATION, "pod"),
+            parameters=(ATTEMPT, _ALL, _COLUMNS, _NODE, UID, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def pod_explanation(self, namespace: str, pod: str) -> Response:
         """Return the PodExplanation document: what happened to a pod in one scheduling attempt.
 
@@ -62,19 +73,28 @@ class ExplanationViews:
 
         If `pod` is a decision ID, that decision is used.
         """
-        parameters.reject_unknown("attempt", "all", "columns", "node", "uid", "cluster")
         stored = find_decision(self._reader, namespace, pod, "podexplanations")
-        node, every_node = parameters.parse_name("node"), parameters.parse_boolean("all")
+        node, every_node = _NODE.parse(), _ALL.parse()
         try:
-            columns = parameters.parse_boolean("columns")
+            columns = _COLUMNS.parse()
             return json_response(documents.build_explanation(stored, every_node=every_node, columns=columns, node=node))
         except KeyError as e:
             raise node_not_found(stored, node) from e
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/nodehistories/<node>",
+            "getNodeHistory",
+            "How often a node was considered, rejected and chosen.",
+            right=RequiredRight("get", HISTORY, "node"),
+            parameters=(SINCE, CLUSTER, *GET_PARAMETERS),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def node_history(self, node: str) -> Response:
         """Return the NodeHistory document: how often a node was considered, rejected and chosen, and why."""
-        parameters.reject_unknown("since", "cluster", "includeObject", "pretty", "resourceVersion")
-        parameters.check_name(node, "the node's name")
+        check_name(node, "the node's name")
         over = node_history.parse_window(self._clock)
         since = bucket_of(over.from_us)
         facts = self._reader.sum_node_history(node, from_bucket=since)
@@ -85,9 +105,20 @@ class ExplanationViews:
         share = self._reader.sum_cluster_totals(from_bucket=since)
         return json_response(node_history.build_node_history(node, over, facts, share, recent))
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/incarnations",
+            "listIncarnations",
+            "Scheduler processes.",
+            right=RequiredRight("list", INCARNATION),
+            document="IncarnationList",
+            parameters=(CLUSTER,),
+            errors=READ_ERRORS,
+        )
+    )
     def incarnations(self) -> Response:
         """Return the list of known scheduler processes (incarnations) with the gaps in their sequence numbers."""
-        parameters.reject_unknown("cluster")
         known = documents.build_incarnations(self._reader.incarnations())
         return json_response(documents.build_list("IncarnationList", known))
 
@@ -98,7 +129,7 @@ def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) ->
     The query parameters `attempt` and `uid` select the pod's attempt, by default the latest. Raises StatusError 404 if
     there is none; `kind` is the resource that the error names.
     """
-    parameters.check_name(namespace, "the namespace")
+    check_name(namespace, "the namespace")
     stored = reader.decision_by_id(namespace, name) if ID.fullmatch(name) else None
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
@@ -108,10 +139,9 @@ def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: s
 
     Raises StatusError 404 if there is none; `kind` is the resource that the error names.
     """
-    parameters.check_name(namespace, "the namespace")
-    parameters.check_name(pod, "the pod's name")
-    attempt = parameters.parse_integer("attempt", minimum=1)
-    uid = parameters.parse_name("uid")
+    check_name(namespace, "the namespace")
+    check_name(pod, "the pod's name")
+    attempt, uid = ATTEMPT.parse() or None, UID.parse()
     stored = reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt)
     if stored is None:
         raise _decision_not_found(reader, namespace, pod, attempt, uid, kind)

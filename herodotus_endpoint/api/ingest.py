@@ -22,6 +22,8 @@ from herodotus_endpoint.api import request_body
 from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.parameters import ChoiceParameter
+from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_record import codec
@@ -33,14 +35,36 @@ MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,0
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame fits, and four such batches take 256 MiB
 MAX_FRAMES: Final = 20_000  # bounds the time that the write lock is held to some seconds
 
+_ENCODING: Final = ChoiceParameter(
+    "Content-Encoding", "How the batch is compressed; identity by default.", choices=("zstd", "identity")
+)
+_RECEIPT: Final = {
+    "type": "object",
+    "required": ["accepted", "duplicates", "decisions", "outcomes", "gaps", "nodeRows"],
+    "additionalProperties": {"type": "integer", "minimum": 0},
+}
+
 
 def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
     """Return the Flask blueprint of the ingest route, `POST /ingest/v1/frames`."""
-    routes = Blueprint("ingest", __name__)
 
-    @routes.post(PATH, provide_automatic_options=False)
+    @declare(
+        Route(
+            "POST",
+            PATH,
+            "ingest",
+            "Store a batch of frames; 200 after the commit.",
+            right=Access.SENDER,
+            headers=(_ENCODING,),
+            body={codec.CONTENT_TYPE: {"type": "string", "format": "binary"}},
+            answers=(Answer(description="Stored.", schema=_RECEIPT),),
+            errors=(400, 401, 403, 409, 413, 415, 429, 503, 507),
+        )
+    )
     def frames() -> Response:
         return _store(store, metrics, authenticate_sender(settings), int(settings.clock() * 1e6))
+
+    routes = build_blueprint("ingest", (frames,))
 
     @routes.after_request
     def reads(response: Response) -> Response:
@@ -127,7 +151,7 @@ def _read_batch() -> bytes:
     if request.mimetype != codec.CONTENT_TYPE:
         raise StatusError(415, f"Content-Type must be {codec.CONTENT_TYPE}")
     encoding = request.headers.get("Content-Encoding", "identity")
-    if encoding not in ("identity", "zstd"):
+    if encoding not in _ENCODING.choices:
         raise StatusError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
     body = request_body.read_body(MAX_BODY_BYTES, "a batch")
     if encoding == "identity":

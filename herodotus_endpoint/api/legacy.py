@@ -21,11 +21,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.parameters import CLUSTER, NameParameter
+from herodotus_endpoint.resources import EXPLANATION, HISTORY
+from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_record.explain import Json, weigh_scores
 from herodotus_record.model import Decision, Evaluation, NodeTable
@@ -36,31 +38,51 @@ if TYPE_CHECKING:
 FAILED, PASSED, SKIPPED = 0, 1, 2
 PATHS: Final = ("/pod", "/node")
 
+_NAME: Final = NameParameter("name", "A name.", missing="parameter 'name' is missing")
+_NAMESPACE: Final = NameParameter("namespace", "A namespace.", missing="parameter 'namespace' is missing")
+
 
 def blueprint(reader: MaskedReader) -> Blueprint:
     """Return the Flask blueprint of the routes `GET /pod` and `GET /node`."""
-    routes = Blueprint("legacy", __name__)
 
-    @routes.get("/pod", provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            "/pod",
+            "legacyPod",
+            "The first Herodotus' answer for a pod.",
+            right=RequiredRight("get", EXPLANATION, "name"),
+            parameters=(_NAME, _NAMESPACE, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def pod() -> Response:
-        parameters.reject_unknown("name", "namespace", "cluster")
-        name, namespace = _required_parameter("name"), _required_parameter("namespace")
+        name, namespace = _NAME.parse(), _NAMESPACE.parse()
         stored = reader.decision_of_pod(namespace, name)
         answer = build_pod_document(stored.decision, stored.table) if stored else None
         if not answer:
             raise StatusError(404, f'no filter statuses or scores for pod "{name}" in namespace "{namespace}"')
         return json_response(answer)
 
-    @routes.get("/node", provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            "/node",
+            "legacyNode",
+            "The first Herodotus' answer for a node.",
+            right=RequiredRight("get", HISTORY, "name"),
+            parameters=(_NAME, CLUSTER),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def node() -> Response:
-        parameters.reject_unknown("name", "cluster")
-        name = _required_parameter("name")
+        name = _NAME.parse()
         facts = reader.sum_node_history(name)
         if facts is None or not facts.counters[CounterName("scored")]:
             raise StatusError(404, f'node "{name}" was never scored')
         return json_response(build_node_document(facts.counters))
 
-    return routes
+    return build_blueprint("legacy", (pod, node))
 
 
 def ignore_path_case(application: WSGIApplication) -> WSGIApplication:
@@ -123,9 +145,3 @@ def _statuses(decision: Decision, slot: int) -> dict[str, int]:
         statuses[f.plugin] = SKIPPED if failed else FAILED if fails else PASSED
         failed = failed or fails
     return statuses
-
-
-def _required_parameter(parameter: str) -> str:
-    if not request.args.get(parameter):
-        raise StatusError(400, f"parameter {parameter!r} is missing")
-    return parameters.parse_name(parameter)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from herodotus_endpoint import parameters
+from herodotus_endpoint.parameters import SINCE
 from herodotus_endpoint.store import ClusterTotals, NodeDecision, NodeHistoryCounts
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.listing import COUNTED
@@ -55,7 +55,7 @@ def parse_window(clock: Callable[[], float]) -> HistoryWindow:
     `clock` returns seconds since 1970.
     """
     now_us = int(clock() * 1e6)
-    since_us = parameters.parse_time("since", clock)
+    since_us = SINCE.parse(clock)
     return build_window(now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us, now_us)
 
 

@@ -8,36 +8,41 @@ from __future__ import annotations
 
 from typing import Final
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.api import review_queue
-from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.errors import json_response
+from herodotus_endpoint.parameters import NameParameter
+from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, late_outcomes
 
 PATH: Final = "/ingest/v1/open-decisions"
 MAX_ITEMS: Final = 500  # per answer: the scheduler requests the rest after these have their results
 
+_EXCEPT_INCARNATION: Final = NameParameter("exceptIncarnation", "The scheduler process whose decisions are left out.")
+
 
 def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
     """Return the Flask blueprint of `GET /ingest/v1/open-decisions`, the list of decisions without a result."""
-    routes = Blueprint("open_decisions", __name__)
 
-    @routes.get(PATH, provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            PATH,
+            "listOpenDecisions",
+            "Decisions whose result an earlier scheduler process did not record.",
+            right=Access.SENDER,
+            parameters=(review_queue.SENDER_CLUSTER, review_queue.SCHEDULER, _EXCEPT_INCARNATION),
+            answers=(Answer(description="Decisions of other incarnations whose result is not stored, oldest first."),),
+            errors=review_queue.SENDER_ERRORS,
+        )
+    )
     def open_decisions() -> Response:
-        cluster = review_queue.resolve_sender_cluster(settings, parameters.parse_name("cluster"))
-        schedulers = [parameters.check_name(n, "scheduler") for n in request.args.getlist("scheduler")]
-        if not schedulers:
-            raise StatusError(400, "scheduler must be given")
+        cluster, schedulers = review_queue.resolve_sender_cluster(settings), review_queue.SCHEDULER.parse()
+        incarnation = _EXCEPT_INCARNATION.parse()
         with store.snapshot() as connection:
-            found = late_outcomes.find_open_decisions(
-                connection,
-                cluster,
-                schedulers[: review_queue.MAX_SCHEDULERS],
-                parameters.parse_name("exceptIncarnation"),
-                MAX_ITEMS,
-            )
+            found = late_outcomes.find_open_decisions(connection, cluster, schedulers, incarnation, MAX_ITEMS)
         return json_response(
             {
                 "items": [
@@ -56,4 +61,4 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
             }
         )
 
-    return routes
+    return build_blueprint("open_decisions", (open_decisions,))

@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.api import ingest, request_body
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
+from herodotus_endpoint.parameters import CLUSTER, IntegerParameter, NameParameter, NamesParameter, check_name
+from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, TooManyReviewersError
@@ -31,7 +32,16 @@ EVALUATION_S: Final = 15.0  # the time limit of a scheduler; the client waits so
 POLL_S: Final = 0.1
 MAX_SCHEDULERS: Final = 64  # profiles of one process
 MAX_ANSWER_BYTES: Final = ingest.MAX_BODY_BYTES
+SENDER_ERRORS: Final = (400, 401, 403, 429, 503)
 _REFUSALS: Final = (422, 503)
+
+SENDER_CLUSTER: Final = NameParameter(
+    CLUSTER.name, "The cluster of a sender that is bound to none: the UID of its namespace kube-system."
+)
+SCHEDULER: Final = NamesParameter(
+    "scheduler", "A profile of the scheduler; may be repeated.", "scheduler must be given", MAX_SCHEDULERS
+)
+_WAIT: Final = IntegerParameter("wait", "Seconds to wait for a review.", maximum=MAX_WAIT_S)
 
 
 class Refusal(msgspec.Struct):
@@ -46,28 +56,44 @@ class Refusal(msgspec.Struct):
 
 def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
     """Return the Flask blueprint of the two routes with which schedulers take reviews and answer them."""
-    routes = Blueprint("review_queue", __name__)
 
-    @routes.get(PATH, provide_automatic_options=False)
-    def take() -> Response:
-        cluster = resolve_sender_cluster(settings, parameters.parse_name("cluster"))
-        schedulers = [parameters.check_name(n, "scheduler") for n in request.args.getlist("scheduler")][:MAX_SCHEDULERS]
-        if not schedulers:
-            raise StatusError(400, "scheduler must be given")
-        cancelled = request.environ.get(CANCELLED) or threading.Event()
-        return _take_review(
-            store, cluster, schedulers, parameters.parse_integer("wait", maximum=MAX_WAIT_S) or 0, cancelled
+    @declare(
+        Route(
+            "GET",
+            PATH,
+            "takeReview",
+            "A review for a scheduler to answer.",
+            right=Access.SENDER,
+            parameters=(SENDER_CLUSTER, SCHEDULER, _WAIT),
+            answers=(Answer(description="A review."), Answer(204, "No review is queued.", ())),
+            errors=SENDER_ERRORS,
         )
+    )
+    def take() -> Response:
+        cluster, schedulers = resolve_sender_cluster(settings), SCHEDULER.parse()
+        cancelled = request.environ.get(CANCELLED) or threading.Event()
+        return _take_review(store, cluster, schedulers, _WAIT.parse(), cancelled)
 
-    @routes.post(f"{PATH}/<id>", provide_automatic_options=False)
+    @declare(
+        Route(
+            "POST",
+            f"{PATH}/<id>",
+            "answerReview",
+            "Deliver a scheduler's answer to a review.",
+            right=Access.SENDER,
+            parameters=(SENDER_CLUSTER,),
+            answers=(Answer(description="The answer was delivered to the client."),),
+            errors=(*SENDER_ERRORS, 404, 413, 415),
+        )
+    )
     def answer(id: str) -> Response:
-        cluster = resolve_sender_cluster(settings, parameters.parse_name("cluster"))
-        waited = store.reviews.store_answer(parameters.check_name(id, "the review"), cluster, _parse_answer())
+        cluster = resolve_sender_cluster(settings)
+        waited = store.reviews.store_answer(check_name(id, "the review"), cluster, _parse_answer())
         if not waited:
             raise StatusError(404, "no client waits for this review")
         return json_response({})
 
-    return routes
+    return build_blueprint("review_queue", (take, answer))
 
 
 def decompress_answer(body: bytes) -> bytes:
@@ -98,12 +124,13 @@ def _take_review(
             return Response(status=204)
 
 
-def resolve_sender_cluster(settings: ServiceSettings, named: str) -> str:
+def resolve_sender_cluster(settings: ServiceSettings) -> str:
     """Authenticate the sender of this request and return the ID of its cluster.
 
-    `named` is the cluster that the request names, or "". It is returned if the sender is bound to no cluster. Raises
-    StatusError 403 if the sender is bound to another cluster.
+    A sender that is bound to no cluster names its cluster in the query parameter `cluster`; without it, the result is
+    "". Raises StatusError 403 if the sender is bound to another cluster than it names.
     """
+    named = SENDER_CLUSTER.parse()
     bound = ingest.authenticate_sender(settings)
     if bound and named not in ("", bound):
         raise StatusError(403, f'the sender is bound to cluster "{bound}", and asks about another')

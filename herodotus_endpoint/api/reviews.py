@@ -17,13 +17,15 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
-from herodotus_endpoint import parameters
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import request_body, review_queue
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.record_limits import check_frame
-from herodotus_endpoint.api.resources import PREFIX, REVIEW
+from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
+from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name
+from herodotus_endpoint.resources import PREFIX, REVIEW
+from herodotus_endpoint.routing import JSON, Answer, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
@@ -43,7 +45,10 @@ PICKUP_S: Final = WAIT_S - review_queue.EVALUATION_S  # within which a scheduler
 POLL_S: Final = 0.05
 DEFAULT_SCHEDULER: Final = "default-scheduler"  # the API server's default for spec.schedulerName
 
-
+# What kubectl adds to requests that create objects.
+_FIELD_MANAGER: Final = TextParameter("fieldManager", "Accepted without effect.")
+_DRY_RUN: Final = TextParameter("dryRun", "Accepted without effect.")
+_FIELD_VALIDATION: Final = TextParameter("fieldValidation", "Accepted without effect.")
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _KEPT_CONTAINER_FIELDS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _DROPPED_METADATA_FIELDS: Final = ("annotations", "managedFields")  # kubectl keeps the whole manifest in an annotation
@@ -98,11 +103,7 @@ class ReviewRequest:
 
 def blueprint(store: Store, reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
     """Return the Flask blueprint of the route that creates placement reviews."""
-    views = ReviewViews(store, reader, settings)
-    routes = Blueprint("reviews", __name__, url_prefix=PREFIX)
-    rule = f"/namespaces/<namespace>/{REVIEW.plural}"
-    routes.add_url_rule(rule, "create", views.create, methods=["POST"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("reviews", list_views(ReviewViews(store, reader, settings)))
 
 
 class ReviewViews:
@@ -114,10 +115,22 @@ class ReviewViews:
         self._clock = settings.clock
         self._own = settings.cluster
 
+    @declare(
+        Route(
+            "POST",
+            f"{PREFIX}/namespaces/<namespace>/{REVIEW.plural}",
+            "createPlacementReview",
+            "Where hypothetical pods would be placed.",
+            right=RequiredRight("create", REVIEW),
+            parameters=(_FIELD_MANAGER, PRETTY, _DRY_RUN, _FIELD_VALIDATION),
+            body={JSON: schema_reference(REVIEW.kind)},
+            answers=(Answer(201),),
+            errors=(400, 401, 403, 404, 413, 422, 429, 503, 504),
+        )
+    )
     def create(self, namespace: str) -> Response:
         """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
-        parameters.reject_unknown("fieldManager", "pretty", "dryRun", "fieldValidation")
-        asked = _parse_request(parameters.check_name(namespace, "the namespace"))
+        asked = _parse_request(check_name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
             guard.switch_cluster(asked.spec.cluster)
         known = self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S)
@@ -196,7 +209,7 @@ def _parse_request(namespace: str) -> ReviewRequest:
     if template.namespace not in ("", namespace):
         raise StatusError(400, f'the namespace of the object, "{template.namespace}", is not "{namespace}"')
     for name, what in ((template.name, "spec.object.metadata.name"), (review.spec.node, "spec.node")):
-        parameters.check_name(name, what)
+        check_name(name, what)
     replicas = template.replicas if review.spec.replicas is None else review.spec.replicas
     if not 1 <= replicas <= MAX_REPLICAS:
         raise StatusError(422, f"spec.replicas: expected 1 to {MAX_REPLICAS}, got {replicas}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from herodotus_endpoint.api.record_schema import ORIGINS, PRUNED, SPEC, STATUS
-from herodotus_endpoint.api.resources import GROUP, RESOURCES, VERSION
 from herodotus_endpoint.api.schema_types import (
     Json,
     anything,
@@ -22,6 +21,7 @@ from herodotus_endpoint.api.schema_types import (
     obj,
     string,
 )
+from herodotus_endpoint.resources import GROUP, RESOURCES, VERSION
 
 NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # Kubernetes names schemas by the reversed group
 

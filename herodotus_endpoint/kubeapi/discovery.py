@@ -1,13 +1,15 @@
 """Discovery documents: groups, versions and resources, in the plain and the aggregated form.
 
-Owns: these documents. Does not own: the table of resources (`resources`). Pure.
+Owns: these documents. Does not own: the table of resources (`resources`), verbs, which follow from the routes. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from herodotus_endpoint.api.resources import GROUP, RESOURCES, VERSION, ServedResource
+from herodotus_endpoint.resources import GROUP, RESOURCES, VERSION, ServedResource
+from herodotus_endpoint.routing import Route, list_verbs
 from herodotus_record.model import API_VERSION
 
 Json = dict[str, Any]
@@ -25,7 +27,7 @@ def build_group() -> Json:
     return {"kind": "APIGroup", "apiVersion": "v1"} | _group()
 
 
-def build_resource_list() -> Json:
+def build_resource_list(routes: Sequence[Route]) -> Json:
     """Return the APIResourceList of `/apis/GROUP/VERSION`; the API server uses it to check availability."""
     return {
         "kind": "APIResourceList",
@@ -37,7 +39,7 @@ def build_resource_list() -> Json:
                 "singularName": kind.singular,
                 "namespaced": kind.namespaced,
                 "kind": kind.kind,
-                "verbs": list(kind.verbs),
+                "verbs": list_verbs(routes, kind),
             }
             | _short_names(kind)
             for kind in RESOURCES
@@ -45,7 +47,7 @@ def build_resource_list() -> Json:
     }
 
 
-def build_aggregated_discovery() -> Json:
+def build_aggregated_discovery(routes: Sequence[Route]) -> Json:
     """Return the APIGroupDiscoveryList (apidiscovery.k8s.io/v2) of `/apis`, which holds all discovery data."""
     found = [
         {
@@ -53,7 +55,7 @@ def build_aggregated_discovery() -> Json:
             "responseKind": {"group": GROUP, "version": VERSION, "kind": kind.kind},
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "singularResource": kind.singular,
-            "verbs": list(kind.verbs),
+            "verbs": list_verbs(routes, kind),
         }
         | _short_names(kind)
         for kind in RESOURCES

@@ -12,8 +12,8 @@ import re
 from typing import Any, Final
 
 from herodotus_endpoint.api.node_history import HistoryWindow, build_window_document
-from herodotus_endpoint.api.resources import LABELS
 from herodotus_endpoint.kubeapi.representations import TableColumn, format_age
+from herodotus_endpoint.resources import LABELS
 from herodotus_endpoint.store import labels
 from herodotus_endpoint.store.listing import COUNTED, NodeCounts
 from herodotus_record.model import API_VERSION

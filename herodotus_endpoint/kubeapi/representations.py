@@ -22,7 +22,6 @@ Json = dict[str, Any]
 META: Final = "meta.k8s.io"
 JSON, TABLE, METADATA, METADATA_LIST = "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 DISCOVERY: Final = "APIGroupDiscoveryList"
-INCLUDE: Final = ("Metadata", "None", "Object")  # which object goes with a row; the first is the default
 _JSON_TYPES: Final = ("application/json", "application/*", "*/*")
 
 
@@ -84,17 +83,6 @@ def build_table(
         ],
         "rows": [{"cells": [c.cell(o, now_s) for c in columns], "object": _select_object(o, include)} for o in objects],
     }
-
-
-def parse_include_object() -> str:
-    """Return the query parameter `includeObject`: Metadata, None or Object, by default Metadata.
-
-    Raises StatusError 400 for another value.
-    """
-    include = request.args.get("includeObject") or INCLUDE[0]
-    if include not in INCLUDE:
-        raise StatusError(400, f"includeObject must be one of {', '.join(INCLUDE)}")
-    return include
 
 
 def build_metadata_only(obj: Json) -> Json:

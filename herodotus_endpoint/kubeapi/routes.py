@@ -12,21 +12,46 @@ import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint import parameters
+from herodotus_endpoint import openapi
 from herodotus_endpoint.api import documents, explanations, node_history
 from herodotus_endpoint.api.masked_reader import MaskedReader
-from herodotus_endpoint.api.resources import GROUP, PREFIX
-from herodotus_endpoint.api.selectors import parse_field_selector, parse_label_selector
+from herodotus_endpoint.api.selectors import FIELD_SELECTOR, LABEL_SELECTOR, parse_field_selector, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.kubeapi import discovery, objects, representations, watches
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.parameters import (
+    ATTEMPT,
+    CLUSTER,
+    GET_PARAMETERS,
+    INCLUDE_OBJECT,
+    RESOURCE_VERSION,
+    SINCE,
+    UID,
+    FlagParameter,
+    IntegerParameter,
+    NameParameter,
+    PageSizeParameter,
+    TextParameter,
+    check_name,
+)
 from herodotus_endpoint.reader_limits import reader_name
+from herodotus_endpoint.resources import DECISION, GROUP, HISTORY, PREFIX
+from herodotus_endpoint.routing import (
+    READ_ERRORS,
+    Access,
+    RequiredRight,
+    Route,
+    build_blueprint,
+    declare,
+    list_routes,
+    list_views,
+)
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
 from herodotus_endpoint.store.rollups import bucket_of
@@ -36,27 +61,39 @@ from herodotus_serving.wsgi import CANCELLED
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
 MAX_CURSOR: Final = 512  # a node's name of 253 characters in base64
-GET: Final = ("resourceVersion", "includeObject", "pretty")  # what clients add to any get; versions are not kept
-LIST: Final = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersionMatch", *GET)
-WATCH: Final = ("watch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents")
+
+_POD: Final = NameParameter("pod", "Only this pod's decisions.")
+_LIMIT: Final = PageSizeParameter("limit", "Maximum number of items.", default=DEFAULT_PAGE, largest=MAX_PAGE)
+_CONTINUE: Final = TextParameter("continue", "Cursor from the previous page.", max_length=MAX_CURSOR)
+_VERSION_MATCH: Final = TextParameter("resourceVersionMatch", "Accepted without effect.")
+_WATCH: Final = FlagParameter(
+    "watch", "Stream new and changed decisions until the client disconnects or the timeout passes."
+)
+_TIMEOUT_SECONDS: Final = IntegerParameter(
+    "timeoutSeconds", "Duration of a watch.", default=watches.DEFAULT_TIMEOUT_S, maximum=2**31
+)
+_BOOKMARKS: Final = FlagParameter("allowWatchBookmarks", "Whether a watch sends bookmarks.")
+_INITIAL_EVENTS: Final = FlagParameter("sendInitialEvents", "Not supported: list, then watch.")
+_LIST_PARAMETERS: Final = (_LIMIT, _CONTINUE, LABEL_SELECTOR, FIELD_SELECTOR, _VERSION_MATCH, *GET_PARAMETERS)
+_WATCH_PARAMETERS: Final = (_WATCH, _TIMEOUT_SECONDS, _BOOKMARKS, _INITIAL_EVENTS)
+_DECISIONS: Final = Route(
+    "GET",
+    f"{PREFIX}/namespaces/<namespace>/decisions",
+    "listDecisions",
+    "Decisions of a namespace.",
+    right=RequiredRight("list", DECISION, instead=(_WATCH, RequiredRight("watch", DECISION))),
+    document="DecisionList",
+    parameters=(_POD, CLUSTER, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+    errors=(*READ_ERRORS, 410, 422, 429),
+)
 
 Json = dict[str, Any]
-View = Callable[..., Response]
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
     """Return the Flask blueprint of get, list and watch of decisions, and list of node histories."""
-    routes = Blueprint("objects", __name__, url_prefix=PREFIX)
     places = watches.WatchLimiter(settings.max_watches, settings.max_watches_per_user, metrics)
-    views = ObjectViews(reader, settings, places)
-    for rule, view in (
-        ("/decisions", views.decisions),
-        ("/namespaces/<namespace>/decisions", views.decisions),
-        ("/namespaces/<namespace>/decisions/<name>", views.decision),
-        ("/nodehistories", views.node_histories),
-    ):
-        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("objects", list_views(ObjectViews(reader, settings, places)))
 
 
 class ObjectViews:
@@ -67,12 +104,22 @@ class ObjectViews:
         self._clock = settings.clock
         self._places = places
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/decisions/<name>",
+            "getDecision",
+            "A decision by its id, or a pod's latest.",
+            right=RequiredRight("get", DECISION, "name"),
+            parameters=(ATTEMPT, UID, CLUSTER, *GET_PARAMETERS),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
     def decision(self, namespace: str, name: str) -> Response:
         """Return the decision with the ID `name`, or else the latest decision of the pod called `name`.
 
         The query parameters `attempt` and `uid` select another attempt of the pod.
         """
-        parameters.reject_unknown("attempt", "uid", "cluster", *GET)
         form = representations.negotiate(representations.TABLE, representations.METADATA)
         stored = explanations.find_decision(self._reader, namespace, name, "decisions")
         (row,) = self._reader.listing().decisions([ColumnCondition("decision_id", (stored.decision.id,))], None, 1)
@@ -81,50 +128,61 @@ class ObjectViews:
         document = documents.build_record(stored) | {"metadata": objects.build_decision_metadata(row)}
         return json_response(representations.build_metadata_only(document) if form else document)
 
+    @declare(_DECISIONS, _DECISIONS.for_all_namespaces("listAllDecisions", "Decisions of all namespaces."))
     def decisions(self, namespace: str = "") -> Response:
         """Return a page of decisions; with the query parameter `watch`, stream new and changed decisions instead.
 
         If `namespace` is "", all namespaces count.
         """
-        parameters.reject_unknown("pod", "cluster", *LIST, *WATCH)
         form = representations.negotiate(representations.TABLE, representations.METADATA, representations.METADATA_LIST)
-        conditions = self._conditions(parameters.check_name(namespace, "the namespace"))
-        if parameters.parse_boolean("watch") and request.method == "GET":
+        conditions = self._conditions(check_name(namespace, "the namespace"))
+        if _WATCH.parse() and request.method == "GET":
             return self._watch(conditions, form)
-        limit = parameters.parse_limit(DEFAULT_PAGE, MAX_PAGE)
+        limit = _LIMIT.parse()
         listing = self._reader.listing()
         _, highest = listing.id_range()  # before the page: what comes in between is watched, not missed
-        rows = listing.decisions(conditions, _parse_cursor(request.args.get("continue", "")), limit + 1)
+        rows = listing.decisions(conditions, _parse_cursor(_CONTINUE.raw()), limit + 1)
         metadata = {"resourceVersion": str(highest)} | (
             _format_continue(str(rows[limit - 1].id)) if len(rows) > limit else {}
         )
         items = [objects.build_decision(row) for row in rows[:limit]]
         return json_response(self._list("DecisionList", objects.DECISION_COLUMNS, items, metadata, form))
 
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/nodehistories",
+            "listNodeHistories",
+            "Nodes and their counts.",
+            right=RequiredRight("list", HISTORY),
+            document="NodeHistoryList",
+            parameters=(SINCE, CLUSTER, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+            errors=(*READ_ERRORS, 405),
+        )
+    )
     def node_histories(self) -> Response:
         """Return a page of the nodes that have a history, sorted by name, with their counts.
 
         The counts begin at the time in the query parameter `since`, by default a day ago.
         """
-        parameters.reject_unknown("since", "cluster", *LIST, *WATCH)
-        if parameters.parse_boolean("watch"):
+        if _WATCH.parse():
             raise StatusError(405, "nodehistories cannot be watched")
         form = representations.negotiate(representations.TABLE, representations.METADATA_LIST)
-        if request.args.get("labelSelector") or request.args.get("fieldSelector"):
+        if LABEL_SELECTOR.is_set() or FIELD_SELECTOR.is_set():
             raise StatusError(400, "nodehistories cannot be selected by labels or fields")
         over = node_history.parse_window(self._clock)
-        limit = parameters.parse_limit(DEFAULT_PAGE, MAX_PAGE)
-        after = _parse_continue(request.args.get("continue", ""), r"v1n:([^\0]{1,253})")
+        limit = _LIMIT.parse()
+        after = _parse_continue(_CONTINUE.raw(), r"v1n:([^\0]{1,253})")
         found = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
         more = _format_continue(found[limit - 1].name, "v1n") if len(found) > limit else {}
         items = [objects.build_node_history_item(node, over) for node in found[:limit]]
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
     def _conditions(self, namespace: str) -> list[AnyCondition]:
-        named = {"namespace": namespace, "pod": parameters.parse_name("pod")}
+        named = {"namespace": namespace, "pod": _POD.parse()}
         conditions: list[AnyCondition] = [ColumnCondition(column, (value,)) for column, value in named.items() if value]
-        conditions += parse_label_selector(request.args.get("labelSelector", ""))
-        return conditions + parse_field_selector(request.args.get("fieldSelector", ""))
+        conditions += parse_label_selector(LABEL_SELECTOR.parse())
+        return conditions + parse_field_selector(FIELD_SELECTOR.parse())
 
     def _list(
         self, kind: str, columns: Sequence[representations.TableColumn], items: list[Json], metadata: Json, form: str
@@ -136,19 +194,16 @@ class ObjectViews:
         return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "items": items}
 
     def _table(self, columns: Sequence[representations.TableColumn], items: list[Json], metadata: Json) -> Json:
-        return representations.build_table(
-            columns, items, metadata, self._clock(), representations.parse_include_object()
-        )
+        return representations.build_table(columns, items, metadata, self._clock(), INCLUDE_OBJECT.parse())
 
     def _watch(self, conditions: Sequence[AnyCondition], form: str) -> Response:
-        if "sendInitialEvents" in request.args:
+        if _INITIAL_EVENTS.name in request.args:
             raise StatusError(422, "sendInitialEvents is not served: list, then watch", reason="Invalid")
         most = watches.MAX_TIMEOUT_S
-        timeout_s = parameters.parse_integer("timeoutSeconds", maximum=2**31)
-        timeout_s = min(watches.DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or most, most)
-        include = representations.parse_include_object()
-        bookmarks = parameters.parse_boolean("allowWatchBookmarks")
-        version = parameters.parse_name("resourceVersion")
+        timeout_s = min(_TIMEOUT_SECONDS.parse() or most, most)
+        include = INCLUDE_OBJECT.parse()
+        bookmarks = _BOOKMARKS.parse()
+        version = RESOURCE_VERSION.raw()
         listing = self._reader.listing()
         conditions = [*listing.within, *conditions]
         before: Iterator[watches.Event] = iter(())
@@ -193,41 +248,54 @@ class ObjectViews:
         return msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
 
 
-def discovery_blueprint(openapi: Callable[[], Json]) -> Blueprint:
-    """Return the Flask blueprint of the discovery routes and of the API group's OpenAPI document.
+def discovery_blueprint() -> Blueprint:
+    """Return the Flask blueprint of the discovery routes and of the API group's OpenAPI document."""
 
-    `openapi` builds that document.
-    """
-    routes = Blueprint("discovery", __name__)
-
+    @declare(
+        Route("GET", "/apis", "groups", "The API groups.", right=Access.DISCLOSES_NOTHING, errors=(406,)),
+    )
     def groups() -> Response:
         if representations.negotiate(representations.DISCOVERY):
             kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-            return json_response(discovery.build_aggregated_discovery(), headers={"Vary": "Accept"}, content_type=kind)
+            return json_response(
+                discovery.build_aggregated_discovery(list_routes()), headers={"Vary": "Accept"}, content_type=kind
+            )
         return json_response(discovery.build_group_list(), headers={"Vary": "Accept"})
 
+    @declare(Route("GET", f"/apis/{GROUP}", "group", "The API group.", right=Access.DISCLOSES_NOTHING))
     def group() -> Response:
         return json_response(discovery.build_group())
 
+    @declare(Route("GET", PREFIX, "resources", "The resources of the API group.", right=Access.DISCLOSES_NOTHING))
     def resources() -> Response:
-        return json_response(discovery.build_resource_list())
+        return json_response(discovery.build_resource_list(list_routes()))
 
+    @declare(
+        Route(
+            "GET",
+            "/openapi/v3",
+            "openapiIndex",
+            "Paths of the OpenAPI documents of API groups.",
+            right=Access.DISCLOSES_NOTHING,
+        )
+    )
     def openapi_index() -> Response:
         path = PREFIX.lstrip("/")
         return json_response({"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"}}})
 
+    @declare(
+        Route(
+            "GET",
+            f"/openapi/v3{PREFIX}",
+            "openapiGroup",
+            "The document of the API group.",
+            right=Access.DISCLOSES_NOTHING,
+        )
+    )
     def openapi_group() -> Response:
-        return json_response(openapi())
+        return json_response(openapi.build_group_document(list_routes()))
 
-    for rule, view in (
-        ("/apis", groups),
-        (f"/apis/{GROUP}", group),
-        (PREFIX, resources),
-        ("/openapi/v3", openapi_index),
-        (f"/openapi/v3{PREFIX}", openapi_group),
-    ):
-        routes.add_url_rule(rule, view.__name__, view, methods=["GET"], provide_automatic_options=False)
-    return routes
+    return build_blueprint("discovery", (groups, group, resources, openapi_index, openapi_group))
 
 
 def _format_continue(place: str, kind: str = "v1") -> Json:
@@ -248,7 +316,7 @@ def _parse_continue(token: str, form: str) -> str:
     if not token:
         return ""
     try:
-        if len(token) > MAX_CURSOR:
+        if len(token) > _CONTINUE.max_length:
             raise ValueError("too long")
         match = re.fullmatch(form, urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     except (Base64Error, ValueError):

@@ -22,6 +22,7 @@ from typing import Any, Final
 from herodotus_endpoint.api.masked_reader import MaskedListing
 from herodotus_endpoint.errors import StatusError, retry_later
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.parameters import RESOURCE_VERSION
 from herodotus_endpoint.store.listing import UNSETTLED, AnyCondition
 
 POLL_S: Final = 0.5  # the delay of an event; a poll reads an index twice
@@ -134,7 +135,7 @@ def parse_start_version(listing: MaskedListing, version: str) -> int:
     Raises StatusError 400 if it is not a number, and 410 if later decisions are pruned or the database has no such row.
     """
     lowest, highest = listing.id_range()
-    if not version.isdecimal() or len(version) > 18:
+    if not version.isdecimal() or len(version) > RESOURCE_VERSION.max_length:
         raise StatusError(400, f"resourceVersion {version[:64]!r} is none of ours")
     if not lowest - 1 <= int(version) <= highest:
         message = f"too old resource version: {version} ({lowest - 1})"

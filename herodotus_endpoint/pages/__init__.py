@@ -21,7 +21,8 @@ from typing import Final
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from herodotus_endpoint.api.resources import PREFIX
+from herodotus_endpoint.resources import PREFIX
+from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 
 FOLDER: Final = Path(__file__).with_name("files")
 SHELL: Final = "index.html"
@@ -51,6 +52,8 @@ TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 HOME: Final = f"{PREFIX}/pages/"
+_MEDIA_TYPES: Final = tuple(kind.partition(";")[0] for kind in TYPES.values())
+_NOT_MODIFIED: Final = Answer(304, "The browser's copy is current.", ())
 
 # Headers of every response. `frame-ancestors` and `form-action` do not fall back to `default-src`.
 HEADERS: Final = {
@@ -75,24 +78,51 @@ def blueprint() -> Blueprint:
 
     Raises FileNotFoundError if a file is missing.
     """
-    routes = Blueprint("pages", __name__)
     files = {name: _read(name) for name in FILES}
 
-    @routes.get("/ui", provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            "/ui",
+            "ui",
+            "A short path of the web pages.",
+            right=Access.DISCLOSES_NOTHING,
+            answers=(Answer(302, "Redirect to the web pages.", ()),),
+        )
+    )
     def short() -> Response:
         return Response(status=302, headers={"Location": HOME.lstrip("/")})
 
-    @routes.get(HOME, provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            HOME,
+            "home",
+            "The web pages.",
+            right=Access.DISCLOSES_NOTHING,
+            answers=(Answer(description="The start page.", content_types=_MEDIA_TYPES[:1]), _NOT_MODIFIED),
+        )
+    )
     def home() -> Response:
         return _serve(files[SHELL])
 
-    @routes.get(f"{HOME}<name>", provide_automatic_options=False)
+    @declare(
+        Route(
+            "GET",
+            f"{HOME}<name>",
+            "page",
+            "A file of the web pages.",
+            right=Access.DISCLOSES_NOTHING,
+            answers=(Answer(description="The file.", content_types=_MEDIA_TYPES), _NOT_MODIFIED),
+            errors=(404,),
+        )
+    )
     def file(name: str) -> Response:
         if name not in files:
             raise NotFound
         return _serve(files[name])
 
-    return routes
+    return build_blueprint("pages", (short, home, file))
 
 
 def _read(name: str) -> StaticFile:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, ServerThread
 from herodotus_serving.listener import Server as Listeners
-from herodotus_serving.messages import HttpService, RequestHead, Route
+from herodotus_serving.messages import HttpService, PoolAssignment, RequestHead
 from herodotus_serving.messages import Request as Received
 from herodotus_serving.messages import Response as Sent
 from herodotus_serving.pools import WorkerPool
@@ -66,9 +66,9 @@ class StatusServer:
         """Stop accepting connections, and close those that are open."""
         self._thread.close()
 
-    def _route(self, head: RequestHead) -> Route:
+    def _route(self, head: RequestHead) -> PoolAssignment:
         reviewed = head.path not in ALWAYS_ALLOWED_PATHS or bool(head.header("authorization"))
-        return Route(self._others if reviewed else self._probes, MAX_BODY_BYTES)
+        return PoolAssignment(self._others if reviewed else self._probes, MAX_BODY_BYTES)
 
     def _handle(self, received: Received) -> Sent:
         head = received.head

@@ -31,6 +31,8 @@ SERVICE_BASE = (
     "herodotus_endpoint.parameters",
     "herodotus_endpoint.metrics",
     "herodotus_endpoint.reader_limits",
+    "herodotus_endpoint.resources",
+    "herodotus_endpoint.routing",
 )
 
 # What each package, or single module, may import of the project's other packages. The longest matching name counts. A
@@ -100,6 +102,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_endpoint.store.*": RECORD,
     "herodotus_endpoint.errors": ("herodotus_record", "herodotus_endpoint.store.*"),
     "herodotus_endpoint.parameters": ("herodotus_endpoint.errors",),
+    "herodotus_endpoint.resources": ("herodotus_record",),
+    "herodotus_endpoint.routing": ("herodotus_endpoint.parameters", "herodotus_endpoint.resources"),
+    "herodotus_endpoint.openapi": (*RECORD, *SERVICE_BASE, "herodotus_endpoint.api"),
     "herodotus_endpoint.metrics": ("herodotus_endpoint.store.*",),
     "herodotus_endpoint.reader_limits": ("herodotus_endpoint.errors", "herodotus_serving"),
     "herodotus_endpoint.access": (*RECORD, *SERVICE_BASE, "herodotus_kube", "herodotus_serving"),
@@ -110,9 +115,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *SERVICE_BASE,
         "herodotus_endpoint.access",
         "herodotus_endpoint.api",
+        "herodotus_endpoint.openapi",
         "herodotus_serving",
     ),
-    "herodotus_endpoint.pages": ("herodotus_endpoint.api",),
+    "herodotus_endpoint.pages": ("herodotus_endpoint.resources", "herodotus_endpoint.routing"),
     "herodotus_endpoint.exchange": (
         *RECORD,
         "herodotus_endpoint.store.*",

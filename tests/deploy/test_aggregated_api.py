@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 import yaml
 
 from herodotus_endpoint import deployment_modes, options
-from herodotus_endpoint.api.resources import GROUP, RESOURCES, VERSION
+from herodotus_endpoint.resources import GROUP, RESOURCES, VERSION
+from herodotus_endpoint.routing import Access, RequiredRight, list_verbs
 from scheduler.commands import main as app
 from scheduler.recorder import endpoint
+from tests.endpoint.service import declared_routes
 from tests.processes import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -93,24 +96,51 @@ def test_the_api_service_has_the_served_group(built: list[dict[str, Any]]) -> No
     assert found["service"]["port"] in [p["port"] for p in service["spec"]["ports"]]
 
 
-def test_every_resource_is_in_a_reader_role_with_its_verbs(built: list[dict[str, Any]]) -> None:
+def test_reader_roles_have_exactly_the_rights_that_routes_require(built: list[dict[str, Any]]) -> None:
+    """Both the API server, which passes a request on, and the service, which answers it, check a right."""
+    scopes = {kind.plural: kind.namespaced for kind in RESOURCES}
+    required: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for route in declared_routes():
+        rights = route.right.alternatives() if isinstance(route.right, RequiredRight) else ()
+        needed = {(right.resource.plural, right.verb) for right in rights}
+        if route.api_request:
+            verb, plural = route.api_request
+            needed.add((plural, verb))
+        for plural, verb in needed:
+            if route.right is Access.DISCLOSES_NOTHING:
+                role = "version"
+            elif verb == "create":  # of whoever may create pods: a question tells no more
+                role = "whatif"
+            else:
+                role = "view" if scopes[plural] else "nodes"
+            required[f"herodotus-{role}"].add((plural, verb))
+        if route.right is Access.URL:
+            required["herodotus-metrics"].add((route.path, "get"))
+
     def granted(role: str) -> set[tuple[str, str]]:
         rules = named(built, "ClusterRole", role)["rules"]
-        return {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]}
+        return {
+            (r, v) for rule in rules for r in rule.get("resources", rule.get("nonResourceURLs")) for v in rule["verbs"]
+        }
 
-    view, whatif = map(granted, ("herodotus-view", "herodotus-whatif"))
-    nodes, version = map(granted, ("herodotus-nodes", "herodotus-version"))
-    assert view | whatif == {(k.plural, v) for k in RESOURCES if k.namespaced for v in k.verbs}
-    pages = {("pages", "get"), ("pages", "list")}
-    assert nodes | version == {(k.plural, v) for k in RESOURCES if not k.namespaced for v in k.verbs} | pages
-    assert version == {("serviceversions", "list")} | pages, "for everybody: they tell nothing of the cluster"
+    assert {role: granted(role) for role in required} == required
+    assert sorted(required) == [f"herodotus-{role}" for role in ("metrics", "nodes", "version", "view", "whatif")]
+
+
+def test_discovery_has_the_verbs_of_the_reader_roles(built: list[dict[str, Any]]) -> None:
+    served = {(kind.plural, verb) for kind in RESOURCES for verb in list_verbs(declared_routes(), kind)}
+    roles = ("herodotus-view", "herodotus-whatif", "herodotus-nodes", "herodotus-version")
+    rules = [rule for role in roles for rule in named(built, "ClusterRole", role)["rules"]]
+    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    assert served == {(resource, verb) for resource, verb in granted if resource != "pages"}
+
+
+def test_reader_roles_are_part_of_the_cluster_s_own(built: list[dict[str, Any]]) -> None:
     (everybody,) = named(built, "ClusterRoleBinding", "herodotus-version")["subjects"]
     assert everybody["name"] == "system:authenticated"
-    labels = named(built, "ClusterRole", "herodotus-view")["metadata"]["labels"]
-    assert labels == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-    assert whatif == {("placementreviews", "create")}, "of whoever may create pods: a question tells no more"
-    labels = named(built, "ClusterRole", "herodotus-whatif")["metadata"]["labels"]
-    assert labels == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+    for role, own in (("herodotus-view", "view"), ("herodotus-whatif", "edit")):
+        labels = named(built, "ClusterRole", role)["metadata"]["labels"]
+        assert labels == {f"rbac.authorization.k8s.io/aggregate-to-{own}": "true"}
 
 
 def test_probes_have_a_separate_port(built: list[dict[str, Any]]) -> None:

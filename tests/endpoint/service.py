@@ -15,6 +15,7 @@ from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.api.masked_reader import MaskedListing
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.routing import Route, list_routes
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
@@ -90,6 +91,15 @@ def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
     store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock, clock)
     app = create_app(store, ServiceSettings(clock=clock, **settings), metrics)
     return Service(store, app.test_client(), clock, metrics)
+
+
+@cache
+def declared_routes() -> list[Route]:
+    """The routes of the service, as its views declare them."""
+    with tempfile.TemporaryDirectory() as folder:
+        service = a_service(Path(folder))
+        service.store.close()
+        return list_routes(service.client.application)
 
 
 def an_empty_file(path: Path) -> str:

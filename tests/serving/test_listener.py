@@ -13,7 +13,7 @@ import pytest
 
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server, ServerThread
-from herodotus_serving.messages import HttpService, Request, Response, Route
+from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
 from tests.processes import eventually
@@ -30,7 +30,7 @@ class RunningServer:
         listening = listen(Address("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         service = HttpService(
-            lambda _: Route(pool, max_body), self._handle, lambda code, why: Response(code, [], why.encode())
+            lambda _: PoolAssignment(pool, max_body), self._handle, lambda code, why: Response(code, [], why.encode())
         )
         self.listener = Listener(listening, service, limits)
         self.thread = ServerThread(Server([self.listener]))
