@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ import yaml
 
 from herodotus_endpoint import deployment_modes, options
 from herodotus_endpoint.resources import GROUP, RESOURCES, VERSION
-from herodotus_endpoint.routing import Access, RequiredRight, list_verbs
+from herodotus_endpoint.routing import Access, list_verbs
 from scheduler.commands import main as app
 from scheduler.recorder import endpoint
+from tests.deploy import reader_rules
 from tests.endpoint.service import declared_routes
 from tests.processes import ROOT
 
@@ -96,42 +96,34 @@ def test_the_api_service_has_the_served_group(built: list[dict[str, Any]]) -> No
     assert found["service"]["port"] in [p["port"] for p in service["spec"]["ports"]]
 
 
+def test_rules_of_reader_roles_follow_from_routes() -> None:
+    if os.environ.get("HERODOTUS_REGENERATE"):
+        reader_rules.FILE.write_text(reader_rules.text())
+    assert reader_rules.text() == reader_rules.FILE.read_text(), "HERODOTUS_REGENERATE=1 writes it anew"
+
+
 def test_reader_roles_have_exactly_the_rights_that_routes_require(built: list[dict[str, Any]]) -> None:
-    """Both the API server, which passes a request on, and the service, which answers it, check a right."""
-    scopes = {kind.plural: kind.namespaced for kind in RESOURCES}
-    required: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for route in declared_routes():
-        rights = route.right.alternatives() if isinstance(route.right, RequiredRight) else ()
-        needed = {(right.resource.plural, right.verb) for right in rights}
-        if route.api_request:
-            verb, plural = route.api_request
-            needed.add((plural, verb))
-        for plural, verb in needed:
-            if route.right is Access.DISCLOSES_NOTHING:
-                role = "version"
-            elif verb == "create":  # of whoever may create pods: a question tells no more
-                role = "whatif"
-            else:
-                role = "view" if scopes[plural] else "nodes"
-            required[f"herodotus-{role}"].add((plural, verb))
-        if route.right is Access.URL:
-            required["herodotus-metrics"].add((route.path, "get"))
+    required = {("/metrics", "get")}.union(*map(reader_rules.find_rights, declared_routes()))
+    granted = {role: list_rights(built, role) for role in (*reader_rules.ROLES, "metrics")}
+    assert set().union(*granted.values()) == required
+    pages = {("pages", "get"), ("pages", "list")}
+    assert granted["version"] == {("serviceversions", "list")} | pages, (
+        "everybody may: they tell nothing of the cluster"
+    )
+    assert granted["whatif"] == {("placementreviews", "create")}, "of whoever may create pods: a question tells no more"
+    assert granted["metrics"] == {(route.path, "get") for route in declared_routes() if route.right is Access.URL}
 
-    def granted(role: str) -> set[tuple[str, str]]:
-        rules = named(built, "ClusterRole", role)["rules"]
-        return {
-            (r, v) for rule in rules for r in rule.get("resources", rule.get("nonResourceURLs")) for v in rule["verbs"]
-        }
 
-    assert {role: granted(role) for role in required} == required
-    assert sorted(required) == [f"herodotus-{role}" for role in ("metrics", "nodes", "version", "view", "whatif")]
+def list_rights(built: list[dict[str, Any]], role: str) -> set[tuple[str, str]]:
+    """Return the resources or paths of a role, each with a verb."""
+    rules = named(built, "ClusterRole", f"herodotus-{role}")["rules"]
+    targets = [(rule.get("resources") or rule["nonResourceURLs"], rule["verbs"]) for rule in rules]
+    return {(target, verb) for listed, verbs in targets for target in listed for verb in verbs}
 
 
 def test_discovery_has_the_verbs_of_the_reader_roles(built: list[dict[str, Any]]) -> None:
     served = {(kind.plural, verb) for kind in RESOURCES for verb in list_verbs(declared_routes(), kind)}
-    roles = ("herodotus-view", "herodotus-whatif", "herodotus-nodes", "herodotus-version")
-    rules = [rule for role in roles for rule in named(built, "ClusterRole", role)["rules"]]
-    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    granted = set[tuple[str, str]]().union(*(list_rights(built, role) for role in reader_rules.ROLES))
     assert served == {(resource, verb) for resource, verb in granted if resource != "pages"}
 
 
