@@ -151,8 +151,8 @@ class _PluginScores:
         """Bring the scores up to date; return the slots (row indices) of the nodes whose normalized score changed.
 
         Returns None if every score may have changed. `feasibility_changed` holds the slots of nodes that became
-        feasible or infeasible, or None if every node may have. Raises PluginError if Score or NormalizeScore fails or returns an
-        invalid score.
+        feasible or infeasible, or None if every node may have. Raises PluginError if Score or NormalizeScore fails or
+        returns an invalid score.
         """
         runner, raw, normalized = self._runner, self._raw, self.normalized
         try:
