@@ -1,7 +1,7 @@
-"""Declare what each field of a record discloses, and mask a record for a reader who may not see everything.
+"""Mask a record for a reader who may not see everything, by what its fields declare to disclose.
 
-Owns: the declaration of every field of `model` and of every parameter of a reason or note, and masking by these
-declarations. Does not own: which namespaces a reader may see, values of the store. Pure.
+Owns: what each parameter of a reason or note discloses, and masking. Does not own: what each field discloses (`model`
+declares it), which namespaces a reader may see, values of the store. Pure.
 
 Masking never depends on the wording of a text. Names of other pods are separate values, compared by namespace. A text
 that others wrote (a plugin, an extender, the API server, another scheduler, marks of an earlier version) may name any
@@ -18,154 +18,23 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from herodotus_record import notes, reasons
-from herodotus_record.model import (
-    AttemptKey,
-    Candidate,
-    Decision,
-    FilterColumn,
-    FirstRejection,
-    Gap,
-    HighWater,
-    InputColumn,
-    Inputs,
-    NodeRows,
-    Outcome,
-    Owner,
-    PluginVerdict,
-    Preemption,
-    Reason,
-    Reconstruction,
-    RecordedPod,
-    RequeueEvent,
-    Retry,
-    SchedulerInfo,
-    ScoreColumn,
-    Summary,
-    Times,
-    Verdict,
-)
+from herodotus_record import model, notes, reasons
+from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.model import Decision, InputColumn, Outcome, Reason
 
 HIDDEN: Final = "(hidden)"  # in place of a name: no Kubernetes name can be this
 HIDDEN_TEXT: Final = "(message hidden: it may name pods of other namespaces)"
 
 
-class Discloses(Enum):
-    """What the value of a record's field or of a parameter discloses, which determines how it is masked."""
-
-    NOTHING = auto()  # numbers, times, constants, names of plugins, extenders, schedulers, volumes, resources
-    NODES = auto()  # nodes by name or slot: readers of a decision may see the nodes it evaluated
-    THIS_POD = auto()  # facts of the pod that the decision is about
-    POD = auto()  # another pod, NAMESPACE/NAME; hidden it is "", as if the scheduler had not named it
-    PODS = auto()  # other pods, each NAMESPACE/NAME: a tuple, or a text with commas; hidden ones are still counted
-    MESSAGE = auto()  # a message in kube-scheduler's form: counts and sentences
-    TEXT = auto()  # a text that anyone may have written
-    TERMS = auto()  # words that this version knows (`TERMS`); others are hidden
-    PARTS = auto()  # values that declare their own fields
-    REASON = auto()  # parameters, declared in `PARAMETERS`
-
-
-_N, _NODES, _POD, _PARTS = Discloses.NOTHING, Discloses.NODES, Discloses.THIS_POD, Discloses.PARTS
-
 FIELDS: Final[Mapping[type, Mapping[str, Discloses]]] = {
-    Reason: {"code": Discloses.REASON, "params": Discloses.REASON},
-    Verdict: {"code": _N, "reasons": _PARTS},
-    PluginVerdict: {"plugin": _N, "verdict": _PARTS},
-    Candidate: {"node": _NODES, "victims": Discloses.PODS, "pdb_violations": _N, "refused_by": _N},
-    Preemption: {"nominated": _NODES, "candidates": _PARTS, "evicted": _N},
-    FilterColumn: {"plugin": _N, "skipped": _N, "verdicts": _PARTS, "ids": _NODES},
-    ScoreColumn: {"plugin": _N, "weight": _N, "skipped": _N, "raw": _NODES, "normalized": _NODES},
-    InputColumn: {"name": Discloses.TERMS, "unit": Discloses.TERMS, "digits": _N, "values": _NODES, "lacking": _NODES},
-    Inputs: {"plugin": _N, "source": Discloses.TEXT, "numbers": _PARTS, "measured": _NODES, "stale": _NODES},
-    AttemptKey: {"cluster": _N, "source": _N, "incarnation": _N, "pod_uid": _POD, "attempt": _N},
-    SchedulerInfo: {"profile": _N, "identity": _N, "version": _N},
-    Owner: {"kind": _POD, "name": _POD},
-    RecordedPod: {
-        "namespace": _POD,
-        "name": _POD,
-        "uid": _POD,
-        "labels": _POD,
-        "owner": _POD,
-        "priority": _POD,
-        "requests": _POD,
-        "digest": _POD,
-        "nominated_node": _POD,
-    },
-    Times: {"created_us": _N, "queued_us": _N, "started_us": _N, "phases_s": _N, "queues_s": _N},
-    RequeueEvent: {"event": _N, "plugin": _N},
-    Retry: {"queue": _N, "not_before_us": _N, "latest_us": _N},
-    Reconstruction: {"agreement": _N, "cause": _N, "in_flight": _N, "deletions": _N},
-    FirstRejection: {"filter": _N, "verdict": _N, "nodes": _N, "also": _N},
-    Summary: {"pruned_us": _N, "evaluation": _N, "verdicts": _N, "first_rejections": _N, "ties": _N},
-    Decision: {
-        "id": _POD,
-        "key": _PARTS,
-        "sequence": _N,
-        "scheduler": _PARTS,
-        "pod": _PARTS,
-        "times": _PARTS,
-        "generation": _N,
-        "slots": _N,
-        "nodes_total": _N,
-        "nodes_evaluated": _N,
-        "nodes_feasible": _N,
-        "path": _N,
-        "chosen": _NODES,
-        "pre_filters": _PARTS,
-        "narrowed_by": _N,
-        "evaluation": _NODES,
-        "filters": _PARTS,
-        "scores": _PARTS,
-        "totals": _NODES,
-        "rank": _NODES,
-        "seed": _N,
-        "post_filters": _PARTS,
-        "message": Discloses.MESSAGE,
-        "preemption": _PARTS,
-        "marks": Discloses.TEXT,
-        "woken_by": _PARTS,
-        "retry": _PARTS,
-        "inputs": _PARTS,
-        "unknown": _N,
-        "reconstruction": _PARTS,
-        "summary": _PARTS,
-        "notes": _PARTS,
-    },
-    Outcome: {
-        "incarnation": _N,
-        "sequence": _N,
-        "decision_id": _POD,
-        "decision_sequence": _N,
-        "phase": _N,
-        "status": _N,
-        "node": _NODES,
-        "message": Discloses.TEXT,
-        "at_us": _N,
-        "duration_s": _N,
-        "final": _N,
-        "reason": _PARTS,
-    },
-    # Answers show of these frames only the service's counts and node tables.
-    Gap: {"incarnation": _N, "sequence": _N, "first": _N, "last": _N, "reason": Discloses.TEXT, "at_us": _N},
-    HighWater: {"incarnation": _N, "sequence": _N, "of": _N, "reached": _N, "at_us": _N},
-    NodeRows: {
-        "cluster": _N,
-        "incarnation": _N,
-        "base": _N,
-        "generation": _N,
-        "resources": _N,
-        "slot": _NODES,
-        "since": _NODES,
-        "name": _NODES,
-        "uid": _NODES,
-        "allocatable": _NODES,
-        "requested": _NODES,
-    },
+    kind: {name: declared.discloses for name, declared in list_declarations(kind).items()}
+    for kind in vars(model).values()
+    if isinstance(kind, type) and is_dataclass(kind)
 }
+_N: Final = Discloses.NOTHING
 
 # Parameters of reasons (`reasons.CATALOGUE`) and notes (`notes.CATALOGUE`), by name.
 PARAMETERS: Final[Mapping[str, Discloses]] = {
@@ -176,7 +45,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named"), _N),
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
     **dict.fromkeys(("plugin", "plugins", "extender", "verb", "kind", "api", "purpose", "field"), _N),
-    "node": _NODES,
+    "node": Discloses.NODES,
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,

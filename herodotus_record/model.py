@@ -1,8 +1,8 @@
 """Define a record: the `Decision` of one scheduling attempt, its `Outcome`s, and the node table that they refer to.
 
-Owns: the terms of a record and the shapes of its parts. Does not own: encoding (`codec`), sentences (`reasons`,
-`notes`), questions about a record (`explain`). Imports only the standard library, because the kubectl plugin imports
-this module and must start fast.
+Owns: the terms of a record, the shapes of its parts, and the one declaration of each field. Does not own: encoding
+(`codec`), sentences (`reasons`, `notes`), questions about a record (`explain`). Imports only the standard library and
+`fields`, because the kubectl plugin imports this module and must start fast.
 
 Invariant: a record holds only what was observed, no guesses. Facts about nodes are *columns* with one entry for each
 slot of the node table at the decision's snapshot generation. A node keeps its slot during an incarnation, so two
@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+
+from herodotus_record.fields import INLINE, Discloses, declare, record_part
 
 API_GROUP = "herodotus.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"
@@ -116,7 +118,7 @@ class Cause(str, Enum):
     NOT_EVALUATED = "not-evaluated"  # the evaluation ended in an error
 
 
-@dataclass(frozen=True)
+@record_part
 class Reason:
     """Why a plugin rejected a node or a pod: a code of `reasons.CATALOGUE` and its parameters.
 
@@ -124,22 +126,29 @@ class Reason:
     numbers from the node table of the decision's generation. Notes have the same form, with codes of `notes.CATALOGUE`.
     """
 
-    code: str
-    params: Mapping[str, str] = field(default_factory=dict)
+    code: str = declare(Discloses.REASON, "code", "Code of the reason in the record's catalogue of reasons.")
+    params: Mapping[str, str] = declare(
+        Discloses.REASON,
+        "params",
+        "Parameters of the sentence that do not follow from the pod's requests and the node's resources.",
+        default_factory=dict,
+    )
 
     def __hash__(self) -> int:
         return hash((self.code, *sorted(self.params.items())))
 
 
-@dataclass(frozen=True)
+@record_part
 class Verdict:
     """A plugin's result for a node or a pod: the status code and, unless it is Success, the reasons.
 
     The reasons are in kube-scheduler's order.
     """
 
-    code: Code
-    reasons: tuple[Reason, ...] = ()
+    code: Code = declare(Discloses.NOTHING, "code", "kube-scheduler's status code of the verdict.")
+    reasons: tuple[Reason, ...] = declare(
+        Discloses.PARTS, "reasons", "Reasons of the verdict, in kube-scheduler's order.", default=()
+    )
 
     @property
     def rejects_node(self) -> bool:
@@ -151,15 +160,15 @@ SUCCESS = Verdict(Code.SUCCESS)
 NOT_RUN = Verdict(Code.SKIP)  # the filter did not run on the node: an earlier filter had rejected it
 
 
-@dataclass(frozen=True)
+@record_part
 class PluginVerdict:
     """The verdict of one plugin on the pod as a whole (PreFilter, PostFilter, Reserve or Permit)."""
 
-    plugin: str
-    verdict: Verdict
+    plugin: str = declare(Discloses.NOTHING, "plugin", "Name of the plugin.")
+    verdict: Verdict = declare(Discloses.PARTS, INLINE)
 
 
-@dataclass(frozen=True)
+@record_part
 class Candidate:
     """A node on which preemption could make room.
 
@@ -167,13 +176,19 @@ class Candidate:
     candidate, or "".
     """
 
-    node: str
-    victims: tuple[str, ...]
-    pdb_violations: int
-    refused_by: str = ""
+    node: str = declare(Discloses.NODES, "node", "Name of the node.")
+    victims: tuple[str, ...] = declare(
+        Discloses.PODS, "victims", "Pods to evict as NAMESPACE/NAME, the most important first."
+    )
+    pdb_violations: int = declare(
+        Discloses.NOTHING, "pdb_violations", "Number of victims that a PodDisruptionBudget protects."
+    )
+    refused_by: str = declare(
+        Discloses.NOTHING, "refused_by", "Extender that rejected the candidate; empty if none did.", default=""
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class Preemption:
     """The result of preemption.
 
@@ -181,12 +196,20 @@ class Preemption:
     victims were evicted; if not, the candidates only show what would help.
     """
 
-    nominated: str
-    candidates: tuple[Candidate, ...]
-    evicted: bool
+    nominated: str = declare(
+        Discloses.NODES, "nominated", "Node that preemption nominated for the pod; empty if it nominated none."
+    )
+    candidates: tuple[Candidate, ...] = declare(
+        Discloses.PARTS, "candidates", "Nodes on which preemption could make room."
+    )
+    evicted: bool = declare(
+        Discloses.NOTHING,
+        "evicted",
+        "Whether the victims were evicted. If false, the candidates only show which evictions would help.",
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class FilterColumn:
     """The verdicts of one filter plugin on all nodes of a decision.
 
@@ -195,27 +218,47 @@ class FilterColumn:
     nothing. `skipped` means that the plugin had nothing to check for this pod.
     """
 
-    plugin: str
-    skipped: bool = False
-    verdicts: tuple[Verdict, ...] = (SUCCESS,)
-    ids: Column = field(default_factory=empty_column)
+    plugin: str = declare(Discloses.NOTHING, "plugin", "Name of the filter plugin, or address of the extender.")
+    skipped: bool = declare(
+        Discloses.NOTHING, "skipped", "Whether the filter had nothing to check for this pod.", default=False
+    )
+    verdicts: tuple[Verdict, ...] = declare(Discloses.PARTS, default=(SUCCESS,))
+    ids: Column = declare(
+        Discloses.NODES,
+        "rejected",
+        "Verdicts on the nodes that the filter rejected, by node.",
+        default_factory=empty_column,
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class ScoreColumn:
     """The scores of one plugin, raw and normalized to 0–100, with one entry for each node slot.
 
     Entries of infeasible nodes are 0.
     """
 
-    plugin: str
-    weight: int
-    skipped: bool = False
-    raw: Column = field(default_factory=empty_column)
-    normalized: Column = field(default_factory=empty_column)
+    plugin: str = declare(Discloses.NOTHING, "plugin", "Name of the score plugin, or address of the extender.")
+    weight: int = declare(Discloses.NOTHING, "weight", "Weight by which the normalized scores are multiplied.")
+    skipped: bool = declare(
+        Discloses.NOTHING, "skipped", "Whether the plugin had nothing to score for this pod.", default=False
+    )
+    raw: Column = declare(
+        Discloses.NODES,
+        "raw",
+        "Score of each feasible node before normalization, by node.",
+        unknown=True,
+        default_factory=empty_column,
+    )
+    normalized: Column = declare(
+        Discloses.NODES,
+        "normalized",
+        "Score of each feasible node after normalization to 0 to 100, by node.",
+        default_factory=empty_column,
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class InputColumn:
     """One measurement, such as a node's load, with one entry for each node slot.
 
@@ -223,18 +266,22 @@ class InputColumn:
     number and may be "". `lacking` holds 1 for nodes without the measurement; if it is empty, no node lacks it.
     """
 
-    name: str
-    unit: str
-    digits: int
-    values: Column
-    lacking: Column = field(default_factory=empty_column)
+    name: str = declare(Discloses.TERMS, "name", "Name of the measurement.")
+    unit: str = declare(Discloses.TERMS, "unit", "Unit that is printed after the number; empty if the number has none.")
+    digits: int = declare(Discloses.NOTHING)
+    values: Column = declare(
+        Discloses.NODES,
+        "values",
+        "Measured value of each evaluated node, by node; null if the node has no measurement.",
+    )
+    lacking: Column = declare(Discloses.NODES, default_factory=empty_column)
 
     def value_at(self, slot: int) -> float | None:
         """Return the measured value of the node in a slot, or None if that node has no measurement."""
         return None if len(self.lacking) and self.lacking[slot] else self.values[slot] / 10**self.digits
 
 
-@dataclass(frozen=True)
+@record_part
 class Inputs:
     """The measurements from one source by which a plugin or an extender decided, for all evaluated nodes.
 
@@ -244,83 +291,148 @@ class Inputs:
     none was.
     """
 
-    plugin: str
-    source: str
-    numbers: tuple[InputColumn, ...]
-    measured: Column = field(default_factory=empty_column)
-    stale: Column = field(default_factory=empty_column)
+    plugin: str = declare(
+        Discloses.NOTHING, "plugin", "Name of the plugin, or address of the extender, that used the measurements."
+    )
+    source: str = declare(Discloses.TEXT, "source", "Description of the source of the measurements.")
+    numbers: tuple[InputColumn, ...] = declare(Discloses.PARTS, "numbers", "Measurements from this source.")
+    measured: Column = declare(
+        Discloses.NODES,
+        "measuredAt",
+        "Time at which the measurements of each evaluated node were taken, by node; null if unknown.",
+        default_factory=empty_column,
+    )
+    stale: Column = declare(
+        Discloses.NODES,
+        "stale",
+        "Nodes whose measurements the plugin ignored because they were too old.",
+        default_factory=empty_column,
+    )
 
     def measured_s(self, slot: int) -> int:
         """Return when the measurements of a slot's node were taken, in seconds since 1970, or 0 if unknown."""
         return self.measured[slot if len(self.measured) > 1 else 0] if len(self.measured) else 0
 
 
-@dataclass(frozen=True)
+@record_part
 class AttemptKey:
     """The unique key of an attempt. It includes the incarnation because attempts may restart at 1 after a failover."""
 
-    cluster: str  # UID of the namespace kube-system
-    source: Source
-    incarnation: str  # UUID of one run of a scheduler process
-    pod_uid: str
-    attempt: int
+    cluster: str = declare(Discloses.NOTHING, "cluster", "UID of the cluster's namespace kube-system.", unknown=True)
+    source: Source = declare(Discloses.NOTHING, "source", "Origin of the record.")
+    incarnation: str = declare(
+        Discloses.NOTHING, "incarnation", "UUID of the run of a scheduler process that made the attempt."
+    )
+    pod_uid: str = declare(Discloses.THIS_POD, "podUID", "UID of the pod.", unknown=True)
+    attempt: int = declare(
+        Discloses.NOTHING,
+        "attempt",
+        "Number of the attempt as the scheduler counts it; it may restart at 1 after a failover.",
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class SchedulerInfo:
     """The scheduler that decided. `profile` is the pod's spec.schedulerName."""
 
-    profile: str
-    identity: str
-    version: str
+    profile: str = declare(
+        Discloses.NOTHING, "profile", "Name of the scheduler profile, the pod's spec.schedulerName.", unknown=True
+    )
+    identity: str = declare(
+        Discloses.NOTHING, "identity", "Identity of the scheduler process, as in its Lease.", unknown=True
+    )
+    version: str = declare(Discloses.NOTHING, "version", "Version of the scheduler.", unknown=True)
 
 
-@dataclass(frozen=True)
+@record_part
 class Owner:
     """The controller that owns the pod, from its `metadata.ownerReferences`."""
 
-    kind: str
-    name: str
+    kind: str = declare(Discloses.THIS_POD, "kind", "Kind of the controller.")
+    name: str = declare(Discloses.THIS_POD, "name", "Name of the controller.")
 
 
-@dataclass(frozen=True)
+@record_part
 class RecordedPod:
     """The pod as the scheduling cycle read it. `requests` are in base units: CPU in millicores, bytes, counts."""
 
-    namespace: str
-    name: str
-    uid: str
-    labels: Mapping[str, str]
-    owner: Owner | None
-    priority: int
-    requests: Mapping[str, int]
-    digest: str  # of all fields that scheduling reads: equal for pods of one equivalence class
-    nominated_node: str = ""
+    namespace: str = declare(Discloses.THIS_POD, "namespace", "Namespace of the pod.")
+    name: str = declare(Discloses.THIS_POD, "name", "Name of the pod.")
+    uid: str = declare(Discloses.THIS_POD, "uid", "UID of the pod.", unknown=True)
+    labels: Mapping[str, str] = declare(
+        Discloses.THIS_POD, "labels", "Labels of the pod, except those of --omit-labels.", unknown=True
+    )
+    owner: Owner | None = declare(
+        Discloses.THIS_POD, "owner", "Controller that owns the pod; null if it has none.", unknown=True
+    )
+    priority: int = declare(Discloses.THIS_POD, "priority", "Priority of the pod.", unknown=True)
+    requests: Mapping[str, int] = declare(
+        Discloses.THIS_POD,
+        "requests",
+        "Resources that the pod requests, by name.",
+        unknown=True,
+        unit="base units (millicores of CPU, bytes, counts)",
+    )
+    digest: str = declare(
+        Discloses.THIS_POD,
+        "digest",
+        "Digest of all pod fields that scheduling reads; pods of one equivalence class have equal digests.",
+        unknown=True,
+    )
+    nominated_node: str = declare(
+        Discloses.THIS_POD,
+        "nominatedNode",
+        "The pod's status.nominatedNodeName at the start of the attempt; null if it was not set.",
+        unknown=True,
+        null_if_empty=True,
+        default="",
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class Times:
     """When the attempt happened: wall clock times in microseconds since 1970 (UTC), monotonic durations in seconds."""
 
-    created_us: int
-    queued_us: int  # when this scheduler first saw the pod
-    started_us: int
-    phases_s: Mapping[str, float] = field(default_factory=dict)  # PreFilter, Filter, PostFilter, PreScore, Score
-    queues_s: Mapping[str, float] = field(default_factory=dict)  # active, backoff, unschedulable, gated
+    created_us: int = declare(Discloses.NOTHING, "podCreatedAt", "Time at which the pod was created.", unknown=True)
+    queued_us: int = declare(
+        Discloses.NOTHING, "queuedAt", "Time at which the scheduler first saw the pod.", unknown=True
+    )
+    started_us: int = declare(Discloses.NOTHING, "startedAt", "Time at which the attempt started.")
+    phases_s: Mapping[str, float] = declare(
+        Discloses.NOTHING,
+        "phaseSeconds",
+        "Duration of each of the phases PreFilter, Filter, PostFilter, PreScore and Score.",
+        unknown=True,
+        unit="seconds",
+        default_factory=dict,
+    )
+    queues_s: Mapping[str, float] = declare(
+        Discloses.NOTHING,
+        "queueSeconds",
+        "Time that the pod spent in each of the queues active, backoff, unschedulable and gated.",
+        unknown=True,
+        unit="seconds",
+        default_factory=dict,
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class RequeueEvent:
     """The cluster event that moved a waiting pod back to the active or backoff queue.
 
     `plugin` is the plugin whose queueing hint asked for it, or "" if no plugin did.
     """
 
-    event: str
-    plugin: str
+    event: str = declare(Discloses.NOTHING, "event", "Cluster event, named as kube-scheduler names it.")
+    plugin: str = declare(
+        Discloses.NOTHING,
+        "plugin",
+        "Plugin whose queueing hint asked for the requeue; null if no plugin did.",
+        null_if_empty=True,
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class Retry:
     """When the scheduler tries a rejected pod again: the earliest and the latest time, in microseconds since 1970.
 
@@ -328,12 +440,16 @@ class Retry:
     the end of its backoff.
     """
 
-    queue: str
-    not_before_us: int
-    latest_us: int | None
+    queue: str = declare(Discloses.NOTHING, "queue", "Part of the scheduling queue in which the pod waits.")
+    not_before_us: int = declare(Discloses.NOTHING, "notBefore", "Earliest time of the next attempt.")
+    latest_us: int | None = declare(
+        Discloses.NOTHING,
+        "latest",
+        "Latest time of the next attempt; null if the pod waits only for the end of its backoff.",
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class Reconstruction:
     """How the observer's reconstruction of an attempt compares with what the other scheduler did.
 
@@ -342,13 +458,31 @@ class Reconstruction:
     pods in the same way.
     """
 
-    agreement: Agreement
-    cause: Cause | None = None
-    in_flight: int = 0
-    deletions: int = 0
+    agreement: Agreement = declare(
+        Discloses.NOTHING, "agreement", "Whether the other scheduler's outcome follows from the observer's evaluation."
+    )
+    cause: Cause | None = declare(
+        Discloses.NOTHING,
+        "cause",
+        "Why the outcome differs from the evaluation or cannot be compared; null if they agree.",
+        default=None,
+    )
+    in_flight: int = declare(
+        Discloses.NOTHING,
+        "bindingsInFlight",
+        "Number of bindings near the outcome: negative for earlier ones that the snapshot omits, positive for later"
+        " ones that it includes.",
+        default=0,
+    )
+    deletions: int = declare(
+        Discloses.NOTHING,
+        "deletionsInFlight",
+        "Number of pod deletions near the outcome, counted like `bindingsInFlight`.",
+        default=0,
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class FirstRejection:
     """The number of nodes that one filter was the first to reject, all with the same verdict.
 
@@ -356,13 +490,13 @@ class FirstRejection:
     later plugins to how many of these nodes they rejected as well; plugins that rejected none are absent.
     """
 
-    filter: int
-    verdict: int
-    nodes: int
-    also: Mapping[str, int]
+    filter: int = declare(Discloses.NOTHING)
+    verdict: int = declare(Discloses.NOTHING)
+    nodes: int = declare(Discloses.NOTHING)
+    also: Mapping[str, int] = declare(Discloses.NOTHING)
 
 
-@dataclass(frozen=True)
+@record_part
 class Summary:
     """The counts over all nodes that replace the columns of a decision whose full record was pruned.
 
@@ -370,14 +504,20 @@ class Summary:
     `ties` is how many nodes shared the best total, 0 if one node alone had it.
     """
 
-    pruned_us: int
-    evaluation: Mapping[str, int]
-    verdicts: tuple[tuple[int, ...], ...]
-    first_rejections: tuple[FirstRejection, ...]
-    ties: int
+    pruned_us: int = declare(Discloses.NOTHING, "at", "Time at which retention reduced the record to a summary.")
+    evaluation: Mapping[str, int] = declare(
+        Discloses.NOTHING, "evaluation", "Number of nodes with each value of `spec.evaluation`."
+    )
+    verdicts: tuple[tuple[int, ...], ...] = declare(
+        Discloses.NOTHING, "filters", "Number of nodes with each verdict, for each filter."
+    )
+    first_rejections: tuple[FirstRejection, ...] = declare(Discloses.NOTHING)
+    ties: int = declare(
+        Discloses.NOTHING, "ties", "Number of nodes that shared the best total; 0 if one node alone had it."
+    )
 
 
-@dataclass(frozen=True)
+@record_part
 class Decision:
     """The complete record of one attempt to schedule one pod.
 
@@ -387,38 +527,136 @@ class Decision:
     infeasible nodes have 0. `seed` determined the random choice among the best nodes.
     """
 
-    id: str  # UUIDv7
-    key: AttemptKey
-    sequence: int
-    scheduler: SchedulerInfo
-    pod: RecordedPod
-    times: Times
-    generation: int
-    slots: int
-    nodes_total: int
-    nodes_evaluated: int
-    nodes_feasible: int
-    path: DecisionPath
-    chosen: int | None  # slot
-    pre_filters: tuple[PluginVerdict, ...]  # plugins whose PreFilter did not succeed
-    narrowed_by: tuple[str, ...]
-    evaluation: Column
-    filters: tuple[FilterColumn, ...]
-    scores: tuple[ScoreColumn, ...]
-    totals: Column
-    rank: Column
-    seed: int
-    post_filters: tuple[PluginVerdict, ...]
-    message: str  # the full message of the FailedScheduling event; empty if a node was chosen
-    preemption: Preemption | None = None  # if a PostFilter plugin found pods to evict
-    marks: tuple[str, ...] = ()  # notes as text, from older writers; such a text may name any pod
-    woken_by: RequeueEvent | None = None  # None if the pod was not waiting for an event
-    retry: Retry | None = None  # None if a node was chosen, and from older writers
-    inputs: tuple[Inputs, ...] = ()  # from plugins and extenders that report them
-    unknown: tuple[str, ...] = ()  # fields without a known value, as paths in the document's `spec`
-    reconstruction: Reconstruction | None = None  # for source RECONSTRUCTED with an outcome to compare
-    summary: Summary | None = None  # if set, slots are those of the few kept nodes
-    notes: tuple[Reason, ...] = ()  # what is not known, failed or was disabled: codes of `notes`
+    # UUIDv7
+    id: str = declare(Discloses.THIS_POD)
+    key: AttemptKey = declare(Discloses.PARTS, "spec.key", "Unique key of the attempt.")
+    sequence: int = declare(
+        Discloses.NOTHING,
+        "spec.sequence",
+        "Number of the record among all records of the incarnation; a gap in the numbers means missing records.",
+    )
+    scheduler: SchedulerInfo = declare(Discloses.PARTS, "spec.scheduler", "Scheduler that made the attempt.")
+    pod: RecordedPod = declare(Discloses.PARTS, "spec.pod", "Pod as the attempt read it.")
+    times: Times = declare(Discloses.PARTS, "spec.times", "Times and durations of the attempt.")
+    generation: int = declare(
+        Discloses.NOTHING,
+        "spec.snapshot.generation",
+        "Generation of the snapshot, which selects the rows of the node table.",
+        unknown=True,
+    )
+    slots: int = declare(Discloses.NOTHING)
+    nodes_total: int = declare(
+        Discloses.NOTHING, "spec.snapshot.nodes", "Number of nodes in the snapshot.", unknown=True
+    )
+    nodes_evaluated: int = declare(
+        Discloses.NOTHING,
+        "spec.snapshot.evaluated",
+        "Number of nodes on which the attempt ran its filters.",
+        unknown=True,
+    )
+    nodes_feasible: int = declare(
+        Discloses.NOTHING, "spec.snapshot.feasible", "Number of nodes that passed every filter.", unknown=True
+    )
+    path: DecisionPath = declare(Discloses.NOTHING, "status.path", "Way in which the attempt reached its result.")
+    chosen: int | None = declare(
+        Discloses.NODES, "status.node", "Name of the chosen node; null if the attempt chose none."
+    )
+    pre_filters: tuple[PluginVerdict, ...] = declare(
+        Discloses.PARTS, "spec.preFilters", "Verdicts of the PreFilter plugins that did not succeed.", unknown=True
+    )
+    narrowed_by: tuple[str, ...] = declare(
+        Discloses.NOTHING, "spec.narrowedBy", "PreFilter plugins that restricted the pod to some nodes.", unknown=True
+    )
+    evaluation: Column = declare(
+        Discloses.NODES,
+        "spec.evaluation",
+        "Whether the attempt ran its filters on each node or why it did not, by node.",
+    )
+    filters: tuple[FilterColumn, ...] = declare(
+        Discloses.PARTS,
+        "spec.filters",
+        "Verdicts of each filter plugin and extender, in the order of evaluation. Evaluated nodes in neither `rejected`"
+        " nor `notRun` passed.",
+    )
+    scores: tuple[ScoreColumn, ...] = declare(
+        Discloses.PARTS, "spec.scores", "Scores of each score plugin and extender."
+    )
+    totals: Column = declare(
+        Discloses.NODES,
+        "spec.totals",
+        "Total of each feasible node, by node: the sum of normalized scores times weights.",
+    )
+    rank: Column = declare(
+        Discloses.NODES,
+        "spec.rank",
+        "Rank of each feasible node, by node; 1 is the best, and nodes with equal totals share a rank.",
+    )
+    seed: int = declare(
+        Discloses.NOTHING, "spec.seed", "Seed of the random choice among the nodes with the best total.", unknown=True
+    )
+    post_filters: tuple[PluginVerdict, ...] = declare(
+        Discloses.PARTS, "spec.postFilters", "Verdicts of the PostFilter plugins.", unknown=True
+    )
+    message: str = declare(
+        Discloses.MESSAGE,
+        "status.message",
+        "Message of the pod's FailedScheduling event; empty if the attempt chose a node.",
+    )
+    preemption: Preemption | None = declare(
+        Discloses.PARTS,
+        "spec.preemption",
+        "Result of preemption; null if no PostFilter plugin found pods to evict.",
+        default=None,
+    )
+    # notes as text, from older writers; such a text may name any pod
+    marks: tuple[str, ...] = declare(Discloses.TEXT, default=())
+    woken_by: RequeueEvent | None = declare(
+        Discloses.PARTS,
+        "spec.wokenBy",
+        "Cluster event that requeued the pod; null if the pod had not waited for one.",
+        unknown=True,
+        default=None,
+    )
+    retry: Retry | None = declare(
+        Discloses.PARTS,
+        "spec.retry",
+        "Time of the next attempt for a rejected pod; null if the attempt chose a node.",
+        unknown=True,
+        default=None,
+    )
+    inputs: tuple[Inputs, ...] = declare(
+        Discloses.PARTS,
+        "spec.inputs",
+        "Measurements that plugins and extenders used, one entry for each source.",
+        default=(),
+    )
+    unknown: tuple[str, ...] = declare(
+        Discloses.NOTHING,
+        "spec.unknown",
+        "Paths, relative to `spec`, of the fields whose values the record does not know; these fields are null.",
+        default=(),
+    )
+    reconstruction: Reconstruction | None = declare(
+        Discloses.PARTS,
+        "spec.reconstruction",
+        "Comparison of the observer's reconstruction with the other scheduler's outcome; null if there is none.",
+        default=None,
+    )
+    # if set, slots are those of the few kept nodes
+    summary: Summary | None = declare(
+        Discloses.PARTS,
+        "spec.pruned",
+        "Summary that replaces a pruned record; null if the record is complete. Fields with an entry per node then"
+        " contain only the kept nodes.",
+        default=None,
+    )
+    # what is not known, failed or was disabled: codes of `notes`
+    notes: tuple[Reason, ...] = declare(
+        Discloses.PARTS,
+        "spec.marks",
+        "Notes on what the record does not know, what failed and what was disabled.",
+        default=(),
+    )
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -439,7 +677,7 @@ class Decision:
 FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation did not record
 
 
-@dataclass(frozen=True)
+@record_part
 class Outcome:
     """The result of one phase after a decision: Reserve, Permit, PreBind, Bind or Evict.
 
@@ -448,36 +686,42 @@ class Outcome:
     FOUND_LATER marks an outcome that a later scheduler process found for an incarnation that ended without learning it.
     """
 
-    incarnation: str
-    sequence: int
-    decision_id: str
-    decision_sequence: int
-    phase: str
-    status: Code
-    node: str
-    message: str
-    at_us: int
-    duration_s: float
-    final: bool
-    reason: Reason | None = None
+    incarnation: str = declare(Discloses.NOTHING)
+    sequence: int = declare(
+        Discloses.NOTHING,
+        "sequence",
+        "Number of the record among all records of the incarnation; 0 if a later scheduler process found the result.",
+    )
+    decision_id: str = declare(Discloses.THIS_POD)
+    decision_sequence: int = declare(Discloses.NOTHING)
+    phase: str = declare(
+        Discloses.NOTHING, "phase", "Extension point of the phase, such as Reserve, Permit, PreBind or Bind, or Evict."
+    )
+    status: Code = declare(Discloses.NOTHING, "status", "kube-scheduler's status code of the phase.")
+    node: str = declare(Discloses.NODES, "node", "Name of the node.")
+    message: str = declare(Discloses.TEXT, "message", "Error message; empty if the phase succeeded.")
+    at_us: int = declare(Discloses.NOTHING, "at", "Time at which the phase ended.")
+    duration_s: float = declare(Discloses.NOTHING, "durationSeconds", "Duration of the phase.", unit="seconds")
+    final: bool = declare(Discloses.NOTHING, "final", "Whether no other outcome follows.")
+    reason: Reason | None = declare(Discloses.PARTS, default=None)
 
 
-@dataclass(frozen=True)
+@record_part
 class Gap:
     """A range of sequence numbers, `first` to `last`, of one incarnation whose records are lost, and why.
 
     `sequence` is the number of the gap's own frame.
     """
 
-    incarnation: str
-    sequence: int
-    first: int
-    last: int
-    reason: str
-    at_us: int
+    incarnation: str = declare(Discloses.NOTHING)
+    sequence: int = declare(Discloses.NOTHING)
+    first: int = declare(Discloses.NOTHING)
+    last: int = declare(Discloses.NOTHING)
+    reason: str = declare(Discloses.TEXT)
+    at_us: int = declare(Discloses.NOTHING)
 
 
-@dataclass(frozen=True)
+@record_part
 class HighWater:
     """The highest sequence number that an earlier scheduler process is known to have written.
 
@@ -485,14 +729,15 @@ class HighWater:
     number that never arrive are missing: the earlier spool was lost with its disk, or is not delivered yet.
     """
 
-    incarnation: str
-    sequence: int  # the frame's own
-    of: str
-    reached: int
-    at_us: int
+    incarnation: str = declare(Discloses.NOTHING)
+    # the frame's own
+    sequence: int = declare(Discloses.NOTHING)
+    of: str = declare(Discloses.NOTHING)
+    reached: int = declare(Discloses.NOTHING)
+    at_us: int = declare(Discloses.NOTHING)
 
 
-@dataclass(frozen=True)
+@record_part
 class NodeRows:
     """The changed rows of the node table: which node has a slot since which generation, and its resources.
 
@@ -501,17 +746,17 @@ class NodeRows:
     `base` is the generation of the preceding NodeRows frame; -1 marks a complete table, from which a reader can start.
     """
 
-    cluster: str
-    incarnation: str
-    base: int
-    generation: int
-    resources: tuple[str, ...]
-    slot: Column
-    since: Column
-    name: tuple[str, ...]
-    uid: tuple[str, ...]
-    allocatable: tuple[Column, ...]
-    requested: tuple[Column, ...]
+    cluster: str = declare(Discloses.NOTHING)
+    incarnation: str = declare(Discloses.NOTHING)
+    base: int = declare(Discloses.NOTHING)
+    generation: int = declare(Discloses.NOTHING)
+    resources: tuple[str, ...] = declare(Discloses.NOTHING)
+    slot: Column = declare(Discloses.NODES)
+    since: Column = declare(Discloses.NODES)
+    name: tuple[str, ...] = declare(Discloses.NODES)
+    uid: tuple[str, ...] = declare(Discloses.NODES)
+    allocatable: tuple[Column, ...] = declare(Discloses.NODES)
+    requested: tuple[Column, ...] = declare(Discloses.NODES)
 
 
 Frame = Decision | Outcome | Gap | NodeRows | HighWater

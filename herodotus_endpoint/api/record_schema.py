@@ -1,232 +1,179 @@
-"""The OpenAPI schema of a decision, which `kubectl explain` and docs/record.md print.
+"""Derive the OpenAPI schema of a decision from its declared fields, which `kubectl explain` and docs/record.md print.
 
-Owns: the type, the meaning and the unit of every field. Does not own: the document (`herodotus_record.document`); tests
-check it against the schema. Pure.
+Owns: the shape of fields whose document differs from the model, and fields that only the document has. Does not own:
+the path and the meaning of the model's fields (`herodotus_record.model`), the document (`herodotus_record.document`);
+tests check it against the schema. Pure.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from herodotus_endpoint.api.schema_types import Json, array, boolean, integer, mapping, nullable, number, obj, string
-from herodotus_record.model import Agreement, Cause, Code, DecisionPath, Evaluation, Source
-
-
-def _one_of(*words: str) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-_POINTS: Final = {"type": "integer", "format": "int64"}
-_REASON: Final = obj(
-    "A reason.",
-    code=string("What it is called in the record's catalogue of reasons."),
-    params=mapping("What the sentence needs besides the pod's requests and the node's amounts.", string("A value.")),
-    sentence=string("kube-scheduler's sentence for it."),
+from herodotus_endpoint.api.schema_types import Json, array, boolean, integer, mapping, nullable, obj, string
+from herodotus_record.fields import INLINE, FieldDeclaration, list_declarations
+from herodotus_record.model import (
+    Column,
+    Decision,
+    Evaluation,
+    FilterColumn,
+    InputColumn,
+    Inputs,
+    Outcome,
+    Reason,
+    Summary,
+    Verdict,
 )
-_STATUS_FIELDS: Final = {
-    "code": string(f"kube-scheduler's status code: {_one_of(*(code.label for code in Code))}."),
-    "reasons": array("Why, in kube-scheduler's order.", _REASON),
+
+_SCALARS: Final[Mapping[Any, Json]] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number"},
+    str: {"type": "string"},
 }
-_VERDICT: Final = obj("What a plugin said of the pod as a whole.", plugin=string("The plugin."), **_STATUS_FIELDS)
-_FILTER: Final = obj(
-    "What a filter said of every node that was looked at. Nodes that are in neither list passed.",
-    plugin=string("The plugin, or the extender's address."),
-    skipped=boolean("It had nothing to check for this pod."),
-    rejected=mapping("The nodes that it turned away.", obj("Its verdict on the node.", **_STATUS_FIELDS)),
-    notRun=array("Nodes that it was not asked about: an earlier filter had turned them away.", string("A node.")),
-)
-_SCORE: Final = obj(
-    "What a score plugin gave every feasible node.",
-    plugin=string("The plugin, or the extender's address."),
-    weight=integer("What its normalised points are multiplied by."),
-    skipped=boolean("It had nothing to score for this pod."),
-    raw=mapping("Its points by node, in its own measure.", _POINTS),
-    normalized=mapping("Its points by node, 0 to 100.", _POINTS),
-)
-_NUMBER: Final = obj(
-    "A number of every node that was looked at.",
-    name=string("What it is."),
-    unit=string("As it is written behind the number; empty for none."),
-    values=mapping("By node; null where the node has none.", number("The number.", nullable=True)),
-)
-_INPUTS: Final = obj(
-    "What one plugin or extender went by, of one source.",
-    plugin=string("The plugin, or the extender's address."),
-    source=string("What the numbers came from."),
-    numbers=array("The numbers.", _NUMBER),
-    measuredAt=mapping("When they were measured, by node; null where it is not said.", string("When.", nullable=True)),
-    stale=array("Nodes whose numbers were too old, and ignored.", string("A node.")),
-)
-_CANDIDATE: Final = obj(
-    "A node where eviction would make room.",
-    node=string("The node."),
-    victims=array("The pods to evict, the most important first.", string("NAMESPACE/NAME.")),
-    pdb_violations=integer("How many of them a disruption budget protects."),
-    refused_by=string("The extender that rejected it; empty if none did."),
-)
-_VERDICT_COUNTS: Final = obj(
-    "A filter's verdicts, counted.",
-    plugin=string("The plugin."),
-    verdicts=array(
-        "Each verdict.",
-        obj(
-            "A verdict.",
-            **_STATUS_FIELDS,
-            nodes=integer("How many nodes got it."),
-            first=integer("How many of them no earlier filter had rejected."),
-        ),
-    ),
-)
-PRUNED: Final = nullable(
-    obj(
-        "What is kept of a pruned record. Fields with an entry per node contain only the kept nodes.",
-        at=string("When it went."),
-        keptNodes=integer("How many nodes are kept."),
-        text=string("It, in a sentence."),
-        evaluation=mapping("All nodes, counted by `evaluation`.", _POINTS),
-        filters=array("Each filter's verdicts on all nodes, counted.", _VERDICT_COUNTS),
-        ties=integer("How many nodes shared the best total; 0 where one had it alone."),
-    )
-)
+_TEXTS: Final[Json] = {"type": "array", "items": _SCALARS[str]}
+
+
+def _list_words(values: list[str]) -> str:
+    return f"{', '.join(values[:-1])} or {values[-1]}"
+
+
+def _label(value: Enum) -> str:
+    """Return the value of an enumeration as documents spell it."""
+    return str(getattr(value, "label", value.value))
+
+
+def _derive_type(annotation: Any) -> Json:
+    """Return the schema, without a description, of values with this type annotation."""
+    arguments = get_args(annotation)
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        return nullable(_derive_type(next(kind for kind in arguments if kind is not type(None))))
+    if get_origin(annotation) is tuple:
+        return {"type": "array", "items": _derive_type(arguments[0])}
+    if get_origin(annotation) is Mapping:
+        return {"type": "object", "additionalProperties": _derive_type(arguments[1])}
+    if annotation is Column:
+        return {"type": "object", "additionalProperties": _SCALARS[int]}
+    if is_dataclass(annotation):
+        return {"type": "object", "properties": _list_properties(annotation)}
+    if issubclass(annotation, Enum):
+        return _SCALARS[str]
+    raise TypeError(f"no schema for values of type {annotation}: add the field to _SHAPES")
+
+
+def _derive_field(kind: Any, name: str, declared: FieldDeclaration, annotation: Any) -> Json:
+    """Return the schema of one field of a part: its type, its description and whether it may be null.
+
+    The document has times, whose names end with `_us` in the model, as text. The description of an enumeration lists
+    its values.
+    """
+    optional = type(None) in get_args(annotation)
+    bare = next((a for a in get_args(annotation) if a is not type(None)), annotation) if optional else annotation
+    if (kind, name) in _SHAPES:
+        schema = _SHAPES[kind, name]()
+    else:
+        schema = _SCALARS[str] if name.endswith("_us") else _derive_type(bare)
+    description = declared.description
+    words = _ENUMERATIONS.get((kind, name)) or ([_label(v) for v in bare] if isinstance(bare, type(Enum)) else [])
+    if words:
+        description = f"{description[:-1]}: {_list_words(words)}."
+    schema = {**schema, "description": description}
+    return nullable(schema) if optional or declared.may_be_unknown or declared.null_if_empty else schema
+
+
+def _list_properties(kind: Any) -> Json:
+    """Return the schemas of the fields of a part's document by name, including those that only the document has."""
+    types = get_type_hints(kind)
+    properties: Json = {}
+    for name, declared in list_declarations(kind).items():
+        if declared.path == INLINE:
+            properties |= _list_properties(types[name])
+        elif declared.path:
+            *parents, last = declared.path.split(".")
+            holder = properties
+            for parent in parents:
+                holder = holder.setdefault(parent, obj(_GROUPS.get(parent, "")))["properties"]
+            holder[last] = _derive_field(kind, name, declared, types[name])
+    return properties | _DOCUMENT_ONLY.get(kind, {})
+
+
+_GROUPS: Final = {
+    "spec": "What the scheduling attempt read and computed. Lists omit the fields with an entry per node.",
+    "status": "Outcome of the attempt.",
+    "snapshot": "Snapshot of the cluster on which the attempt decided.",
+}
+_DOCUMENT_ONLY: Final[dict[type, Json]] = {
+    Reason: {"sentence": string("kube-scheduler's sentence for the reason.")},
+    FilterColumn: {
+        "notRun": array(
+            "Nodes on which the filter did not run because an earlier filter had rejected them.", _SCALARS[str]
+        )
+    },
+    Summary: {
+        "keptNodes": integer("Number of nodes whose entries are kept."),
+        "text": string("Sentence that says when the record was pruned and what is kept."),
+    },
+}
+
+
+def _describe_verdict_counts() -> Json:
+    """Return the schema of a filter's verdicts on all nodes, as a pruned record counts them."""
+    counts = {
+        "nodes": integer("Number of nodes with the verdict."),
+        "first": integer("Number of these nodes that no earlier filter had rejected."),
+    }
+    verdict = obj("Verdict and the number of nodes with it.", **_list_properties(Verdict), **counts)
+    plugin = _list_properties(FilterColumn)["plugin"]
+    return obj("Verdicts of one filter.", plugin=plugin, verdicts=array("Verdicts of the filter.", verdict))
+
+
+# Fields whose document has another shape than the model. Functions, because some shapes contain derived ones.
+_SHAPES: Final[dict[tuple[type, str], Callable[[], Json]]] = {
+    (FilterColumn, "ids"): lambda: {"type": "object", "additionalProperties": _derive_type(Verdict)},
+    (InputColumn, "values"): lambda: {"type": "object", "additionalProperties": nullable(_SCALARS[float])},
+    (Inputs, "measured"): lambda: {"type": "object", "additionalProperties": nullable(_SCALARS[str])},
+    (Inputs, "stale"): lambda: _TEXTS,
+    (Summary, "verdicts"): lambda: {"type": "array", "items": _describe_verdict_counts()},
+    (Decision, "chosen"): lambda: _SCALARS[str],
+    (Decision, "evaluation"): lambda: {"type": "object", "additionalProperties": _SCALARS[str]},
+    (Decision, "notes"): lambda: _TEXTS,
+}
+# The values of fields that are columns in the model.
+_ENUMERATIONS: Final = {(Decision, "evaluation"): [e.label for e in Evaluation if e != Evaluation.ABSENT]}
+
 ORIGINS: Final = obj(
-    "Which record each part comes from, if the log and a reconstruction of one attempt are merged; else absent.",
-    records=mapping("Each record's id, by its source.", string("An id.")),
+    "Origin of each part if a log record and a reconstruction of one attempt are merged; otherwise absent.",
+    records=mapping("ID of each merged record, by source.", _SCALARS[str]),
     parts=array(
-        "The parts that come from the log.",
+        "Parts with values from the log.",
         obj(
-            "A part.",
-            part=string("Its path."),
-            text=string("It, in words."),
-            **{"from": array("Its sources: logged, or both, by node.", string("A source."))},
-            overruled=integer("In how many nodes or values the reconstruction differs."),
+            "One part.",
+            part=string("Path of the part."),
+            text=string("Description of the part."),
+            **{"from": array("Sources of the part: logged, or both if each provides values.", _SCALARS[str])},
+            overruled=integer("Number of values in which the reconstruction differs from the log."),
         ),
     ),
-    rest=string("The source of all other parts."),
-    evaluation=string("The reconstruction by itself, in a sentence."),
+    rest=string("Source of all other parts."),
+    evaluation=string("Headline of the reconstruction alone."),
 )
+_DECISION: Final = _list_properties(Decision)
+PRUNED: Final[Json] = _DECISION["spec"]["properties"]["pruned"]
 SPEC: Final[Json] = obj(
-    "What the scheduling attempt saw. Lists omit the fields with an entry per node.",
-    key=obj(
-        "What makes the attempt unique.",
-        cluster=string("The UID of the cluster's namespace kube-system.", nullable=True),
-        source=string(f"Where the decision comes from: {_one_of(*(s.value for s in Source))}."),
-        incarnation=string("One run of a scheduler process: a UUID."),
-        podUID=string("The pod's UID.", nullable=True),
-        attempt=integer("The scheduler's own number of the attempt; it may begin at 1 again after a failover."),
-    ),
-    sequence=integer("The position among all records of the incarnation; a hole means missing records."),
-    scheduler=obj(
-        "The scheduler.",
-        profile=string("The pod's spec.schedulerName.", nullable=True),
-        identity=string("The process, as in its Lease.", nullable=True),
-        version=string("Its version.", nullable=True),
-    ),
-    pod=obj(
-        "The pod as the attempt read it.",
-        namespace=string("Its namespace."),
-        name=string("Its name."),
-        uid=string("Its UID.", nullable=True),
-        labels=nullable(mapping("Its labels, except those of --omit-labels.", string("A label's value."))),
-        owner=nullable(obj("Its controller.", kind=string("The kind."), name=string("The name."))),
-        priority=integer("Its priority.", nullable=True),
-        requests=nullable(
-            mapping("What it requests, in base units: cpu in thousandths of a core, bytes, counts.", _POINTS)
-        ),
-        digest=string("Of everything that scheduling reads of it: equal digests, equal reader.", nullable=True),
-        nominatedNode=string("status.nominatedNodeName as the attempt began.", nullable=True),
-    ),
-    times=obj(
-        "When, and how long each phase took.",
-        podCreatedAt=string("The pod's creation.", nullable=True),
-        queuedAt=string("When the scheduler first saw the pod.", nullable=True),
-        startedAt=string("The start of the attempt."),
-        phaseSeconds=nullable(
-            mapping("Seconds in PreFilter, Filter, PostFilter, PreScore, Score.", number("Seconds."))
-        ),
-        queueSeconds=nullable(
-            mapping("Seconds in the queues active, backoff, unschedulable, gated.", number("Seconds."))
-        ),
-    ),
-    wokenBy=nullable(
-        obj(
-            "The event that requeued the pod; null if it had not waited for one.",
-            event=string("The event, as kube-scheduler calls it."),
-            plugin=string("The plugin that registered for it; null: no particular plugin.", nullable=True),
-        )
-    ),
-    retry=nullable(
-        obj(
-            "When a rejected pod is tried again.",
-            queue=string("The queue in which it waits."),
-            notBefore=string("Not before."),
-            latest=string("The latest time; null if it waits only for `notBefore`.", nullable=True),
-        )
-    ),
-    reconstruction=nullable(
-        obj(
-            "Whether another scheduler's outcome follows from this.",
-            agreement=string(f"{_one_of(*(a.value for a in Agreement))}."),
-            cause=string(f"Why not: {_one_of(*(c.value for c in Cause))}.", nullable=True),
-            bindingsInFlight=integer("Bindings that the snapshot leaves out (negative), or has beforehand."),
-            deletionsInFlight=integer("The same for deletions of pods."),
-        )
-    ),
+    _DECISION["spec"]["description"],
+    **_DECISION["spec"]["properties"],
+    ties=array("Nodes that shared the best total; empty if one node alone had it.", _SCALARS[str]),
     origins=ORIGINS,
-    snapshot=obj(
-        "The cluster that the attempt saw.",
-        generation=integer("The snapshot's number, which selects rows of the node table.", nullable=True),
-        nodes=integer("All nodes.", nullable=True),
-        evaluated=integer("Nodes that the filters evaluated.", nullable=True),
-        feasible=integer("Nodes that passed every filter.", nullable=True),
-    ),
-    preFilters=nullable(array("PreFilter plugins that did not succeed.", _VERDICT)),
-    narrowedBy=nullable(array("PreFilter plugins that restricted the nodes.", string("A plugin."))),
-    evaluation=mapping(
-        "For each node whether the filters evaluated it, or why not:"
-        f" {_one_of(*(e.label for e in Evaluation if e != Evaluation.ABSENT))}.",
-        string("A word."),
-    ),
-    filters=array("Each filter and extender, in order.", _FILTER),
-    scores=array("Each score plugin and extender.", _SCORE),
-    inputs=array("Measurements that plugins and extenders used, one entry per source.", _INPUTS),
-    totals=mapping("Each feasible node's total: the sum of normalised points times weights.", _POINTS),
-    rank=mapping("Each feasible node's rank; 1 is best, equal totals share one.", _POINTS),
-    ties=array("Nodes that shared the best total; empty without a tie.", string("A node.")),
-    seed=integer("The seed of the tie-break.", nullable=True),
-    postFilters=nullable(array("Results of PostFilter plugins.", _VERDICT)),
-    preemption=nullable(
-        obj(
-            "Where eviction would make room.",
-            nominated=string("The node that was chosen for it; empty where none was."),
-            candidates=array("The nodes.", _CANDIDATE),
-            evicted=boolean("Whether the victims were evicted; false: evicting them would help."),
-        )
-    ),
-    marks=array("What this record does not know, or what was switched off.", string("A mark.")),
-    pruned=PRUNED,
-    unknown=array("Fields that are null: this record does not know them.", string("Its path in the spec.")),
 )
 STATUS: Final[Json] = obj(
-    "The outcome of the attempt.",
-    state=string("Bound, Binding, DryRun, Failed, Unschedulable or Error."),
-    path=string(f"How the attempt came to its end: {_one_of(*(p.value for p in DecisionPath))}."),
-    node=string("The chosen node.", nullable=True),
-    message=string("The message of the pod's FailedScheduling event; empty where a node was chosen."),
-    lost=boolean("The result was not recorded: the scheduler was restarted."),
-    outcomes=array(
-        "Each later phase and how it ended.",
-        obj(
-            "A phase.",
-            phase=string("Reserve, Permit, PreBind, Bind, or what the extension point is called."),
-            status=string("kube-scheduler's status code."),
-            node=string("The node."),
-            message=string("What went wrong; empty where nothing did."),
-            at=string("When it ended."),
-            durationSeconds=number("How long it took."),
-            final=boolean("No other follows."),
-            sequence=integer(
-                "Its own place among all records of the incarnation; 0: a later scheduler found the result."
-            ),
-        ),
-    ),
+    _DECISION["status"]["description"],
+    state=string("State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."),
+    **_DECISION["status"]["properties"],
+    lost=boolean("Whether the result was not recorded because the scheduler was restarted."),
+    outcomes=array("Results of the phases after the decision.", _derive_type(Outcome)),
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 import pytest
 
 from herodotus_record import disclosure, model, notes, reasons
-from herodotus_record.disclosure import FIELDS, HIDDEN, HIDDEN_TEXT, PARAMETERS, Discloses, mask_decision
+from herodotus_record.disclosure import FIELDS, HIDDEN, HIDDEN_TEXT, PARAMETERS, mask_decision
+from herodotus_record.fields import Discloses
 from herodotus_record.model import Code, Decision, PluginVerdict, Reason, Verdict
 from tests.builders import a_decision
 

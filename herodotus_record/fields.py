@@ -1,0 +1,114 @@
+"""Declare the fields of a record: where each is in the document, what it means and what its value discloses.
+
+Owns: the form of a declaration. Does not own: the declarations (`model`), masking (`disclosure`), the schema
+(`herodotus_endpoint.api.record_schema`) and the reference page that are derived from them. Imports only the standard
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+
+Part = TypeVar("Part")
+INLINE: Final = "."  # path of a part whose fields are fields of the document that contains it
+
+
+class Discloses(Enum):
+    """What the value of a record's field or of a parameter discloses, which determines how it is masked."""
+
+    NOTHING = auto()  # numbers, times, constants, names of plugins, extenders, schedulers, volumes, resources
+    NODES = auto()  # nodes by name or slot: readers of a decision may see the nodes it evaluated
+    THIS_POD = auto()  # facts of the pod that the decision is about
+    POD = auto()  # another pod, NAMESPACE/NAME; hidden it is "", as if the scheduler had not named it
+    PODS = auto()  # other pods, each NAMESPACE/NAME: a tuple, or a text with commas; hidden ones are still counted
+    MESSAGE = auto()  # a message in kube-scheduler's form: counts and sentences
+    TEXT = auto()  # a text that anyone may have written
+    TERMS = auto()  # words that this version knows (`disclosure.TERMS`); others are hidden
+    PARTS = auto()  # values that declare their own fields
+    REASON = auto()  # parameters, declared in `disclosure.PARAMETERS`
+
+
+class FieldDeclaration(NamedTuple):
+    """What readers of the code and of documents need to know about one field of a record.
+
+    `path` is relative to the document of the part that has the field, such as `spec.times` for a decision; it is "" if
+    the document does not contain the field, and INLINE if the part's own fields take its place. `meaning` is a
+    sentence, and `unit` completes it. `may_be_unknown` is whether the path may be in `Decision.unknown`.
+    `null_if_empty` is whether the document has null in place of an empty text.
+    """
+
+    discloses: Discloses
+    path: str
+    meaning: str
+    unit: str
+    may_be_unknown: bool
+    null_if_empty: bool
+
+    @property
+    def description(self) -> str:
+        """Return the meaning with the unit, as schemas and the reference page print it."""
+        return f"{self.meaning[:-1]}, in {self.unit}." if self.unit else self.meaning
+
+
+def declare(
+    discloses: Discloses,
+    path: str = "",
+    meaning: str = "",
+    *,
+    unit: str = "",
+    unknown: bool = False,
+    null_if_empty: bool = False,
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+) -> Any:
+    """Return a dataclass field with a declaration; the arguments are those of `FieldDeclaration` and of `field`."""
+    declaration = FieldDeclaration(discloses, path, meaning, unit, unknown, null_if_empty)
+    options = {"default": default, "default_factory": default_factory}
+    return field(metadata={"declaration": declaration}, **{name: v for name, v in options.items() if v is not MISSING})
+
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Part], Part]:
+        """Stand in for the function that Python has since 3.11; only type checkers read it."""
+        return lambda function: function
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(declare,))
+def record_part(kind: type[Part]) -> type[Part]:
+    """Make the class a frozen dataclass whose fields are declared with `declare`."""
+    return dataclass(frozen=True)(kind)
+
+
+def list_declarations(kind: type) -> Mapping[str, FieldDeclaration]:
+    """Return the declarations of a dataclass's fields by field name; fields without a declaration are left out."""
+    return {f.name: f.metadata["declaration"] for f in fields(kind) if "declaration" in f.metadata}
+
+
+def find_part(annotation: Any) -> type | None:
+    """Return the dataclass that a field's type is, or that it contains, or None if it contains none."""
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return annotation
+    return next(filter(None, map(find_part, get_args(annotation))), None)
+
+
+def list_unknown_paths(kind: type, prefix: str = "") -> Iterator[str]:
+    """Yield the document path of each field of a part, or of a part inside it, that may be unknown.
+
+    The paths have the form of `Decision.unknown`: a path leads through lists without a sign for their entries.
+    """
+    types = get_type_hints(kind)
+    for name, declared in list_declarations(kind).items():
+        if not declared.path:
+            continue
+        path = prefix if declared.path == INLINE else f"{prefix}{declared.path}"
+        if declared.may_be_unknown:
+            yield path
+        part = find_part(types[name])
+        if part is not None:
+            yield from list_unknown_paths(part, path if declared.path == INLINE else f"{path}.")
