@@ -377,5 +377,5 @@ def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[in
 
 @_memoized
 def _memoized_shortfalls(decision: Decision, table: NodeTable) -> dict[int, float]:
-    """Return the dict of shortfalls by slot, cached on the decision, to which `_compute_shortfalls` adds."""
+    """Return the decision's cache of shortfalls by node slot for this table, which `_compute_shortfalls` fills."""
     return {}

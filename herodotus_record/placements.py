@@ -126,7 +126,7 @@ def count_by_factor(placements: Iterable[Placement]) -> Json:
 
 
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
-    """Return, as JSON, the workloads whose pods were placed on one node, those with the most pods first.
+    """Return, as JSON, the workloads with pods placed on a given node, those with the most such pods first.
 
     Each has the factors (score plugins, or a tie) that decided its placements, with their counts. `decided` maps a
     workload to these counts by factor.

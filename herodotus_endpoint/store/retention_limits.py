@@ -62,7 +62,11 @@ class RetentionScope:
 
 
 def build_scopes(limits: RetentionLimits) -> list[RetentionScope]:
-    """Return a scope for each distinct pair of age limits, in a stable order. Every decision is in exactly one."""
+    """Return the retention scopes in a stable order: one for each distinct pair of full and summary age limits.
+
+    A scope selects the decisions of the namespaces and clusters to which its pair applies. Every decision is in exactly
+    one scope.
+    """
     named = {*limits.max_age_of, *limits.summary_max_age_of}
     clusters = sorted({cluster for cluster, slash, _ in (name.rpartition("/") for name in named) if slash})
     namespaces = sorted({namespace for namespace in (name.rpartition("/")[2] for name in named) if namespace})

@@ -92,7 +92,7 @@ class BindLimiter(Generic[T]):
         self._begin_waiting()
 
     def enter(self) -> None:
-        """Count a request that the caller sends itself as in flight, even above the limit."""
+        """Add one to the requests in flight, even above the limit, for a request that the caller sends itself."""
         with self._changed:
             self._in_flight += 1
 

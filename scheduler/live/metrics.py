@@ -187,7 +187,7 @@ class SchedulerMetrics:
         self._victims.observe(victims)
 
     def recorded(self, duration_s: float) -> None:
-        """Count the seconds that recording one decision took."""
+        """Observe in the histogram how many seconds recording one decision took."""
         self._recording_s.observe(duration_s)
 
     def started(self, uid: str) -> None:

@@ -58,7 +58,7 @@ class MeasurementReader:
     """
 
     def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
-        """Read the annotations of the measurement group `group`, such as "usage".
+        """Create a reader of the node annotations of the measurement group `group`, such as "usage".
 
         Values that are older than `max_age_s` seconds are ignored.
         """

@@ -104,7 +104,7 @@ class DomainCounts:
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots of the nodes whose domain appeared or disappeared since `before`.
+        """Return the slots of the nodes in topology domains that only one of `self` and `before` contains.
 
         Return None if every node may be affected.
         """
