@@ -32,7 +32,8 @@ class ConnectionSettings:
     """The settings with which the plugin reaches the decisions service.
 
     The service is at the URL `endpoint`. If that is empty, it is reached with kubectl through the API server.
-    `request_timeout_s` of 0 means no limit.
+    `request_timeout_s` of 0 means no limit. With `local` no service is used: the cluster is read and evaluated, with
+    the KubeSchedulerConfiguration in the file `scheduler_config` unless that is empty.
     """
 
     def __init__(
@@ -44,8 +45,11 @@ class ConnectionSettings:
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         as_user: str = "",
         as_groups: tuple[str, ...] = (),
+        local: bool = False,
+        scheduler_config: str = "",
     ) -> None:
         self.context, self.kubeconfig = context, kubeconfig
         self.endpoint, self.service = endpoint, service
         self.request_timeout_s = request_timeout_s
         self.as_user, self.as_groups = as_user, as_groups
+        self.local, self.scheduler_config = local, scheduler_config

@@ -48,6 +48,10 @@ class ConnectionFailedError(CliError):
     """An error for a connection that could not be opened or that broke; another attempt may succeed."""
 
 
+class ServiceMissingError(ConnectionFailedError):
+    """The error for a cluster that has no Service of the decisions service, and no APIService either."""
+
+
 def print_to_stderr(*lines: str) -> None:
     """Print each argument as one line on standard error, with control characters escaped."""
     import sys  # here and below, because only failures need it

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from herodotus_cli import kubectl_prefetch
+from herodotus_cli import kubectl_prefetch, transport
 from herodotus_cli.errors import INTERRUPTED
 from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = _report_missing_package(str(missing.name))
     finally:
         prefetched.close()
+        transport.close()
     _exit(code)
 
 

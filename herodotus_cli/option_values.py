@@ -31,7 +31,17 @@ class OutputOptions(NamedTuple):
     utc: bool = False
 
 
-_CONNECTION_NAMES = ("context", "kubeconfig", "endpoint", "service", "request_timeout", "as_user", "as_groups")
+_CONNECTION_NAMES = (
+    "context",
+    "kubeconfig",
+    "endpoint",
+    "service",
+    "request_timeout",
+    "as_user",
+    "as_groups",
+    "local",
+    "scheduler_config",
+)
 
 
 def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> ConnectionSettings:
@@ -44,12 +54,14 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         "service": _parse_variable(environ, "HERODOTUS_SERVICE", ServiceName(), DEFAULT_SERVICE),
         "request_timeout": REQUEST_TIMEOUT_S,
     }
-    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, ())}
-    chosen |= {name: value for name, value in _group_values(ctx).items() if value != ()} | own
+    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, (), False)}
+    chosen |= {name: value for name, value in _group_values(ctx).items() if value not in ((), False)} | own
     if chosen.get("as_groups") and not chosen.get("as_user"):
         raise click.UsageError("--as-group needs --as")
     if chosen.get("as_user") and chosen["endpoint"]:
         raise click.UsageError("--as needs the API server: leave out --endpoint")
+    if chosen.get("local") and "endpoint" in own:
+        raise click.UsageError("--local and --endpoint exclude each other")
     return ConnectionSettings(
         context=chosen.get("context", ""),
         kubeconfig=chosen.get("kubeconfig", ""),
@@ -58,6 +70,8 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         request_timeout_s=chosen["request_timeout"],
         as_user=chosen.get("as_user", ""),
         as_groups=chosen.get("as_groups", ()),
+        local=chosen.get("local", False) or bool(chosen.get("scheduler_config")),
+        scheduler_config=chosen.get("scheduler_config", ""),
     )
 
 

@@ -40,6 +40,18 @@ _CONNECTION = (
         " [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
     ),
     click.option(
+        "--local",
+        is_flag=True,
+        help="Read the cluster and evaluate it here, as is done where there is no decisions service.",
+    ),
+    click.option(
+        "--config",
+        "scheduler_config",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="With --local: the KubeSchedulerConfiguration [the cluster's, where it can be read].",
+    ),
+    click.option(
         "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
 )

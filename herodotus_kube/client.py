@@ -20,6 +20,7 @@ import httpx
 import msgspec
 
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.errors import KubeError as KubeError
 
 PAGE: Final = 500
 TIMEOUT_S: Final = 5.0  # a review takes milliseconds; this bounds how long a reader waits
@@ -31,17 +32,6 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 _log: Final = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-
-
-class KubeError(Exception):
-    """The API server refused a request or cannot be reached; the message is one line.
-
-    `code` is the HTTP status, or 0 if there was no usable response.
-    """
-
-    def __init__(self, message: str, code: int = 0) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

@@ -22,6 +22,7 @@ from herodotus_record.fields import INLINE, Discloses, declare, record_part
 
 API_GROUP = "herodotus.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"
+EVALUATION: Final = "Evaluation"  # phase of the outcome of an evaluated pod that fits and that nobody has placed
 
 if TYPE_CHECKING:
     Column = array[int]
@@ -93,6 +94,7 @@ class Source(str, Enum):
     SCHEDULER = "scheduler"  # the Herodotus scheduler decided
     RECONSTRUCTED = "reconstructed"  # evaluated afterwards for another scheduler's pod
     LOGGED = "logged"  # read from another scheduler's log
+    EVALUATED = "evaluated"  # evaluated on request, for an answer that nobody stores
 
 
 class Agreement(str, Enum):
@@ -116,6 +118,7 @@ class Cause(str, Enum):
     UNEXPLAINED = "unexplained"
     NOT_WATCHED = "not-watched"  # the watch was interrupted while the pod was placed
     NOT_EVALUATED = "not-evaluated"  # the evaluation ended in an error
+    EVALUATED_LATER = "evaluated-later"  # the cluster has changed since the pod was placed
 
 
 @record_part

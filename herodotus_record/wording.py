@@ -34,6 +34,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.UNEXPLAINED: "the cause is unknown",
     Cause.NOT_WATCHED: "the watch was interrupted while the pod was placed",
     Cause.NOT_EVALUATED: "the evaluation ended in an error",
+    Cause.EVALUATED_LATER: "the cluster has changed since the pod was placed",
 }
 
 REMEDIES: Final[Mapping[str, str]] = {

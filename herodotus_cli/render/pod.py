@@ -29,6 +29,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+from herodotus_record.model import EVALUATION
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -72,6 +73,8 @@ def _state(answer: Json, view: ViewOptions) -> str:
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
     when = format_ago(at, view)
+    if attempt["source"] == "evaluated":
+        return f"{'on ' + outcome['node'] if outcome['state'] == 'Bound' else 'Pending'}, evaluated now"
     if outcome.get("lost"):
         said = f"decided {format_ago(attempt['startedAt'], view)}, result not recorded"
     else:
@@ -107,6 +110,11 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         first = f"Decided for {node} in a dry run: not bound."
     elif outcome["state"] == "Failed":
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
+        if failed["phase"] == EVALUATION:
+            return [
+                headline(f"The pod {answer['message']}.", None),
+                TextLine(said.replace(f"On {node}: ", f"Best is {node}: ", 1)),
+            ]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
         return [headline(said, node)]

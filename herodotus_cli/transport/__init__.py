@@ -1,6 +1,7 @@
-"""How a request reaches the decisions service: through kubectl and the API server, or directly at a URL.
+"""How a request is answered: by the decisions service, through the API server or at a URL, or locally.
 
-Owns: choosing the transport. Does not own: the transports (`kubectl`, `http`), paths of requests (`api_paths`).
+Owns: choosing the transport. Does not own: the transports (`kubectl`, `http`, `local`), paths of requests
+(`api_paths`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ if TYPE_CHECKING:
 
     from herodotus_cli.connection import ConnectionSettings
     from herodotus_cli.transport.interface import Transport
+    from herodotus_cli.transport.local import LocalTransport
     from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
 
 def connect(
     connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
 ) -> Transport:
-    """Return the transport for these settings: HTTP if they have an endpoint, otherwise kubectl.
+    """Return the transport for these settings: local, HTTP if they have an endpoint, otherwise kubectl.
 
-    `prefetched` holds kubectl processes that are already running.
+    `prefetched` holds kubectl processes that are already running. Where the cluster has no decisions service, the
+    transport with kubectl answers locally, if local mode is installed.
     """
+    if connection.local:
+        return open_local(connection, environ)
     if connection.endpoint:
         from herodotus_cli.transport.http import HttpTransport
 
@@ -28,3 +33,24 @@ def connect(
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     return KubectlTransport(connection, environ, prefetched)
+
+
+def open_local(connection: ConnectionSettings, environ: Mapping[str, str]) -> LocalTransport:
+    """Return the local transport of a connection: the same one for each call, so that the cluster is read once.
+
+    Raises CliError if local mode is not installed.
+    """
+    from herodotus_cli.transport.local import LocalTransport
+
+    if connection not in _local:
+        _local[connection] = LocalTransport(connection, environ)
+    return _local[connection]
+
+
+def close() -> None:
+    """End the processes and delete the files of local mode, if it was used."""
+    while _local:
+        _local.popitem()[1].close()
+
+
+_local: dict[ConnectionSettings, LocalTransport] = {}

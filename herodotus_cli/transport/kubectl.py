@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, unreachable
+from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, ServiceMissingError, unreachable
 from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import LivePodQuery, NodeZonesQuery, UnassignedPodsQuery
 from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
@@ -32,6 +32,7 @@ from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, st
 from herodotus_cli.transport.response_body import parse_response
 
 if TYPE_CHECKING:
+    from herodotus_cli.transport.interface import Transport
     from herodotus_cli.transport.prefetched_processes import Process
 
 Json = dict[str, Any]
@@ -77,7 +78,7 @@ class KubectlTransport:
         self, connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
     ) -> None:
         """Create a transport. `prefetched` holds kubectl processes that are already running."""
-        self._connection = connection
+        self._connection, self._environ = connection, environ
         self._begun = prefetched or PrefetchedProcesses()
         self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
         self._kubectl = KubectlCommand(connection, environ)
@@ -87,6 +88,8 @@ class KubectlTransport:
         if not run.returncode:
             return parse_response(run.stdout, "the decisions service")
         failure = self._failure(_stderr(run))
+        if isinstance(failure, ServiceMissingError):
+            return self._local_transport(failure).get(path)
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
         raise failure
@@ -95,8 +98,24 @@ class KubectlTransport:
         """Send a document with `kubectl create --raw` and return the response document."""
         run = self._run_on_working_route(path, lambda path: self._send(path, document_))
         if run.returncode:
-            raise self._failure(_stderr(run), "create")
+            failure = self._failure(_stderr(run), "create")
+            if isinstance(failure, ServiceMissingError):
+                return self._local_transport(failure).post(path, document_)
+            raise failure
         return parse_response(run.stdout, "the decisions service")
+
+    def _local_transport(self, failure: ServiceMissingError) -> Transport:
+        """Return the transport that evaluates the cluster, because it has no decisions service.
+
+        Raises `failure`, with a hint, if local mode is not installed or a Service was named.
+        """
+        from herodotus_cli.transport import local, open_local
+
+        if self._kubectl.has_custom_service:
+            raise failure
+        if not local.is_installed():
+            raise CliError(failure.message, [*failure.hints, local.INSTALL_HINT])
+        return open_local(self._connection, self._environ)
 
     def get_from_api_server(self, path: str) -> dict[str, Any]:
         """Return the JSON document at a path of the API server itself. Raises CliError if the request fails."""
@@ -131,21 +150,28 @@ class KubectlTransport:
                 raise failure
             raise ConnectionFailedError(failure.message, failure.hints)
 
-    def proxy(self, socket: str) -> tuple[list[str], str]:
-        """Return the command line of `kubectl proxy` on a Unix socket, and the prefix of the service's paths behind it.
+    @property
+    def service_prefix(self) -> str:
+        """The prefix of the service's paths behind `kubectl proxy`. Call `get` first, because it finds the route."""
+        return self._kubectl.service_path("")
 
-        The proxy accepts only GET requests for the decisions service. Call `get` first, because it finds the route to
-        the service.
-        """
+    def service_proxy(self, socket: str) -> list[str]:
+        """Return the command line of `kubectl proxy` that forwards requests for the decisions service alone."""
+        return self._proxy(socket, self._kubectl.service_path(f"{api_paths.api_group()}/"))
+
+    def cluster_proxy(self, socket: str) -> list[str]:
+        """Return the command line of `kubectl proxy` that forwards requests for any object of the cluster."""
+        return self._proxy(socket, "/")
+
+    def _proxy(self, socket: str, within: str) -> list[str]:
+        """Return the command line of `kubectl proxy` on a Unix socket, for GET requests to paths below `within`."""
         self._require_kubectl()
-        within = self._kubectl.service_path(f"{api_paths.api_group()}/")
         limits = [
             f"--accept-paths=^{re.escape(within)}",
             "--reject-paths=^$",
             "--reject-methods=^(POST|PUT|PATCH|DELETE)$",
         ]
-        command = self._kubectl.complete("proxy", f"--unix-socket={socket}", *limits)
-        return command, self._kubectl.service_path("")
+        return self._kubectl.complete("proxy", f"--unix-socket={socket}", *limits)
 
     def live_pod(self, namespace: str, pod: str) -> LivePodQuery:
         """Start a request to the API server for the Pod object that has this name now."""
@@ -243,9 +269,8 @@ class KubectlTransport:
         if not reason:
             return self._not_from_a_server(message)
         if _is_service_missing(reason, words):
-            return unreachable(
-                f"kubectl: {words}",
-                [self._is_it_running, _ADDRESS_HINT],
+            return ServiceMissingError(
+                f"error: the decisions service did not answer (kubectl: {words})", [self._is_it_running, _ADDRESS_HINT]
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
             return CliError(

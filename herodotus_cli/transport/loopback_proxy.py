@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import socket
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
+
+from herodotus_cli.transport.kubectl_proxy import UnixConnection
 
 _REQUEST_HEADERS = ("Accept", "If-None-Match")
 _RESPONSE_HEADERS = (
@@ -33,7 +34,6 @@ _RESPONSE_HEADERS = (
     "Retry-After",
 )
 _CHUNK = 65_536  # bytes
-_TIMEOUT_S = 60.0
 
 
 class LoopbackProxy(ThreadingHTTPServer):
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _forward(self, path: str) -> None:
-        connection = _UnixConnection(self.server.unix_socket)
+        connection = UnixConnection(self.server.unix_socket)
         try:
             headers = {name: self.headers[name] for name in _REQUEST_HEADERS if name in self.headers}
             connection.request(self.command, path, headers={"Host": "localhost", **headers})
@@ -114,16 +114,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the path contains the token."""
-
-
-class _UnixConnection(HTTPConnection):
-    """An HTTP connection over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)

@@ -12,11 +12,16 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from herodotus_endpoint.access.user_info import PRIVILEGED, UserInfo, parse_user_info
-from herodotus_kube.client import Json, KubeClient
 from herodotus_record.model import API_GROUP, API_VERSION
 from herodotus_serving.ttl_cache import TTLCache
+
+if TYPE_CHECKING:
+    from herodotus_kube.client import KubeClient
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from herodotus_endpoint.access.user_info import UserInfo
-from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.errors import KubeError
+
+if TYPE_CHECKING:
+    from herodotus_kube.client import KubeClient
 
 PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REFRESH_S: Final = 60.0  # the settings change once in years

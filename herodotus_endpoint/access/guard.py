@@ -29,7 +29,7 @@ from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
 from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
-from herodotus_kube.client import KubeError
+from herodotus_kube.errors import KubeError
 from herodotus_record.model import API_GROUP
 
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden

@@ -1,7 +1,7 @@
-"""The interface of a database, its errors, and the migration of its schema.
+"""The interface of a database, and its errors.
 
-Owns: the protocol that `sqlite` and `postgresql` implement, running Alembic, the store's exceptions. Does not own:
-statements that are the same for both databases.
+Owns: the protocol that `sqlite` and `postgresql` implement, the store's exceptions. Does not own: migrations of the
+schema (`schema_migration`), statements that are the same for both databases.
 
 Invariant: one transaction writes at a time across all processes, from its first statement to its commit. It therefore
 never conflicts with another writer, and ids are in the order of commits. A reading connection cannot write and sees one
@@ -10,31 +10,21 @@ snapshot per transaction.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 
 from herodotus_endpoint.store.query_results import TierSize
-from herodotus_endpoint.store.schema import IDENTITY, METADATA, USABLE_FROM
+from herodotus_endpoint.store.schema import IDENTITY, METADATA
 
 BUSY_TIMEOUT_S: Final = 5.0  # how long a writer waits for another process before the shipper must retry
 READERS: Final = 16  # pooled connections for queries, one per thread
 DISK_FULL: Final = "53100"  # SQLSTATE of PostgreSQL: disk_full
 UNDEFINED: Final = ("42P01", "42703")  # undefined_table, undefined_column
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 Row = dict[str, Any]
-
-_log: Final = logging.getLogger(__name__)
 
 
 class StoreError(Exception):
@@ -144,29 +134,6 @@ def _full(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL" or getattr(error, "sqlstate", "") == DISK_FULL
 
 
-def migrate_schema(database: Database, *, new: bool) -> None:
-    """Migrate the schema to that of this version of the service, or keep a newer schema that this version can use.
-
-    `new` allows an empty database; otherwise the database must already have this service's tables. Raises StoreError if
-    the database cannot be used.
-    """
-    engine = database.writing_engine()
-    try:
-        with translate_errors(), engine.begin() as connection:
-            _refuse_foreign(connection, new=new)
-            config = Config()
-            config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-            config.set_main_option("path_separator", "os")
-            config.attributes["connection"] = connection
-            if not _newer_and_usable(connection, ScriptDirectory.from_config(config)):
-                command.upgrade(config, "head")
-            verify_schema(connection)
-    except (StoreUnavailableError, CommandError, _UnusableError) as e:
-        raise StoreError(f"cannot use {database.name}: {e}") from e
-    finally:
-        engine.dispose()
-
-
 def verify_schema(connection: sa.Connection) -> None:
     """Raise StoreUnavailableError if the database lacks a table, or a column of a table, that `schema` defines."""
     for table in METADATA.sorted_tables:
@@ -183,47 +150,3 @@ def read_identity(connection: sa.Connection) -> str:
     The id shows when another database has replaced this one.
     """
     return connection.scalar(sa.select(IDENTITY.c.id).limit(1)) or ""
-
-
-class _UnusableError(Exception):
-    """A database of another program, or one whose schema this version cannot use."""
-
-
-def _refuse_foreign(connection: sa.Connection, *, new: bool) -> None:
-    """Raise _UnusableError if another program created the database, or if it has no tables although `new` is False."""
-    tables = set(sa.inspect(connection).get_table_names())
-    if "alembic_version" in tables and ("incarnations" in tables or len(tables) == 1):
-        return
-    if tables:
-        named = ", ".join(sorted(tables)[:3])
-        raise _UnusableError(
-            f"it is not a database of this service: it holds the tables {named}; use a separate database"
-        )
-    if not new:
-        raise _UnusableError("it is not a database of this service: it holds no tables")
-
-
-def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bool:
-    """Return whether a newer version of the service migrated the schema, and this version can still use it.
-
-    In a usable schema, columns that this version does not know have defaults, and the columns that it needs exist. The
-    table `usable_from` names the oldest revision that can use the schema. Raises _UnusableError if this version is
-    older.
-    """
-    known = {script.revision for script in scripts.walk_revisions()}
-    revision = MigrationContext.configure(connection).get_current_revision()
-    if revision is None or revision in known:
-        return False
-    usable = None
-    if sa.inspect(connection).has_table(USABLE_FROM.name):
-        usable = connection.scalar(sa.select(USABLE_FROM.c.revision))
-    if usable not in known:
-        raise _UnusableError(
-            f"a newer version of the service has changed its schema to {revision}, which services of schema"
-            f" {usable or revision} and later can use; this one's is {scripts.get_current_head()}"
-        )
-    _log.warning(
-        "the database's schema %s is of a newer version of the service; this version uses it without migrating it",
-        revision,
-    )
-    return True

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row, migrate_schema
+from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.query_results import TierSize
 from herodotus_endpoint.store.schema import (
@@ -71,6 +71,8 @@ class Postgresql:
 
         Raises StoreError if the database cannot be used.
         """
+        from herodotus_endpoint.store.schema_migration import migrate_schema
+
         migrate_schema(self, new=True)
 
     def writing_engine(self) -> sa.Engine:

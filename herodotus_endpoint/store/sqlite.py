@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -29,12 +30,11 @@ from herodotus_endpoint.store.database import (
     Row,
     StoreError,
     StoreUnavailableError,
-    migrate_schema,
     read_identity,
     translate_errors,
 )
 from herodotus_endpoint.store.query_results import TierSize
-from herodotus_endpoint.store.schema import DECISIONS, FULL, ROLLUPS, SUMMARY
+from herodotus_endpoint.store.schema import DECISIONS, FULL, IDENTITY, METADATA, ROLLUPS, SUMMARY
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
 WAL_LIMIT: Final = f"journal_size_limit={64 << 20}"  # largest write-ahead log that stays on disk after a burst
@@ -90,7 +90,7 @@ class Sqlite:
                 f"cannot use {self.file}: the file is empty (0 bytes) and its records are lost; restore a backup, or"
                 f" delete it and {self._marker.name} to begin with an empty database"
             )
-        migrate_schema(self, new=False)
+        _migrate_schema(self, new=False)
         self._compare_identity()
         self._opened = self._stat_file()
 
@@ -110,7 +110,7 @@ class Sqlite:
             os.close(os.open(partial_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             made = Sqlite(partial_file)
             made.name = self.name
-            migrate_schema(made, new=True)
+            _migrate_schema(made, new=True)
             _publish(partial_file, self.file)
         finally:
             _remove(partial_file)
@@ -345,11 +345,37 @@ class Sqlite:
         return engine
 
 
+class TemporarySqlite(Sqlite):
+    """A database for the life of one process. It is created with the present schema, without migrations.
+
+    Nothing in it has to survive a crash.
+    """
+
+    def prepare(self) -> None:
+        """Create the database. Raises StoreError if the file cannot be created."""
+        engine = self.writing_engine()
+        try:
+            with translate_errors(), engine.begin() as connection:
+                METADATA.create_all(connection)
+                connection.execute(IDENTITY.insert().values(id=str(uuid.uuid4())))
+        except StoreUnavailableError as e:
+            raise StoreError(f"cannot use {self.file}: {e}") from e
+        finally:
+            engine.dispose()
+        self._opened = self._stat_file()
+
+
+def _migrate_schema(database: Sqlite, *, new: bool) -> None:
+    from herodotus_endpoint.store.schema_migration import migrate_schema
+
+    migrate_schema(database, new=new)
+
+
 def _migrate_copy(backup: Path, copy: Path) -> None:
     """Migrate the copy of a backup. Raises StoreError, which names the backup, if the backup cannot be used."""
     copied = Sqlite(copy)
     copied.name = str(backup)
-    migrate_schema(copied, new=False)
+    _migrate_schema(copied, new=False)
 
 
 def _publish(partial_file: Path, to: Path) -> None:

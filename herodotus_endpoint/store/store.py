@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.database import Database, StoreError, read_identity, translate_errors
 from herodotus_endpoint.store.listing import Listing
-from herodotus_endpoint.store.postgresql import Postgresql
 from herodotus_endpoint.store.reader import Reader
 from herodotus_endpoint.store.record_loader import RecordLoader
 from herodotus_endpoint.store.retention_clock import RetentionClock
@@ -38,6 +37,8 @@ def database_from_url(url: str) -> Database:
         case "sqlite" if parsed.database and parsed.database != ":memory:":
             return Sqlite(Path(parsed.database))
         case "postgresql":
+            from herodotus_endpoint.store.postgresql import Postgresql
+
             return Postgresql(parsed)
         case _:
             shown = parsed.render_as_string(hide_password=True)
@@ -62,15 +63,15 @@ class Store:
 
     def __init__(
         self,
-        url: str,
+        database: str | Database,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open the database at `url`. Raises StoreError if it cannot be used.
+        """Open a database, given by its URL or prepared already. Raises StoreError if it cannot be used.
 
         `clock` returns the wall clock's time and `monotonic` the monotonic clock's, both in seconds.
         """
-        self.database = prepare_database(url)
+        self.database = prepare_database(database) if isinstance(database, str) else database
         self._engines = self.database.writing_engine(), self.database.reading_engine()
         self.clock = RetentionClock(clock, monotonic)
         self.writer = Writer(self.database, self._engines[0], self.clock)

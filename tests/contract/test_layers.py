@@ -17,6 +17,7 @@ DISTRIBUTED = (
     "herodotus_endpoint",
     "herodotus_cli",
     "herodotus_agents",
+    "herodotus_local",
     "herodotus_sim",
 )
 RECORD = ("herodotus_record.*",)
@@ -130,7 +131,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # the plugin works without the servers' packages
     "herodotus_cli": (*RECORD, "herodotus_cli.*"),
     "herodotus_cli.render": RECORD,
-    "herodotus_cli.transport": (*RECORD, "herodotus_cli"),
+    "herodotus_cli.transport": (*RECORD, "herodotus_cli", "herodotus_cli.transport.local"),
+    "herodotus_cli.transport.local": (*RECORD, "herodotus_cli", "herodotus_cli.transport", "herodotus_local"),
     "herodotus_cli.commands": (*RECORD, "herodotus_cli", "herodotus_cli.render", "herodotus_cli.transport"),
     "herodotus_agents.*": (
         *RECORD,
@@ -140,6 +142,18 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "scheduler.engine.objects",
         "scheduler.extenders.wire",
         "scheduler.prometheus",
+    ),
+    "herodotus_local": (
+        *RECORD,
+        *ENGINE,
+        "herodotus_endpoint",
+        "herodotus_endpoint.settings",
+        "herodotus_endpoint.store.*",
+        "scheduler.config",
+        "scheduler.engine.manifests",
+        "scheduler.engine.whatif",
+        "scheduler.offline.evaluate",
+        "scheduler.offline.observe",
     ),
     "herodotus_sim.*": ("herodotus_record.lru",),
 }
@@ -175,7 +189,14 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "click": ("herodotus_cli",),
     "rich": ("herodotus_cli.render",),
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
-    "msgspec": ("herodotus_record.codec", "herodotus_kube", "scheduler", "herodotus_endpoint", "herodotus_agents"),
+    "msgspec": (
+        "herodotus_record.codec",
+        "herodotus_kube",
+        "scheduler",
+        "herodotus_endpoint",
+        "herodotus_agents",
+        "herodotus_local",
+    ),
     "numpy": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
 }
 

@@ -83,18 +83,38 @@ def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None =
         for where, content in manifests:
             obj = _decoded(where, content, cluster.skipped)
             try:
-                if isinstance(obj, Pod):
-                    pods[obj.metadata.uid] = _counted(obj)
-                elif isinstance(obj, Node):
-                    cluster.nodes.set_node(obj)
-                elif obj is not None:
-                    cluster.objects.set(obj)
+                if obj is not None:
+                    _add(obj, cluster, pods)
             except ValueError as e:  # an invalid quantity; searching for it earlier would cost time for every pod
                 raise ManifestError(f"{where} ({_name_of(content)}): {find_invalid_quantity(content) or e}") from e
         for pod in pods.values():
             if incoming is None or (pod.uid != incoming.uid and pod.full_name != incoming.full_name):
                 _place(pod, cluster)
     return cluster
+
+
+def assemble_cluster(objects: Iterable[Object]) -> LoadedCluster:
+    """Return the cluster that decoded objects make up. Raises ManifestError for the first invalid quantity."""
+    cluster, pods = LoadedCluster(), dict[str, PodInfo]()
+    with _without_collecting():
+        for obj in objects:
+            try:
+                _add(obj, cluster, pods)
+            except ValueError as e:
+                raise ManifestError(f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name}: {e}") from e
+        for pod in pods.values():
+            _place(pod, cluster)
+    return cluster
+
+
+def _add(obj: Object, cluster: LoadedCluster, pods: dict[str, PodInfo]) -> None:
+    """Add an object to the cluster, and a pod to `pods` by UID. Raises ValueError for an invalid quantity."""
+    if isinstance(obj, Pod):
+        pods[obj.metadata.uid] = _counted(obj)
+    elif isinstance(obj, Node):
+        cluster.nodes.set_node(obj)
+    else:
+        cluster.objects.set(obj)
 
 
 def decode_pod(where: str, content: object) -> Pod:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
@@ -33,7 +33,9 @@ from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.ids import uuid7
 from scheduler.offline.evaluate.outcome import outcome_of
-from scheduler.prometheus import BackgroundQuery, query_in_background
+
+if TYPE_CHECKING:
+    from scheduler.prometheus import BackgroundQuery
 
 Json = dict[str, Any]
 
@@ -69,6 +71,8 @@ class NoCluster:
 
         Its results are keyed by the value of the series label `label`.
         """
+        from scheduler.prometheus import query_in_background  # here, because few profiles need its HTTP client
+
         return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:

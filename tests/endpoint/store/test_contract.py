@@ -27,10 +27,10 @@ from herodotus_endpoint.store import (
     sqlite_url,
 )
 from herodotus_endpoint.store.counters import CounterName
-from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.schema import METADATA
+from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap
 from tests import postgresql
@@ -307,7 +307,9 @@ def test_an_older_version_uses_a_schema_with_added_columns(
     beside = replicas()
     does = "ALTER TABLE decisions ADD COLUMN of_tomorrow INTEGER NOT NULL DEFAULT 7"
     with monkeypatch.context() as tomorrow:
-        tomorrow.setattr("herodotus_endpoint.store.database.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        tomorrow.setattr(
+            "herodotus_endpoint.store.schema_migration.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does)
+        )
         put(replicas(), ROWS, a_decision(pod="newer", sequence=1))
     put(beside, a_decision(pod="beside", sequence=2))
     assert not caplog.records
@@ -326,7 +328,9 @@ def test_a_schema_without_needed_columns_is_refused_naming_the_first_usable_vers
 ) -> None:
     does = "UPDATE usable_from SET revision = '9999'"
     with monkeypatch.context() as tomorrow:
-        tomorrow.setattr("herodotus_endpoint.store.database.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does))
+        tomorrow.setattr(
+            "herodotus_endpoint.store.schema_migration.MIGRATIONS", of_tomorrow(tmp_path / "later", "9999", does)
+        )
         replicas()
     with pytest.raises(StoreError, match="schema to 9999, which services of schema 9999 and later can use; this one's"):
         replicas()

@@ -19,8 +19,8 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from herodotus_endpoint.store import database_from_url, sqlite_url
-from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.schema import USABLE_FROM
+from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from tests import postgresql
 
 CONTRACTED = {

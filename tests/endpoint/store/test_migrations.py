@@ -16,8 +16,8 @@ from alembic.config import Config
 
 from herodotus_endpoint.store import ClusterTotals, Pruner, RetentionLimits, Store, database_from_url, sqlite_url
 from herodotus_endpoint.store.counters import CounterName
-from herodotus_endpoint.store.database import MIGRATIONS
 from herodotus_endpoint.store.delta_chains import PARTITION_US, OpenChains
+from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
 from tests import postgresql

@@ -1,0 +1,176 @@
+"""The transport of local mode: answers come from the cluster as it is now, evaluated in this process.
+
+Owns: starting local mode, its notes and progress on stderr, and turning its failures into errors. Does not own: reading
+and evaluating (`herodotus_local`, which is imported here alone and only when it is needed).
+
+The package `herodotus_local` is not part of the plugin: it comes with the extra `local`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from http.client import HTTPException
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.errors import CliError, ServerError, from_status, print_to_stderr
+from herodotus_cli.transport import kubectl_proxy
+from herodotus_cli.transport.kubectl import KubectlTransport
+
+if TYPE_CHECKING:
+    from herodotus_local.service import LocalService, Response
+
+Json = dict[str, Any]
+
+HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
+_PROGRESS_AFTER_S = 0.5
+INSTALL_HINT = "to evaluate the cluster from here, without any service: pip install 'herodotus[local]'"
+_HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
+_HISTORY_HINTS = (
+    "record what your scheduler decides from now on, with a read-only observer:",
+    "  kubectl apply -f deploy/observer.yaml",
+)
+
+
+def is_installed() -> bool:
+    """Return whether local mode is installed: the engine and the decisions service's answers."""
+    return find_spec("herodotus_local") is not None and find_spec("msgspec") is not None
+
+
+class LocalTransport:
+    """Answers the decisions API's requests from the cluster as it is now.
+
+    The cluster is read when the first request comes, with kubectl's credentials; further requests of this command are
+    answered from what was read then.
+    """
+
+    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
+        """Prepare without reading the cluster. Raises CliError if local mode is not installed."""
+        if not is_installed():
+            raise CliError("error: local mode is not installed", [INSTALL_HINT])
+        self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
+        self._opened: LocalService | None = None
+        self._stack = ExitStack()
+
+    def close(self) -> None:
+        """End `kubectl proxy` and delete the temporary database."""
+        self._stack.close()
+
+    def get(self, path: str) -> Json:
+        return self._answer(lambda service: service.get(path))
+
+    def post(self, path: str, document: Json) -> Json:
+        return self._answer(lambda service: service.post(path, document))
+
+    def stream(self, path: str) -> Generator[Json, None, None]:
+        raise CliError(_HISTORY, _HISTORY_HINTS)
+
+    def _answer(self, ask: Any) -> Json:
+        from herodotus_local.errors import HistoryNeededError, ReadError, UnusableInputError
+
+        try:
+            response: Response = ask(self._service())
+        except HistoryNeededError:
+            raise CliError(_HISTORY, _HISTORY_HINTS) from None
+        except ReadError as e:
+            reason = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}.get(e.code, f"code {e.code}")
+            hints = ["local mode needs to list nodes and pods: kubectl auth can-i list nodes"] if e.code == 403 else []
+            raise ServerError(reason, e.message, hints=hints) from None
+        except (OSError, HTTPException) as e:
+            raise CliError(f"error: kubectl proxy did not answer: {e}") from None
+        except UnusableInputError as e:
+            raise CliError(f"error: {e}") from None
+        if response.code >= 400:
+            raise from_status(response.document)
+        return response.document
+
+    def _service(self) -> LocalService:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> LocalService:
+        stack = self._stack
+        _, socket = stack.enter_context(kubectl_proxy.running_proxy(self._kubectl.cluster_proxy, _import_reader))
+        from herodotus_local.cluster_reader import ClusterReader
+        from herodotus_local.configuration import find_configuration
+
+        fetch = _Fetcher(socket).fetch
+        progress = stack.enter_context(_Progress())
+        reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
+        from herodotus_local.service import LocalService
+
+        found = find_configuration(fetch, self._connection.scheduler_config)
+        print_to_stderr(f"{HEADER}; {found.origin}", *found.notes)
+        return stack.enter_context(LocalService(reader, found.configuration, _note))
+
+
+class _Fetcher:
+    """Sends GET requests to `kubectl proxy`, with one connection for each thread."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+        self._connections = threading.local()
+
+    def fetch(self, path: str) -> bytes:
+        """Return the body of the response. Raises ReadError with the API server's message if it refuses."""
+        from herodotus_local.errors import ReadError
+
+        connection = getattr(self._connections, "one", None)
+        if connection is None:
+            connection = self._connections.one = kubectl_proxy.UnixConnection(self._socket)
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        body: bytes = response.read()
+        if response.status == 200:
+            return body
+        try:
+            message = str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = body.decode("utf-8", "replace").strip()[:200] or f"HTTP status {response.status}"
+        raise ReadError(response.status, message)
+
+
+class _Progress:
+    """Shows on stderr, if it is a terminal, how much has been read once reading takes longer than half a second."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._shown = False
+
+    def report(self, plural: str, count: int) -> None:
+        with self._lock:
+            self._counts[plural] = count
+            if sys.stderr.isatty() and time.monotonic() - self._began > _PROGRESS_AFTER_S:
+                read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
+                sys.stderr.write(f"\r\x1b[Kreading the cluster: {read}")
+                sys.stderr.flush()
+                self._shown = True
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove the progress line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            self._shown = False
+
+
+def _import_reader() -> None:
+    import herodotus_local.configuration  # noqa: F401
+
+
+def _note(text: str) -> None:
+    print_to_stderr(f"note: {text}")

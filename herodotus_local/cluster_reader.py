@@ -1,0 +1,173 @@
+"""Read from the API server the objects that scheduling decisions depend on, with the user's own rights.
+
+Does not own: requests (the caller's `Fetch`), decisions (`evaluation`).
+
+Invariant: what cannot be read is named with its effect on the answer, and is never taken for absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from herodotus_local.errors import ReadError
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.objects.watched_kinds import KINDS, WatchedKind
+from scheduler.engine.whatif.pods import PriorityClass
+
+PAGE: Final = 2500  # objects in one response; smaller pages cost the API server more (see scheduler.kube.watch)
+_CONNECTIONS: Final = 4  # requests at a time
+_FORBIDDEN, _NOT_FOUND = 403, 404
+_PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_RUNNING: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+_STORAGE_PLUGINS: Final = ("VolumeBinding", "VolumeZone", "NodeVolumeLimits", "VolumeRestrictions")
+_STORAGE: Final = frozenset(
+    {
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "storageclasses",
+        "csinodes",
+        "csidrivers",
+        "csistoragecapacities",
+        "volumeattachments",
+    }
+)
+# What a decision lacks if these kinds cannot be read; storage kinds have a text of their own.
+_EFFECTS: Final = {
+    "pods": "pods of other namespaces are not counted: nodes seem to have more free than they have",
+    "namespaces": "affinity terms with a namespaceSelector match no namespace by its labels",
+    "poddisruptionbudgets": "preemption is evaluated as if there were none",
+    "services": "default spreading does not score the pods of Services",
+    "replicationcontrollers": "default spreading does not score their pods",
+    "replicasets": "default spreading does not score their pods",
+    "statefulsets": "default spreading does not score their pods",
+    "priorityclasses": "priorities of pods that do not exist yet are unknown",
+}
+
+Fetch = Callable[[str], bytes]  # GETs a path of the API server; raises ReadError
+Report = Callable[[str, int], None]  # receives a kind's plural and the number of its objects that were read so far
+
+
+class UnreadKind(NamedTuple):
+    """A kind of object that could not be read, and what the answer lacks without it."""
+
+    plural: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.plural} cannot be read: {self.effect}"
+
+
+@dataclass
+class ClusterObjects:
+    """The objects that were read. `disabled` names the plugins that cannot decide without the unread kinds."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    others: list[Object] = field(default_factory=list)
+    priority_classes: list[PriorityClass] | None = None
+    unread: list[UnreadKind] = field(default_factory=list)
+    disabled: frozenset[str] = frozenset()
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class ClusterReader(AbstractContextManager["ClusterReader"]):
+    """Reads the objects of one cluster, with a few requests at a time that begin at once."""
+
+    def __init__(self, fetch: Fetch, report: Report) -> None:
+        """Start to read the nodes, the pods that have not ended, and what plugins look up except storage."""
+        self._fetch = fetch
+        self._report = report
+        self._unread: list[UnreadKind] = []
+        self._pool = ThreadPoolExecutor(_CONNECTIONS)
+        self._nodes = self._pool.submit(self._list, "/api/v1/nodes", Node)
+        self._pods = self._pool.submit(self._list, "/api/v1/pods", Pod, _RUNNING)
+        self._classes = self._pool.submit(self._list_if_allowed, _PRIORITY_CLASSES, PriorityClass)
+        self._others = [self._submit(kind) for kind in KINDS if kind.name not in _STORAGE]
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        """Cancel what has not begun."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterObjects:
+        """Return the objects of the cluster.
+
+        Where the user may not list the pods of all namespaces, only those of `namespace` are read. Kinds of storage are
+        read if `needs_storage`, which is called with all pods, returns True. Raises ReadError if the nodes or no pods
+        at all can be read.
+        """
+        found = ClusterObjects(nodes=self._nodes.result(), pods=self._read_pods(namespace))
+        if needs_storage(found.pods):
+            self._others += [self._submit(kind) for kind in KINDS if kind.name in _STORAGE]
+        found.priority_classes = self._classes.result()
+        for each in self._others:
+            found.others += each.result() or ()
+        found.unread = sorted(set(self._unread))
+        if any(kind.plural in _STORAGE for kind in found.unread):
+            found.disabled = frozenset(_STORAGE_PLUGINS)
+        return found
+
+    def _submit(self, kind: WatchedKind) -> Future[list[Any] | None]:
+        return self._pool.submit(self._list_if_allowed, kind.path, kind.decode_as)
+
+    def _read_pods(self, namespace: str) -> list[Pod]:
+        try:
+            return self._pods.result()
+        except ReadError as e:
+            if e.code != _FORBIDDEN or not namespace:
+                raise
+        self._unread.append(UnreadKind("pods", _EFFECTS["pods"]))
+        return self._list(f"/api/v1/namespaces/{namespace}/pods", Pod, _RUNNING)
+
+    def _list_if_allowed(self, path: str, decode_as: type[Any]) -> list[Any] | None:
+        """Return the objects of a kind; if the user may not list it, add it to the unread kinds and return None.
+
+        A kind that the server does not serve has no objects.
+        """
+        try:
+            return self._list(path, decode_as)
+        except ReadError as e:
+            if e.code == _NOT_FOUND:
+                return []
+            if e.code != _FORBIDDEN:
+                raise
+            plural = path.rpartition("/")[2]
+            effect = _EFFECTS.get(plural) or f"{', '.join(_STORAGE_PLUGINS)} are not evaluated"
+            self._unread.append(UnreadKind(plural, effect))
+            return None
+
+    def _list(self, path: str, decode_as: type[Any], selector: dict[str, str] | None = None) -> list[Any]:
+        plural, more = path.rpartition("/")[2], ""
+        found: list[Any] = []
+        decoder = msgspec.json.Decoder(decode_as)
+        while True:
+            query = {**(selector or {}), "limit": str(PAGE)} | ({"continue": more} if more else {})
+            page = _PAGES.decode(self._fetch(f"{path}?{_encode(query)}"))
+            found += map(decoder.decode, page.items or ())
+            self._report(plural, len(found))
+            more = page.metadata.continue_
+            if not more:
+                return found
+
+
+_PAGES: Final = msgspec.json.Decoder(_Page)
+
+
+def _encode(query: dict[str, str]) -> str:
+    from urllib.parse import urlencode
+
+    return urlencode(query)

@@ -1,0 +1,113 @@
+"""Find the configuration with which the cluster's scheduler decides, as far as the user may read it.
+
+The sources, in this order: a file that the user names; the ConfigMap that kube-scheduler's pod mounts as its --config;
+the default profile. Where the pod or its file cannot be read, the default profile is used, and `origin` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from herodotus_local.cluster_reader import Fetch
+from herodotus_local.errors import ReadError, UnusableInputError
+from scheduler.config import ConfigError, Configuration, load, parse_config
+
+Json = dict[str, Any]
+
+_PODS: Final = "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-scheduler&limit=10"
+_CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps/"
+_VERSION: Final = "/version"
+RULES_MINOR: Final = 36
+
+
+@dataclass(frozen=True)
+class FoundConfiguration:
+    """A scheduler configuration, a phrase that says where it comes from, and sentences on what may differ."""
+
+    configuration: Configuration
+    origin: str
+    notes: tuple[str, ...] = ()
+
+
+def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
+    """Return the configuration of `file`, or of the cluster's kube-scheduler, or the default.
+
+    Raises UnusableInputError if `file` is invalid.
+    """
+    notes = tuple(_compare_version(fetch))
+    if file:
+        try:
+            return FoundConfiguration(load(Path(file)), f"configuration: {file}", notes)
+        except ConfigError as e:
+            raise UnusableInputError(str(e)) from e
+    try:
+        pods = msgspec.json.decode(fetch(_PODS)).get("items") or ()
+    except ReadError:
+        pods = ()
+    if not pods:
+        return FoundConfiguration(
+            Configuration(), "default profile, because kube-scheduler's configuration is not visible here", notes
+        )
+    path = _config_path(pods[0])
+    if not path:
+        return FoundConfiguration(Configuration(), "kube-scheduler's default profile", notes)
+    text = _read_mounted(fetch, pods[0], path)
+    try:
+        if text is not None:
+            warnings: list[str] = []
+            found = parse_config(text, legacy=warnings.append)
+            return FoundConfiguration(found, f"kube-scheduler's configuration {path}", (*notes, *warnings))
+        why = "cannot be read from here"
+    except ConfigError as e:
+        why = f"cannot be used ({e})"
+    return FoundConfiguration(
+        Configuration(),
+        f"default profile, because kube-scheduler's --config {path} {why}; name a copy: --config",
+        notes,
+    )
+
+
+def _config_path(pod: Json) -> str:
+    """Return the value of --config on kube-scheduler's command line, or "" if it has none."""
+    container = pod["spec"]["containers"][0]
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    for i, word in enumerate(words):
+        if word.startswith("--config="):
+            return str(word.partition("=")[2])
+        if word == "--config" and i + 1 < len(words):
+            return str(words[i + 1])
+    return ""
+
+
+def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:
+    """Return the text of the file at `path` in the pod if it comes from a ConfigMap that can be read, else None."""
+    volumes = {v["name"]: v.get("configMap") for v in pod["spec"].get("volumes") or ()}
+    for mount in pod["spec"]["containers"][0].get("volumeMounts") or ():
+        config_map, folder = volumes.get(mount["name"]), PurePosixPath(mount["mountPath"])
+        if not config_map or not PurePosixPath(path).is_relative_to(folder):
+            continue
+        key = mount.get("subPath") or str(PurePosixPath(path).relative_to(folder))
+        keys = {item["path"]: item["key"] for item in config_map.get("items") or ()}
+        try:
+            data = msgspec.json.decode(fetch(_CONFIG_MAPS + config_map["name"])).get("data") or {}
+        except ReadError:
+            return None
+        found = data.get(keys.get(key, key))
+        return None if found is None else str(found)
+    return None
+
+
+def _compare_version(fetch: Fetch) -> list[str]:
+    """Return a sentence if the API server is of another minor version than the rules, or [] if it is not."""
+    try:
+        version = msgspec.json.decode(fetch(_VERSION))
+        minor = int("".join(filter(str.isdigit, version["minor"])))
+    except (ReadError, KeyError, ValueError):
+        return []
+    if minor == RULES_MINOR:
+        return []
+    return [f"note: the API server is {version['gitVersion']}; what differs from v1.{RULES_MINOR}: docs/local-mode.md"]

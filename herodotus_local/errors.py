@@ -1,0 +1,19 @@
+"""Why local mode cannot answer."""
+
+from __future__ import annotations
+
+
+class ReadError(Exception):
+    """The API server's refusal of a request: the HTTP status code and the message of the Status."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+class HistoryNeededError(Exception):
+    """The question is about past decisions, of which local mode has none."""
+
+
+class UnusableInputError(Exception):
+    """An object of the cluster, or the scheduler's configuration, is invalid. The message is one line."""

@@ -1,0 +1,229 @@
+"""Decide pods on the cluster that was read, with the engine of the scheduler, and make records of the decisions.
+
+Does not own: reading the cluster (`cluster_reader`), decisions (`scheduler.engine`), what happens to the records
+(`service`).
+
+Invariant: each pod is decided on the cluster as it is, alone. A pod on a node is decided as if it were not there, and
+its record states the node that it is on.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from herodotus_local.cluster_reader import ClusterObjects
+from herodotus_record.codec import fill_derived
+from herodotus_record.model import (
+    EVALUATION,
+    Agreement,
+    AttemptKey,
+    Cause,
+    Code,
+    Decision,
+    DecisionPath,
+    Frame,
+    Outcome,
+    Reason,
+    Reconstruction,
+    SchedulerInfo,
+    Source,
+    Times,
+)
+from herodotus_record.templates import PodTemplate
+from herodotus_record.version import __version__
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.config.types import PluginRef, Plugins, PluginSet
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import assemble_cluster
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.records import build
+from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.ids import uuid7
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.pods import build_pods
+from scheduler.offline.evaluate.engine import NoCluster
+from scheduler.offline.observe.agreement import follows, with_outcome
+
+CLUSTER: Final = "local"  # the cluster's ID in records
+IDENTITY: Final = "kubectl-herodotus"  # the scheduler's identity in records
+SEED: Final = 0  # which of equally good nodes a scheduler would draw is unknown
+UNKNOWN: Final = ("seed", "times.queueSeconds", "wokenBy")
+
+
+@dataclass(frozen=True)
+class ReviewedPods:
+    """The pods of a review: `replicas` pods of a template in a namespace, for the scheduler name `scheduler`."""
+
+    template: PodTemplate
+    namespace: str
+    scheduler: str
+    replicas: int
+
+
+class ClusterEvaluation:
+    """Decides pods of one cluster, with one framework for each scheduler name that its pods have.
+
+    Pods of a scheduler name without a profile are decided with the first profile.
+    """
+
+    def __init__(self, found: ClusterObjects, config: Configuration, registry: Registry) -> None:
+        """Build the node columns of the cluster. Plugins in `found.disabled` are left out of every profile."""
+        cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
+        self.nodes: NodeColumns = cluster.nodes
+        self.pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in found.pods}
+        self._objects, self._nominator = cluster.objects, cluster.nominator
+        self._priority_classes = found.priority_classes
+        self._config, self._registry = _without_plugins(config, found.disabled), registry
+        self._frameworks: dict[int, Framework] = {}
+        self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
+        self._incarnation = str(uuid.uuid4())
+        self._sequence, self._base = 0, -1
+
+    def decide(self, pods: Sequence[Pod]) -> Iterator[Frame]:
+        """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod."""
+        for pod in pods:
+            node, info = pod.spec.node_name, PodInfo(_without_node(pod))
+            if node:
+                self.nodes.remove_pod(info.uid, node)
+            try:
+                yield from self._decide(info, node)
+            finally:
+                if node:
+                    self.nodes.add_pod(PodInfo(pod, running=True), node)
+
+    def review(self, asked: ReviewedPods) -> Iterator[Frame]:
+        """Place hypothetical pods one after the other and yield the records.
+
+        It changes the cluster, so nothing else can be decided afterwards. Raises ManifestError for an invalid pod.
+        """
+        classes = None if self._priority_classes is None else {c.metadata.name: c for c in self._priority_classes}
+        pods = build_pods(asked.template, asked.namespace, asked.scheduler, asked.replicas, classes)
+        ensure(pods.controller, self._objects)
+        return place(self._framework(asked.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
+
+    @property
+    def scheduler_names(self) -> list[str]:
+        """The scheduler names of the profiles and of all pods."""
+        return sorted({*self._index, *(pod.spec.scheduler_name for pod in self.pods.values())} - {""})
+
+    def _framework(self, scheduler: str) -> Framework:
+        i = self._index.get(scheduler, 0)
+        if i not in self._frameworks:
+            profile = build_profile(self._config, i, self._registry, NoCluster(self._objects))
+            self._frameworks[i] = Framework(profile, time.monotonic, (), self._nominator)
+            self._frameworks[i].prepare(self.nodes)
+        return self._frameworks[i]
+
+    def _decide(self, pod: PodInfo, node: str) -> Iterator[Frame]:
+        slots: Iterable[int] = self.nodes.take_changed_slots()
+        if self._base < 0:
+            slots = range(self.nodes.slots)
+        rows = build.node_rows(self.nodes, list(slots), CLUSTER, self._incarnation, self._base)
+        if self._base < 0 or rows.slot:
+            yield rows
+        self._base = self.nodes.generation
+        started_us = time.time_ns() // 1000
+        snapshot = Snapshot.from_columns(self.nodes)
+        framework = self._framework(pod.pod.spec.scheduler_name)
+        result = schedule(framework, pod, snapshot, SEED)
+        slot = self.nodes.index[node] if node else None
+        name = pod.pod.spec.scheduler_name or framework.profile.scheduler_name
+        reconstruction = None
+        if node:
+            reconstruction = _compare(result, slot)
+            result = with_outcome(result, slot, "")
+        elif result.chosen is not None:
+            result = replace(result, message=f"fits now; {name} has not placed it yet")
+        attempt = AttemptData(
+            pod=pod,
+            number=1,
+            profile=name,
+            snapshot=snapshot,
+            result=result,
+            times=Times(
+                created_us=parse_microseconds(pod.pod.metadata.creation_timestamp),
+                queued_us=started_us,
+                started_us=started_us,
+                phases_s=dict(result.trace.phases_s),
+            ),
+            seed=SEED,
+            unknown=UNKNOWN,
+            reconstruction=reconstruction,
+        )
+        self._sequence += 1
+        decision = build.decision(
+            attempt,
+            id=uuid7(),
+            key=AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1),
+            sequence=self._sequence,
+            scheduler=SchedulerInfo(attempt.profile, IDENTITY, __version__),
+            marks=(Reason("evaluated"),),
+        )
+        yield fill_derived(decision)
+        if node:
+            yield self._outcome(decision, "Bind", Code.SUCCESS, node)
+        elif result.chosen is not None:
+            yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
+
+    def _outcome(self, decision: Decision, phase: str, status: Code, node: str) -> Outcome:
+        self._sequence += 1
+        return Outcome(
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            decision_id=decision.id,
+            decision_sequence=decision.sequence,
+            phase=phase,
+            status=status,
+            node=node,
+            message="",
+            at_us=decision.times.started_us,
+            duration_s=0.0,
+            final=True,
+        )
+
+
+def _compare(result: CycleResult, slot: int | None) -> Reconstruction:
+    """Return whether the pod would be placed on its present node, in the row `slot`, again."""
+    if result.path is DecisionPath.ERROR:
+        return Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
+    if follows(result, slot):
+        return Reconstruction(Agreement.AGREE)
+    return Reconstruction(Agreement.DISAGREE, Cause.EVALUATED_LATER)
+
+
+def _without_node(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+
+
+def _without_plugins(config: Configuration, disabled: frozenset[str]) -> Configuration:
+    """Return the configuration without some plugins and without extenders, and such that every node is evaluated."""
+
+    def kept(plugins: Plugins) -> Plugins:
+        names = [field.name for field in msgspec.structs.fields(Plugins)]
+        points = {name: _without(getattr(plugins, name), disabled) for name in names}
+        points["multi_point"] = msgspec.structs.replace(
+            points["multi_point"],
+            disabled=(*points["multi_point"].disabled, *(PluginRef(name=name) for name in sorted(disabled))),
+        )
+        return Plugins(**points)
+
+    profiles = tuple(
+        msgspec.structs.replace(profile, plugins=kept(profile.plugins), percentage_of_nodes_to_score=100)
+        for profile in config.profiles
+    )
+    return msgspec.structs.replace(config, profiles=profiles, extenders=())
+
+
+def _without(point: PluginSet, disabled: frozenset[str]) -> PluginSet:
+    return msgspec.structs.replace(point, enabled=tuple(ref for ref in point.enabled if ref.name not in disabled))

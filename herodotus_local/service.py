@@ -1,0 +1,230 @@
+"""Answer requests to the decisions API from the cluster as it is now.
+
+A request names the pods that its answer is about. They are decided first, their records are stored in a temporary
+database, and then the decisions service's own route answers. So an answer has the document that the service would
+return, and this module has no answer of its own.
+
+Does not own: routes and documents (`herodotus_endpoint`), decisions (`evaluation`), reading (`cluster_reader`).
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from herodotus_endpoint.app import create_app
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
+from herodotus_endpoint.store.sqlite import TemporarySqlite
+from herodotus_local.cluster_reader import ClusterObjects, ClusterReader
+from herodotus_local.errors import HistoryNeededError, ReadError, UnusableInputError
+from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods
+from herodotus_record import codec
+from herodotus_record.templates import PodTemplate
+from scheduler.config import ConfigError, Configuration
+from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.objects.pod import FINISHED_PHASES
+from scheduler.engine.objects.types import Pod, Volume
+from scheduler.engine.plugins import IN_TREE
+
+Json = dict[str, Any]
+
+MAX_PODS: Final = 5000  # decided for one answer; each takes about a millisecond on a thousand nodes
+_NODE_PODS: Final = 500  # of those on the node that an answer is about
+_PREFIX: Final = "/apis/herodotus.dev/v1alpha1"
+_IN_NAMESPACE: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/(?P<resource>[a-z]+)/(?P<name>[^/]+)")
+_PENDING: Final = re.compile(rf"{_PREFIX}(/namespaces/(?P<namespace>[^/]+))?/pendingpods")
+_NODE: Final = re.compile(rf"{_PREFIX}/nodehistories/(?P<node>[^/]+)")
+_REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placementreviews")
+_ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
+_ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
+
+Note = Callable[[str], None]
+
+
+class Response:
+    """The HTTP status code and the JSON document of an answer."""
+
+    def __init__(self, code: int, document: Json) -> None:
+        self.code, self.document = code, document
+
+
+class LocalService(AbstractContextManager["LocalService"]):
+    """The decisions API over one cluster that is read when the first question comes.
+
+    All answers until `close` are about the cluster as it was read then.
+    """
+
+    def __init__(self, reader: ClusterReader, config: Configuration, note: Note) -> None:
+        """Prepare without reading. `note` receives sentences for the user about what the answer lacks."""
+        self._reader, self._config, self._note = reader, config, note
+        self._folder = tempfile.TemporaryDirectory(prefix="herodotus-local-")
+        database = TemporarySqlite(Path(self._folder.name) / "records.db")
+        database.prepare()
+        self._store = Store(database)
+        self._reviews = _LocalReviews()
+        self._store.reviews = self._reviews  # type: ignore[assignment]
+        self._client = create_app(self._store, ServiceSettings()).test_client()
+        self._evaluation: ClusterEvaluation | None = None
+        self._decided: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the temporary database."""
+        self._store.close()
+        self._folder.cleanup()
+
+    def get(self, path: str) -> Response:
+        """Answer a GET request for a path with its query string.
+
+        Raises HistoryNeededError if the question is about past decisions, ReadError if the cluster cannot be read, and
+        UnusableInputError if an object of the cluster or the configuration is invalid.
+        """
+        self._decide(path)
+        return self._respond("GET", path)
+
+    def post(self, path: str, document: Json) -> Response:
+        """Answer a review: where hypothetical pods would be placed. Raises the errors of `get`."""
+        asked = _REVIEWS.fullmatch(urlsplit(path).path)
+        if asked is None:
+            raise HistoryNeededError(path)
+        found, objects = self._read(unquote(asked["namespace"]), lambda _: True)
+        self._note_unread(objects)
+        self._reviews.evaluation, self._evaluation = found, None  # a review changes the cluster
+        return self._respond("POST", path, document)
+
+    def _respond(self, method: str, path: str, document: Json | None = None) -> Response:
+        response = self._client.open(path, method=method, json=document)
+        return Response(response.status_code, msgspec.json.decode(response.data))
+
+    def _decide(self, path: str) -> None:
+        """Decide the pods that the question at `path` is about, unless they are decided already."""
+        question = _Question(path)
+        if not question.needs_cluster:
+            return
+        if self._evaluation is None:
+            self._evaluation, objects = self._read(question.namespace, lambda pods: _use_volumes(question.choose(pods)))
+            self._note_unread(objects)
+        pods = [
+            pod
+            for pod in question.choose(list(self._evaluation.pods.values()))
+            if pod.metadata.uid not in self._decided
+        ]
+        if len(pods) > MAX_PODS:
+            self._note(f"{len(pods)} pods are in question; the first {MAX_PODS} are evaluated")
+            pods = pods[:MAX_PODS]
+        self._decided.update(pod.metadata.uid for pod in pods)
+        frames = ((frame, codec.encode(frame)) for frame in self._evaluation.decide(pods))
+        self._store.writer.store(frames)
+
+    def _read(
+        self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
+    ) -> tuple[ClusterEvaluation, ClusterObjects]:
+        found = self._reader.read(namespace, needs_storage)
+        if not found.nodes:
+            raise ReadError(404, "the cluster has no nodes")
+        try:
+            return ClusterEvaluation(found, self._config, IN_TREE), found
+        except (ManifestError, ConfigError) as e:
+            raise UnusableInputError(str(e)) from e
+
+    def _note_unread(self, found: ClusterObjects) -> None:
+        for kind in found.unread:
+            self._note(str(kind))
+
+
+class _Question:
+    """Which pods the answer to a request is about."""
+
+    def __init__(self, path: str) -> None:
+        """Parse a path with its query string. Raises HistoryNeededError if the answer needs past decisions."""
+        url = urlsplit(path)
+        query = parse_qs(url.query)
+        self.names: frozenset[str] = frozenset()
+        self.node = ""
+        self.is_pending = False
+        pending, node, named = (
+            _PENDING.fullmatch(url.path),
+            _NODE.fullmatch(url.path),
+            _IN_NAMESPACE.fullmatch(url.path),
+        )
+        self.needs_cluster = bool(pending or node or named)
+        self.namespace = unquote(((pending or named) and (pending or named)["namespace"]) or "")  # type: ignore[index]
+        if pending:
+            self.is_pending = True
+        elif node:
+            self.node = unquote(node["node"])
+        elif named and named["resource"] in _ABOUT_ONE_POD and "attempt" not in query:
+            self.names = frozenset({unquote(named["name"])})
+        elif named and named["resource"] == "podcomparisons":
+            self.names = frozenset({unquote(named["name"]), *query.get("with", ())})
+        elif not _ABOUT_SERVICE.fullmatch(url.path):
+            raise HistoryNeededError(path)
+
+    def choose(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Return those of the cluster's pods that the answer is about."""
+        if self.names:
+            return [p for p in pods if p.metadata.namespace == self.namespace and p.metadata.name in self.names]
+        if self.node:
+            here = [p for p in pods if p.spec.node_name == self.node]
+            return [*here[:_NODE_PODS], *filter(_is_waiting, pods)]
+        return [p for p in pods if _is_waiting(p) and self.namespace in ("", p.metadata.namespace)]
+
+
+def _is_waiting(pod: Pod) -> bool:
+    """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
+    ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
+    return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
+
+
+def _use_volumes(pods: Sequence[Pod]) -> bool:
+    """Return whether any of the pods has volumes other than those that every node can provide."""
+    return any(volume != Volume(name=volume.name) for pod in pods for volume in pod.spec.volumes or ())
+
+
+class _LocalReviews:
+    """Answers a review at once, in place of the queue in which the decisions service passes it to a scheduler."""
+
+    def __init__(self) -> None:
+        self.evaluation: ClusterEvaluation | None = None
+        self._answer: ReviewAnswer | None = None
+
+    def list_reviewers(self, within_s: float) -> list[ReviewingScheduler]:
+        """Return every scheduler name that a pod of the cluster has."""
+        assert self.evaluation is not None
+        return [ReviewingScheduler("", name) for name in self.evaluation.scheduler_names]
+
+    def add_question(self, question: ReviewQuestion, most: int) -> bool:
+        """Decide the question's pods."""
+        assert self.evaluation is not None
+        asked = msgspec.json.decode(question.body)
+        template = PodTemplate(**{**asked["template"], "replicas": 1})
+        try:
+            reviewed = ReviewedPods(template, asked["namespace"], asked["scheduler"], asked["replicas"])
+            frames = b"".join(map(codec.encode, self.evaluation.review(reviewed)))
+            self._answer = ReviewAnswer(codec.compress(frames), codec.CONTENT_TYPE)
+        except ManifestError as e:
+            refusal = {"code": 422, "message": str(e)}
+            self._answer = ReviewAnswer(msgspec.json.encode(refusal), "application/json")
+        return True
+
+    def read_answer(self, id: str) -> ReviewAnswer | None:
+        """Return the answer to the last question."""
+        return self._answer
+
+    def remove_question(self, id: str) -> None:
+        """Do nothing: no question is kept."""
