@@ -1,8 +1,6 @@
 """KubeSchedulerConfiguration: reading the file, its defaults, its validation and the profiles that it configures.
 
-Owns: reading (`document`, `load`), the types (`types`), validation (`validation`, `arguments`), older versions
-(`legacy`, `convert`), and the construction of profiles (`profiles`). Does not own: the meaning of plugin arguments and
-their validation rules.
+Each plugin defines and validates its own arguments.
 """
 
 from scheduler.config.arguments import Registry

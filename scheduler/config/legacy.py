@@ -1,8 +1,6 @@
 """Translation of beta versions of KubeSchedulerConfiguration to v1 with the same profiles.
 
-Owns: the translation and the notes on settings that it leaves out. Does not own: the tables of each version's defaults
-(`legacy_versions`), the meaning of v1. A setting without equivalent is an error with its field's path; a setting
-without effect is left out with a note.
+A setting without equivalent is an error with its field's path; a setting without effect is left out with a note.
 
 Invariant: the result is a plain v1 document, the same that `convert-config` writes.
 """

@@ -1,8 +1,7 @@
 """The plugins that each beta version of KubeSchedulerConfiguration enables by default, and those removed since.
 
-Owns: these tables. Does not own: the translation to v1 (`legacy`). Each version is described as of the last release
-that served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28. Source: pkg/scheduler/apis/config/VERSION
-(default_plugins.go, defaults.go) and validation of those releases.
+Each version is described as of the last release that served it: v1beta1 in v1.22, v1beta2 in v1.27, v1beta3 in v1.28.
+Source: pkg/scheduler/apis/config/VERSION (default_plugins.go, defaults.go) and validation of those releases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Validation of a configuration that was decoded, in kube-scheduler's order and words.
 
-Does not own: the rules of a plugin's arguments (each plugin has its own) and of how plugin sets merge (`profiles`).
 Source: pkg/scheduler/apis/config/validation and k8s.io/component-base/config/validation v1.36.
 """
 

@@ -4,8 +4,6 @@ The scheduler reuses results of earlier pods according to what plugins declare t
 (`framework.equivalence_cache`). A wrong declaration would schedule, and record, wrongly. Verification finds it: new
 plugins evaluate the pod on rebuilt columns, so that no cache of the framework, the plugins or the columns takes part.
 
-Owns: the second computation, the comparison, and which result counts. Does not own: reporting differences.
-
 Invariant: if the results differ, the decision is the one that was computed without caches.
 """
 

@@ -1,8 +1,4 @@
-"""A review without a running cluster: places the pods of one file on the cluster that other files describe.
-
-Owns: which object of a file is placed, the PriorityClasses among the cluster's objects. Does not own: reading files
-(`evaluate.files`), building the cluster from them, the placement (`engine.whatif`).
-"""
+"""A review without a running cluster: places the pods of one file on the cluster that other files describe."""
 
 from __future__ import annotations
 

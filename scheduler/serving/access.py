@@ -1,8 +1,5 @@
 """Authentication and authorization of requests to the HTTPS port, both delegated to the API server.
 
-Owns: finding the user of a client certificate or bearer token (TokenReview), and whether the user may use a path
-(SubjectAccessReview). Does not own: the verification of certificates.
-
 Invariant: fail closed. A token that cannot be checked is 401, a right that cannot be checked is 500, and a client
 without credentials is `system:anonymous`. Source: k8s.io/apiserver delegating authentication and authorization, with
 the options of kube-scheduler; headers of a front proxy are not accepted (docs/limits.md).

@@ -1,8 +1,5 @@
 """The serving certificate of the HTTPS port, and the authorities (CAs) of accepted client certificates.
 
-Owns: finding or creating the certificate, reading the authorities. Does not own: the listener (`server`), when the TLS
-context is rebuilt (`herodotus_serving.contexts`), the meaning of a client certificate (`access`).
-
 The certificate: `--tls-cert-file` and `--tls-private-key-file`, or the pair in `--cert-dir` (created if absent), or one
 in memory. The authorities: those that the API server publishes in the ConfigMap
 kube-system/extension-apiserver-authentication, or `--client-ca-file`.

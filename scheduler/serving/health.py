@@ -1,8 +1,5 @@
 """Health endpoints as kube components serve them.
 
-Owns: the text of /healthz, /livez and /readyz, `?verbose`, `?exclude`, and a path for each check. Does not own: the
-checks.
-
 A failing advisory check is listed and has its path, but never fails the endpoint: scheduling continues while history
 waits. The endpoints are public and withhold reasons; the path of a single check requires a right.
 

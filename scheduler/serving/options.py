@@ -1,7 +1,4 @@
-"""The command-line options of the HTTPS port, named as in kube components.
-
-Owns: names, defaults, validation. Does not own: what they do.
-"""
+"""The command-line options of the HTTPS port, named as in kube components."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The paths of the HTTPS port and their handlers.
 
-Owns: the paths and their methods. Does not own: authorization (`access`, which checks every path first, known or not),
-the content of the responses.
+`access` checks every path first, known or not.
 
 Paths are kube-scheduler's: /healthz, /livez, /readyz and a path for each check, /metrics, /configz, /debug/flags/v.
 Deliberately absent (docs/parity.md): /metrics/resources, /metrics/slis, /debug/pprof.

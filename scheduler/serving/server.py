@@ -1,8 +1,5 @@
 """The HTTPS listener of the scheduler: runs the HTTP server of `herodotus_serving` in a thread of this process.
 
-Owns: its limits and worker pools, and the conversion of requests and responses to and from that server's types. Does
-not own: paths (`routes`), authorization (`access`), certificates, connections (`herodotus_serving`).
-
 Invariant: probes that need no review by the API server run in a pool of their own, so that no client and no slow API
 server delays them.
 """

@@ -1,7 +1,5 @@
 """The beta distribution, for shares between 0 and 1: fitted to a mean and a deviation, arrays at a time.
 
-Owns: fit, distribution, density, moments, mean residual life. Does not own: what a share is a share of (`risk`).
-
 The regularised incomplete beta function is the classic continued fraction, evaluated by Lentz's method (W. Press et
 al., Numerical Recipes, 6.4), all entries at once. It agrees with scipy to 1e-7 of the value for parameters from 0.001
 to 100,000 and shares not closer than 1e-9 to 0 or 1. scipy itself would be the images' largest part, for one function.

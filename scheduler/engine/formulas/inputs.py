@@ -1,7 +1,5 @@
 """The numbers of nodes from which a plugin or an agent computes scores, in the form that the recorder takes.
 
-Owns: the values. Does not own: measuring, recording (`scheduler.recorder`), sending (`scheduler.extenders.wire`).
-
 Invariant: all arrays have one entry for each node, in one order.
 """
 

@@ -1,7 +1,6 @@
 """The annotations that annotators write on nodes: keys, units and age limits.
 
-Owns: the vocabulary shared by the programs that measure nodes and those that score them. Does not own: measuring,
-scoring.
+The programs that measure nodes and those that score them share this vocabulary.
 
 Every annotator also writes when its values were measured (`MEASURED[group]`). A value that is older than the reader's
 limit is ignored as if it were absent; a value without a time counts, since other programs measure too.

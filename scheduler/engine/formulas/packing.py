@@ -1,6 +1,5 @@
 """Where a pod suits the cluster as a whole: three objectives, evaluated as if it were placed on each node in turn.
 
-Owns: the objectives, the demand learnt from pods, and points. Does not own: which resources count, units, persistence.
 Source: IBM's kube-safe-scheduler, agent `pigeon`; adaptive bin packing is Tantawi & Steinder, ICAC 2019, with the
 multivariate coefficient of variation of Albert & Zhang.
 

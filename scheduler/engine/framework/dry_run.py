@@ -1,8 +1,7 @@
 """Dry runs of one attempt's filters on nodes to which pods were added, or from which pods were removed.
 
-Owns: the two uses. Preemption asks whether the pod fits without some pods. Each node with nominated pods of the same
-or a higher priority is filtered twice, with and without these pods. Does not own: which pods are nominated
-(`nominated`), what a result leads to.
+Preemption asks whether the pod fits without some pods. Each node with nominated pods of the same or a higher priority
+is filtered twice, with and without these pods.
 """
 
 from __future__ import annotations
@@ -51,18 +50,9 @@ class FilterDryRun:
 
     @property
     def can_batch_nodes(self) -> bool:
-        """Whether one copy may hold several nodes at once.
-
-        True if no PreFilter plugin must update its state for each pod that is added or removed.
-        """
         return not self._extensions
 
     def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
-        """Return a cache key, and the slots of nodes whose results must not be cached; None if no result may be cached.
-
-        A cached result for a node holds while the pod's spec, the node's row in the columns and the key are equal. The
-        slots are those of nodes with nominated pods.
-        """
         if any(d.depends_on is DependsOn.ANYTHING or d.state_data is not None for d in self._dependencies):
             return None
         other_nodes = any(d.depends_on is DependsOn.NODES for d in self._dependencies)
@@ -70,10 +60,6 @@ class FilterDryRun:
         return (names, nodes.node_generation if other_nodes else None), self.nominated_pods(pod, nodes).keys()
 
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return each node's first verdict that is not Success, or Success if every filter accepts the node.
-
-        A node with nominated pods of the same or a higher priority must pass both with and without these pods.
-        """
         rejected = {
             slot: next(verdict for verdict in by_plugin.values() if verdict.code is not Code.SUCCESS)
             for slot, by_plugin in self.filter_with_nominated(state, pod, nodes).items()

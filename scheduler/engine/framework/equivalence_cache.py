@@ -8,9 +8,6 @@ result differs. A plugin takes part by declaring its dependencies: `plugin.Depen
 `BasePlugin.depends_only_on_spec`, and state data that can be compared (`plugin.StateData`). A plugin without a
 declaration runs on every node in every cycle.
 
-Owns: what is cached for a spec, which plugins run again, and on which rows. Does not own: what a plugin's result
-depends on (the plugin declares it), the order and meaning of the phases (`runtime`, `filtering`, `scoring`).
-
 Invariant: the result of a phase equals the result that computing it from scratch would give. The cache never changes
 a column that a trace may hold, and a column in which nothing changed remains the same object: a holder may keep what it
 derived from that object.

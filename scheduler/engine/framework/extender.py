@@ -1,7 +1,6 @@
 """The protocol of an extender, a service outside of the process that may fail, with its results.
 
-Owns: the protocol and the types of its results. Does not own: HTTP (`scheduler.extenders`); when an extender is
-called, and what a result means (`extenders`).
+`scheduler.extenders` implements it over HTTP, and `extenders` decides when an extender is called.
 
 Source: k8s.io/kube-scheduler/framework v1.36, Extender.
 """

@@ -1,8 +1,5 @@
 """Calls the extenders of a scheduler in order and writes their results into the trace.
 
-Owns: which extender is called (interest, supported verbs), what a result means for the nodes, what a failure means for
-the attempt. Does not own: the protocol of one extender (`extender`), when in a cycle they are called (`cycle`).
-
 Source: pkg/scheduler/schedule_one.go v1.36 findNodesThatPassExtenders, prioritizeNodes and extendersBinding;
 pkg/scheduler/framework/preemption/preemption.go callExtenders.
 

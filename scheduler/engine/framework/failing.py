@@ -28,15 +28,12 @@ class FailingPlugin:
         self._message = message
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Return an error verdict with the fixed message on every node."""
         return Verdicts.everywhere(error(self._message), nodes.slots)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Raise RuntimeError with the fixed message."""
         raise RuntimeError(self._message)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return an error verdict with the fixed message."""
         return error(self._message)
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:

@@ -1,8 +1,5 @@
 """Filter verdicts of every node, and each node's first failure, refreshed from the equivalence cache.
 
-Owns: how one filter runs, and which filter rejects a node first. Does not own: which filters are skipped (`runtime`),
-what a rejection leads to (`cycle`).
-
 Invariant: every filter runs on every node, but only a node's first failure decides: the verdict of a later filter on a
 node that an earlier one rejected has no effect.
 """

@@ -137,7 +137,8 @@ class DryRun(Protocol):
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Return each node's first verdict that is not Success, or Success if all filters accept the node.
 
-        Filters that PreFilter skipped do not run.
+        Filters that PreFilter skipped do not run. A node with nominated pods of the same or a higher priority must pass
+        both with and without these pods.
         """
 
     def add_pods(self, state: CycleState, pod: PodInfo, added: Sequence[tuple[int, PodInfo]], nodes: RowCopy) -> None:

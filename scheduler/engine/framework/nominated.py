@@ -1,7 +1,6 @@
 """Waiting pods that are nominated for a node: by preemption, by an earlier attempt or by their status.
 
-Owns: which waiting pod is nominated for which node, as known to this process, possibly ahead of the API server. Does
-not own: pods on nodes (`cache`), writing the status (`writes`). Only the loop's thread changes it.
+Nominations of this process may be ahead of the API server. Only the loop's thread changes them.
 
 Source: pkg/scheduler/backend/queue/nominator.go v1.36.
 

@@ -1,8 +1,4 @@
-"""Validation of what plugins return, and its message.
-
-Owns: which return values are valid, and the conversion of an exception to an error verdict. Does not own: what a
-result leads to.
-"""
+"""Validation of what plugins return, and its message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The outcome of PreFilter: a rejection of the pod as a whole, plugins to skip, and the nodes to evaluate.
 
-Owns: which verdict ends the phase. Does not own: which plugins need not run (`equivalence_cache`).
 Source: pkg/scheduler/framework/runtime/framework.go v1.36, RunPreFilterPlugins.
 """
 

@@ -1,8 +1,5 @@
 """A profile's queueing hints: which plugins registered for an event, and whether it may help a pod they rejected.
 
-Owns: the registrations by event, and the result of a hint that raises. Does not own: which pods wait, and what happens
-to pods that an event may help (`queue`).
-
 Source: pkg/scheduler/scheduler.go (buildQueueingHintMap) and backend/queue/scheduling_queue.go (isPodWorthRequeuing).
 """
 

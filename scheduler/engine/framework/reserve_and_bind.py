@@ -1,7 +1,7 @@
 """Plugins at the extension points after a node is chosen: Reserve, Permit, PreBind, Bind, PostBind.
 
-Owns: the order of plugins, and which result ends a point. Does not own: what a failure undoes, waiting, threads
-(`binding_cycle`, `binding`). Source: pkg/scheduler/framework/runtime/framework.go v1.36.
+The callers (`binding_cycle`, `binding`) wait, and undo what a failure leaves. Source:
+pkg/scheduler/framework/runtime/framework.go v1.36.
 """
 
 from __future__ import annotations

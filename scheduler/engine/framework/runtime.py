@@ -1,9 +1,7 @@
 """The framework of one profile: runs plugins from PreEnqueue to Score and PostFilter, and fills the trace.
 
-Owns: the order of plugins, Skip, and which verdict ends a phase. Does not own: columns and what is derived from them
-(`filtering`, `scoring`), which plugins need not run again (`equivalence_cache`), the extension points after a node is
-chosen (`reserve_and_bind`), sampling and the choice (`cycle`), assuming pods (`loop`).
-Source: pkg/scheduler/framework/runtime/framework.go v1.36.
+`filtering` and `scoring` derive columns from the results, `reserve_and_bind` runs the later extension points, and
+`cycle` samples and chooses. Source: pkg/scheduler/framework/runtime/framework.go v1.36.
 
 Invariant: if a plugin ends a phase, the trace holds nothing of later phases.
 """

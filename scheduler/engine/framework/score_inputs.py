@@ -1,8 +1,5 @@
 """Collects the inputs by which plugins and extenders decided, and writes them into the trace.
 
-Owns: which plugins report, what a failure costs, expanding values of some nodes to columns of all. Does not own: the
-values (`formulas.inputs`), the record.
-
 Invariant: inputs do not affect the decision.
 """
 

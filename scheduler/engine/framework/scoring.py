@@ -4,9 +4,6 @@ Each score plugin has one column of raw scores (`_RawColumn`) and the columns de
 `ScorePhase` sums the normalized scores with their weights, and `BestNodes` keeps the nodes with the highest total.
 Every step has two paths: the whole column, or only the rows in which its input changed.
 
-Owns: what the framework computes from the results of score plugins, and the rules for these results. Does not own:
-which plugins are skipped (`runtime`), scores of extenders (`extenders`), the random choice among the best (`cycle`).
-
 Invariant: the score of an infeasible node is 0 in every column of a trace.
 """
 

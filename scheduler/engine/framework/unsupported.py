@@ -1,7 +1,7 @@
 """Rejection of pods that use a feature which is not built, so that the scheduler never ignores the feature.
 
-Owns: which pod fields are such features. Upstream has them behind an alpha gate, and the API server drops the field
-unless the gate is on. Does not own: resource claims, which the DynamicResources plugin rejects.
+Upstream has these features behind an alpha gate, and the API server drops the field unless the gate is on. The
+DynamicResources plugin rejects resource claims.
 """
 
 from __future__ import annotations

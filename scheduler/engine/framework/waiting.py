@@ -1,8 +1,7 @@
 """Pods for which a Permit plugin returned Wait.
 
-Owns: which plugins each pod waits for, until when, and how waiting ends. Does not own: what happens then (`loop`). No
-thread waits: the call that ends the waiting calls `done`, and the loop calls `expire` regularly. Thread-safe, because
-plugins allow and reject pods from any thread.
+No thread waits: the call that ends the waiting calls `done`, and the loop calls `expire` regularly. Thread-safe,
+because plugins allow and reject pods from any thread.
 
 Source: pkg/scheduler/framework/runtime/waiting_pods_map.go v1.36.
 

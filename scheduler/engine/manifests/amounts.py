@@ -1,7 +1,4 @@
-"""A search for the invalid quantity in a manifest, run only after decoding or computing failed.
-
-Does not own: the syntax of a quantity (`scheduler.engine.objects.quantity`).
-"""
+"""A search for the invalid quantity in a manifest, run only after decoding or computing failed."""
 
 from __future__ import annotations
 

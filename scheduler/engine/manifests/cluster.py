@@ -1,7 +1,5 @@
 """A cluster read from manifests: the nodes with the pods bound to them, and every other kind that plugins read.
 
-Owns: the choice of kinds that are read, and default names. Does not own: the source of manifests (`files`, `cases`).
-
 Invariant: every loaded pod has a namespace and a UID; the defaults are `default` and NAMESPACE/NAME.
 """
 

@@ -1,7 +1,7 @@
 """The defaults that the API server sets in a pod, as far as scheduling reads them.
 
-Does not own: what admission adds (the priority of a class, tolerations, the overhead of a runtime class), since a
-manifest does not contain the cluster's admission configuration. `cluster` sets the namespace and the UID. Source:
+Without what admission adds (the priority of a class, tolerations, the overhead of a runtime class), since a manifest
+does not contain the cluster's admission configuration. `cluster` sets the namespace and the UID. Source:
 pkg/apis/core/v1/defaults.go v1.36. A pod that has its defaults is returned equal.
 """
 

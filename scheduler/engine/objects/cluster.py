@@ -1,8 +1,7 @@
 """The cluster's objects other than nodes and pods, which plugins look up by kind, namespace and name.
 
-Owns: the latest state of each object; the changes that this process assumes before the API server confirms them; the
-list of recent changes, from which `Index` updates itself. Does not own: watching, nodes and pods (`columns`). Only the
-scheduling loop's thread changes it, between cycles.
+The store also holds the changes that this process assumes before the API server confirms them, and a list of recent
+changes, from which `Index` updates itself. Only the scheduling loop's thread changes it, between cycles.
 
 Invariant: an assumption ends when the API server sends another version of the object than the assumed change is based
 on. Source: pkg/scheduler/util/assumecache v1.36.

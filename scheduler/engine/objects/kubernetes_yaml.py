@@ -1,9 +1,8 @@
 """YAML as Kubernetes reads it, decoded to JSON values: strings, numbers, booleans, null, lists and maps.
 
-Owns: the dialect, and limits on nesting and on the values that aliases multiply. The dialect is Go's YAML 1.1: a time
-is a string, `1e3` is a number, 16.0 is an integer, and a key that is set twice is an error. Does not own: the meaning
-of a document. Source: sigs.k8s.io/yaml, which kubectl and kube-scheduler use. Unlike there, a lone `y` or `n` is a
-string, since other YAML writers do not quote it.
+The dialect is Go's YAML 1.1: a time is a string, `1e3` is a number, 16.0 is an integer, and a key that is set twice is
+an error. Nesting, and the values that aliases multiply, are limited. Source: sigs.k8s.io/yaml, which kubectl and
+kube-scheduler use. Unlike there, a lone `y` or `n` is a string, since other YAML writers do not quote it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Field errors in the form of the API machinery: `PATH: Invalid value: VALUE: DETAIL`.
 
-Owns: the types of errors and their formatting. Does not own: validation rules. Strings are quoted as Go's %q does,
-other values are printed as JSON. Source: k8s.io/apimachinery/pkg/util/validation/field (Error) and util/errors
-(aggregate) v1.36.
+Strings are quoted as Go's %q does, other values are printed as JSON. Source:
+k8s.io/apimachinery/pkg/util/validation/field (Error) and util/errors (aggregate) v1.36.
 """
 
 from __future__ import annotations

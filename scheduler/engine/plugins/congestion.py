@@ -64,7 +64,6 @@ class Congestion(BasePlugin):
         self._reader = MeasurementReader("congestion", args.max_age_seconds)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success. If measurements of feasible nodes are expired, its reason gives the number of these nodes."""
         return self._reader.report_stale(nodes, feasible)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

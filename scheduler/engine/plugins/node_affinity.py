@@ -57,7 +57,6 @@ class NodeAffinity(BasePlugin):
     args_type = NodeAffinityArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the additions and label changes of nodes, with a hint whether the node newly matches the pod."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._is_schedulable_after_node_change
         )

@@ -43,7 +43,6 @@ class NodeDeclaredFeatures(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: new nodes, other declared features, changes of the pod."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         yield ClusterEventWithHint(EventResource.NODE, actions, _is_schedulable_after_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE, _is_schedulable_after_pod_update)

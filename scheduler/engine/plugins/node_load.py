@@ -104,7 +104,6 @@ class LoadPlugin(BasePlugin):
             yield NodeLoad(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success, with the number of feasible nodes whose statistics are expired, if any, as its reason."""
         return self._reader.report_stale(nodes, feasible)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:

@@ -1,8 +1,4 @@
-"""Columns of numbers that annotators write on nodes.
-
-Owns: parsing annotations, and leaving out expired ones. Does not own: keys and units (`formulas.measurements`), the
-meaning of the numbers.
-"""
+"""Columns of numbers that annotators write on nodes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ class NodeName(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the event Node/Add, since a new node may have the name that the pod requires."""
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:

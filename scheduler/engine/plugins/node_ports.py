@@ -24,7 +24,6 @@ class NodePorts(BasePlugin):
     fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: deleted pods that used one of its ports, and new nodes."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 

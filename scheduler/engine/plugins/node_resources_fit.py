@@ -98,7 +98,6 @@ class NodeResourcesFit(BasePlugin):
         self._allocatable = _AllocatableCache()
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: pods that free resources, nodes with more of a resource."""
         pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
         yield ClusterEventWithHint(EventResource.POD, pods, _is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE

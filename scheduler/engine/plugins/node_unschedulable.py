@@ -24,7 +24,6 @@ class NodeUnschedulable(BasePlugin):
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: nodes that became schedulable, and its new tolerations."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )

@@ -1,8 +1,5 @@
 """The registry that resolves the plugin names of a configuration to plugin classes.
 
-Owns: the sources of plugins, and the error for a plugin that cannot be loaded. Does not own: the choice of plugins that
-a profile enables (`config`), their construction.
-
     in-tree            NodeName                       `IN_TREE`
     given in code      with_plugin(name, factory)     a command of one's own: `app.main(plugins=…)`
     installed          an entry point of the group `herodotus.plugins`, by its name

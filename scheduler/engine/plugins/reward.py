@@ -49,7 +49,6 @@ class Reward(BasePlugin):
         return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        """Scale the points (0 to 10) to scores (0 to 100)."""
         return raw * SCALE
 
 

@@ -63,7 +63,6 @@ class SafeOverload(LoadPlugin):
     args_type = SafeOverloadArgs
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: new statistics, larger nodes, lower requests of the pod."""
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes)
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, _own)

@@ -22,7 +22,6 @@ class SchedulingGates(BasePlugin):
         return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the event that the last scheduling gate was removed, with a hint whether it was this pod's."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
 
 

@@ -36,7 +36,6 @@ class TaintToleration(BasePlugin):
     }
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: nodes whose taints it newly tolerates, its new tolerations."""
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )

@@ -43,13 +43,11 @@ class VolumeRestrictions(BasePlugin):
     fails_without: ClassVar = {"filter": ("preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: deleted pods, new nodes, and its new claims."""
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, is_named_claim)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:

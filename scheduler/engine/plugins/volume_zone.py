@@ -56,7 +56,6 @@ class VolumeZone(BasePlugin):
     name = "VolumeZone"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: of nodes, its claims, volumes, and storage classes."""
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         yield ClusterEventWithHint(
@@ -67,7 +66,6 @@ class VolumeZone(BasePlugin):
         )
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:

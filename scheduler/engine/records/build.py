@@ -1,8 +1,5 @@
 """Builds records: a Decision from the data of an attempt, and node rows from the columns. Pure.
 
-Owns: the content of a record, and which parts it shares with the last record of its equivalence class
-(`ClassRecordCache`). Does not own: numbers and order of records (`recorder`).
-
 Invariant: the record is equal with and without a cache.
 """
 

@@ -1,6 +1,5 @@
 """Labels of pods that records omit (`--omit-labels`).
 
-Owns: which labels those are, and the mark that reports them. Does not own: what else a record keeps (`build`).
 Scheduling and extenders still read every label.
 
 Invariant: an omitted label is in no frame and in no digest, since a value with few alternatives can be guessed from its

@@ -4,8 +4,6 @@ Pods of one template form an equivalence class. Where nothing changed, the equiv
 for them as before; elsewhere a few rows differ. So a record reuses each part whose source is the same object as in the
 record before, and builds its other columns by changing those rows. The codec detects an unchanged part by its identity.
 
-Owns: which part was built from which source. Does not own: the meaning of parts (`build`).
-
 Invariant: a reused part equals a part built anew. This requires that arrays of traces are never changed in place.
 """
 

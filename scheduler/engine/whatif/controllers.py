@@ -1,7 +1,6 @@
 """The controller that a workload's pods would have, whose selector determines their default topology spreading.
 
-Owns: the owner reference of such pods, and the controller object that would exist. Does not own: how pods are spread
-(`plugins.pod_topology_spread`), the other objects of the cluster. Pure, except `ensure`.
+Pure, except `ensure`.
 
 The name of a Deployment's next ReplicaSet is unknown, so it has the Deployment's name here. It selects by the
 template's labels, and so counts the pods of older ReplicaSets of the same Deployment too.

@@ -1,7 +1,6 @@
 """Places pods one after the other, each as if the earlier ones were bound; nothing is bound.
 
-Owns: the order (decide, record, count on the node), and the frames of the answer. Does not own: the cycle; the nodes,
-which this module changes and which must therefore be a copy.
+The nodes must be a copy, since placed pods are added to them.
 
 Invariant: the first pod without a node is the last one that is tried. Preemption is reported and not carried out.
 """

@@ -1,8 +1,6 @@
 """The pods of a review, as the API server would store them.
 
-Owns: the names of equal pods, the admission steps that can be reproduced here (priority), and which fields are ignored
-and marked. Does not own: defaults (`manifests.defaults`), which kinds have a pod template
-(`herodotus_record.templates`). Pure.
+Of admission, only priority is reproduced. Pure.
 
 Source: plugin/pkg/admission/priority v1.36.
 """

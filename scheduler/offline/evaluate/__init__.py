@@ -1,8 +1,4 @@
-"""Decides pods from files or test cases with the engine of the live scheduler, and binds nothing (command `evaluate`).
-
-Owns: reading a cluster from manifests (`files`), the format of cases (`cases`) and of an outcome (`outcome`). Does not
-own: any decision; that is `scheduler.engine.cycle`.
-"""
+"""Decides pods from files or test cases with the engine of the live scheduler, for the command `evaluate`."""
 
 from scheduler.engine.manifests.cluster import LoadedCluster, ManifestError, SourceManifest, load_cluster
 from scheduler.offline.evaluate.cases import CaseError, evaluate, evaluate_lines

@@ -1,6 +1,6 @@
 """Decides cases given as JSON lines: one object (pod, cluster, configuration) per line in, one result or error out.
 
-Owns: the format of a case (tests/golden/README.md). Invariant: a malformed case affects no other.
+The format is in tests/golden/README.md. Invariant: a malformed case affects no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Evaluates one pod against one cluster with the live scheduler's scheduling cycle, and binds nothing.
-
-Does not own: the cycle, the formats of its outcome (`outcome`), the record (`scheduler.engine.records.build`).
-"""
+"""Evaluates one pod against one cluster with the live scheduler's scheduling cycle, and binds nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +50,6 @@ class NoCluster:
         self.waiting_pods = WaitingPods()
 
     def is_preempting(self, uid: str) -> bool:
-        """Return False, because no victims are being evicted."""
         return False
 
     def node(self, name: str) -> Node | None:
@@ -67,10 +63,6 @@ class NoCluster:
         raise RuntimeError("evaluate binds nothing")
 
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
-        """Return a Prometheus query that runs in the background every `every_s` seconds.
-
-        Its results are keyed by the value of the series label `label`.
-        """
         from scheduler.prometheus import query_in_background  # here, because few profiles need its HTTP client
 
         return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)

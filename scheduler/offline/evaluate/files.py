@@ -1,8 +1,4 @@
-"""Reads manifests from files as kubectl prints them or people write them, and decides a pod against them.
-
-Owns: reading YAML and JSON into manifests with their location. Does not own: the meaning of manifests
-(`scheduler.engine.manifests.cluster`).
-"""
+"""Reads manifests from files as kubectl prints them or people write them, and decides a pod against them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The outcome of a scheduling cycle as JSON, in the format of tests/golden/README.md. Pure functions.
-
-Owns: that format. Does not own: any decision.
-"""
+"""The outcome of a scheduling cycle as JSON, in the format of tests/golden/README.md. Pure functions."""
 
 from __future__ import annotations
 

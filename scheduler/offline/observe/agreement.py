@@ -1,8 +1,4 @@
-"""Compares the observer's evaluation with another scheduler's outcome, and names the cause if they disagree.
-
-Owns: the meaning of agreement, and the causes of disagreements. Does not own: which snapshots are compared (`window`),
-the evaluation (`scheduler.engine.cycle`). Pure functions.
-"""
+"""Compares the observer's evaluation with another scheduler's outcome, and names the cause if they disagree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Another scheduler's KubeSchedulerConfiguration, limited to the plugins that this process has. Pure functions.
-
-Owns: what is left out of it, and the notes about that. Does not own: reading the file (`scheduler.config`).
-"""
+"""Another scheduler's KubeSchedulerConfiguration, limited to the plugins that this process has. Pure functions."""
 
 from __future__ import annotations
 

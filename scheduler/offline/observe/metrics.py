@@ -1,6 +1,6 @@
 """The Prometheus metrics of an observer.
 
-Owns: names and labels. Does not own: serving them. No label gets more values as the cluster grows.
+No label gets more values as the cluster grows.
 """
 
 from __future__ import annotations

@@ -4,10 +4,6 @@ r"""The thread that follows the cluster and reconstructs the decisions of other 
                                                   \-> evaluate -> compare -> record
                                            -> cache, queue (as the scheduler's own loop keeps them)
 
-Owns: which changes of a pod are outcomes of an attempt, and the order of these steps. Does not own: evaluation
-(`scheduler.engine.cycle`), the meaning of agreement (`agreement`), events in flight (`window`), a scheduler's writes
-before the binding (`own_writes`), the record's form (`recorder`).
-
 Invariant: only this thread changes cache and columns; nothing is written to the cluster.
 """
 

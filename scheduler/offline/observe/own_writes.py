@@ -4,8 +4,7 @@ A scheduler chooses a node, selects it on the pod's claims and gives them volume
 are bound. When the binding is seen, the claims allow only that node; at the decision they did not. A controller binds
 claims that do not wait for their first consumer, so the scheduler saw these as they are.
 
-Owns: earlier versions of claims and volumes until the pod is bound. Does not own: their latest state
-(`ClusterObjects`). Used by one thread.
+Used by one thread.
 """
 
 from __future__ import annotations

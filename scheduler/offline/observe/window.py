@@ -4,8 +4,7 @@ A scheduler counts a pod on its node as soon as it has decided, and binds it in 
 shows just before that of a pod may have been decided after it, and those just after it before. For a deletion it is the
 reverse: the scheduler learns of it at the same time as the observer, and may have decided before that.
 
-Owns: messages that are held back for a while, pods that recently appeared on a node or disappeared from it, and the
-snapshots in between. Does not own: the evaluation of a snapshot. Used by one thread.
+Used by one thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Groups log entries into scheduling attempts: which lines belong together, and when an attempt is complete.
 
-Owns: the meaning of each message, open attempts. Does not own: lines (`lines`), the record of an attempt (`records`).
-
 Lines carry their pod's name, so lines of other pods may come in between. An attempt ends with the line that has the
 result of its binding. After `no fit` come lines about preemption and the queue, so the attempt is kept for GRACE_US of
 the log's own time, or until the pod's next attempt. That one may start before the last victim is logged, because the

@@ -1,8 +1,5 @@
 """Delivers the records of a log to the decisions service, through a spool and the scheduler's shipper.
 
-Owns: how far reading may run ahead of delivery. Does not own: HTTP and retries within a batch (`recorder.shipper`),
-frames on disk (`recorder.spool`).
-
 Invariant: no record is dropped: a log can wait, so reading waits where scheduling would not. Records that were not
 delivered when the process ends are read from the log again, with the same keys.
 """

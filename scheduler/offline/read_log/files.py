@@ -1,7 +1,5 @@
 """Reads the lines of a file or of standard input, until the end or while the file grows.
 
-Owns: reading, following, files that are rotated or truncated. Does not own: the meaning of lines.
-
 Invariant: holds one line of at most LINE_BYTES; the rest of a longer line is skipped.
 """
 

@@ -1,7 +1,6 @@
 """Parses lines of a log into entries: klog's text format or its JSON format, recognized line by line.
 
-Owns: both formats, and which lines count as foreign or damaged. Does not own: the meaning of an entry (`attempts`),
-files. Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
+Source of the formats: k8s.io/klog/v2 and k8s.io/component-base/logs/json, v1.36.
 
 Invariant: no input raises an exception; memory is bounded by the longest line.
 """

@@ -1,7 +1,5 @@
 """Turns the lines of a log into records: decisions, outcomes and the node table rows that they need.
 
-Owns: the incarnation. Does not own: lines, attempts, records, files, delivery.
-
 Invariant: reading the same log again gives the same records with the same keys, so that no record is stored twice. The
 incarnation is derived from the cluster and the log's first line; nothing is random.
 """

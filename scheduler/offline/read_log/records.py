@@ -1,7 +1,5 @@
 """Converts an attempt found in a log to a Decision and an Outcome. Pure functions.
 
-Owns: which fields a log fills, and the marks for missing ones. Does not own: the meaning of lines (`attempts`).
-
 Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark names what is missing; the
 counts of nodes are then the least that the log proves. Scores before weighting are derived by dividing by the weight:
 kube-scheduler logs normalized score times weight.

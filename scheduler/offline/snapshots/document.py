@@ -1,7 +1,4 @@
-"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest against damage. Pure functions.
-
-Owns: the document's format and its validation. Does not own: objects (`scheduler.engine.manifests.cluster`), files.
-"""
+"""The document `ClusterSnapshot`: every object that scheduling reads, with a digest against damage. Pure functions."""
 
 from __future__ import annotations
 

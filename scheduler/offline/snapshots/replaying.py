@@ -1,7 +1,6 @@
 """Replays a snapshot: places its pods again with another configuration, and compares the nodes.
 
-Owns: the order, the comparison, the sums. Does not own: the snapshot (`document`), the scheduling cycle. Pure except
-that it changes the engine's nodes.
+Pure except that it changes the engine's nodes.
 
 The selected pods are removed from their nodes all at once, and placed one after the other as if they were new; all
 others stay. A pod whose own node is among the best stays there, because a random choice is not a change.

@@ -1,7 +1,5 @@
 """Lists a cluster's objects for a snapshot, and redacts them.
 
-Owns: which kinds are listed, redaction. Does not own: the document's form (`document`), requests (`scheduler.kube`).
-
 Invariant: a redacted object leads to the same decisions as the complete one. It has the fields that decoding keeps
 (`scheduler.engine.objects`), without node annotations that no plugin of the configuration reads.
 """

@@ -1,9 +1,8 @@
 """DefaultPreemption: finds a node, and the pods on it whose eviction does the least harm and lets the pod in.
 
-Owns: whether the pod may preempt, which nodes are tried, the choice among the candidates, the message. `victims` tries
-nodes, and `dry_run_cache` stores the results. Does not own: evicting, which `scheduler.live.preemption` does after the
-attempt, unless the attempt only shows what would happen (`Handle.evicts`). Until the last eviction request is sent, the
-pod is kept out of the active queue.
+`victims` tries nodes, and `dry_run_cache` stores the results. `scheduler.live.preemption` evicts after the attempt,
+unless the attempt only shows what would happen (`Handle.evicts`). Until the last eviction request is sent, the pod is
+kept out of the active queue.
 
 Source: pkg/scheduler/framework/preemption v1.36. Upstream starts at a random node; this plugin starts at a node that
 follows from the pod's UID, so that equal cases have equal results.

@@ -2,8 +2,6 @@
 
 Pods of one template preempt one after another, and each would try the same nodes.
 
-Owns: how many nodes are tried together, which results are stored. Does not own: trying (`victims`).
-
 Invariant: a cached result equals what trying the node again would return, and is the same object.
 """
 

@@ -1,8 +1,7 @@
 """InterPodAffinity: places a pod by its affinity and anti-affinity to running pods, and by theirs to it.
 
-Owns: the plugin's extension points. Does not own: which pods a term selects (`terms`,
-`scheduler.engine.objects.pod_affinity`). Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36 (filtering.go,
-scoring.go).
+`terms` finds the pods that a term selects. Source: pkg/scheduler/framework/plugins/interpodaffinity v1.36
+(filtering.go, scoring.go).
 """
 
 from __future__ import annotations
@@ -181,10 +180,6 @@ class InterPodAffinity(BasePlugin):
         self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the pod and node events that may help a rejected pod.
-
-        These are additions, deletions and label changes of pods, and additions and label changes of nodes.
-        """
         hints = AffinityHints(self.handle.objects)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)

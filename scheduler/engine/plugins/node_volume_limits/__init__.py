@@ -1,6 +1,6 @@
 """NodeVolumeLimits: rejects nodes to which a CSI driver cannot attach the pod's volumes in addition.
 
-Owns: the verdicts. `volumes` finds a pod's volumes, `attached` counts the attached ones. Source:
+`volumes` finds a pod's volumes, `attached` counts the attached ones. Source:
 pkg/scheduler/framework/plugins/nodevolumelimits v1.36 (csi.go).
 """
 
@@ -36,7 +36,6 @@ class NodeVolumeLimits(BasePlugin):
     name = "NodeVolumeLimits"
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: changes of CSINodes, freed volumes, and its new claims."""
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.ADD)
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.UPDATE, _is_schedulable_after_csi_node_change)
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
@@ -53,7 +52,6 @@ class NodeVolumeLimits(BasePlugin):
         self._attached(nodes)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:

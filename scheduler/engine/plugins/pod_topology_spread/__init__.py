@@ -1,6 +1,5 @@
 """PodTopologySpread: keeps alike pods evenly spread over zones, nodes or any other topology.
 
-Owns: the plugin's extension points. Does not own: which constraints a pod has (`constraints`), the arguments (`args`).
 Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, scoring.go).
 """
 
@@ -146,7 +145,6 @@ class PodTopologySpread(BasePlugin):
     score_state = _PreScoreState
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: of pods, of nodes, and changes of its own tolerations."""
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, self._is_schedulable_after_pod_change)
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT

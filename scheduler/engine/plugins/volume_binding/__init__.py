@@ -1,7 +1,7 @@
 """VolumeBinding: places a pod where its volumes are accessible or can be provisioned, and binds them to its claims.
 
-Owns: the plugin's extension points and arguments. `claims` finds the pod's claims, `search` the nodes on which their
-volumes are available, and `binding` binds them. Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
+`claims` finds the pod's claims, `search` the nodes on which their volumes are available, and `binding` binds them.
+Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class VolumeBinding(BasePlugin):
     fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        """Yield the events that may help a rejected pod: of its claims, and of objects that may give it a volume."""
         either = ActionType.ADD | ActionType.UPDATE
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, is_claim_of_pod)
@@ -89,7 +88,6 @@ class VolumeBinding(BasePlugin):
         self._storage.update()
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        """Return whether PreFilter depends only on the pod's spec, as it does for a pod without volumes."""
         return not pod.has_storage
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:

@@ -1,8 +1,5 @@
 """Binding of volumes to a pod's claims once its node is chosen: assume, write, wait, or undo.
 
-Owns: what is reserved for a pod between Reserve and the end of its binding. Does not own: the choice of volumes
-(`search`), the requests themselves (`Handle`).
-
 Three steps: `reserve` assumes volumes and claims, so that later cycles see them as used. `write_bindings` writes, in a
 binding thread, the claimRef of each volume and the selected node of each claim that needs a new volume. `check_bound`
 runs in the scheduling loop's thread until the volume controller and the provisioners have bound every claim.
