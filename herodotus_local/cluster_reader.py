@@ -7,7 +7,7 @@ Invariant: what cannot be read is named with its effect on the answer, and is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ _CONNECTIONS: Final = 4  # requests at a time
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _RUNNING: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-_STORAGE_PLUGINS: Final = ("VolumeBinding", "VolumeZone", "NodeVolumeLimits", "VolumeRestrictions")
 _STORAGE: Final = frozenset(
     {
         "persistentvolumes",
@@ -38,15 +37,20 @@ _STORAGE: Final = frozenset(
         "volumeattachments",
     }
 )
-# What a decision lacks if these kinds cannot be read; storage kinds have a text of their own.
+# The plugins that cannot decide about a pod with volumes unless all kinds of storage are read. VolumeRestrictions needs
+# only the pods and their claims.
+_STORAGE_PLUGINS: Final = ("VolumeBinding", "VolumeZone", "NodeVolumeLimits")
+_CLAIMS: Final = "persistentvolumeclaims"
+_SPREADING: Final = "default spreading does not count the pods that they select"
+# What a decision lacks if these kinds cannot be read; kinds of storage have a text of their own.
 _EFFECTS: Final = {
-    "pods": "pods of other namespaces are not counted: nodes seem to have more free than they have",
+    "pods": "pods of other namespaces are not counted, and nodes seem to have more free than they have",
     "namespaces": "affinity terms with a namespaceSelector match no namespace by its labels",
     "poddisruptionbudgets": "preemption is evaluated as if there were none",
-    "services": "default spreading does not score the pods of Services",
-    "replicationcontrollers": "default spreading does not score their pods",
-    "replicasets": "default spreading does not score their pods",
-    "statefulsets": "default spreading does not score their pods",
+    "services": _SPREADING,
+    "replicationcontrollers": _SPREADING,
+    "replicasets": _SPREADING,
+    "statefulsets": _SPREADING,
     "priorityclasses": "priorities of pods that do not exist yet are unknown",
 }
 
@@ -55,13 +59,10 @@ Report = Callable[[str, int], None]  # receives a kind's plural and the number o
 
 
 class UnreadKind(NamedTuple):
-    """A kind of object that could not be read, and what the answer lacks without it."""
+    """A kind of object that the user may not read, and what the answer lacks without it."""
 
     plural: str
     effect: str
-
-    def __str__(self) -> str:
-        return f"{self.plural} cannot be read: {self.effect}"
 
 
 @dataclass
@@ -74,6 +75,14 @@ class ClusterObjects:
     priority_classes: list[PriorityClass] | None = None
     unread: list[UnreadKind] = field(default_factory=list)
     disabled: frozenset[str] = frozenset()
+
+    def format_unread(self, plurals: Container[str]) -> list[str]:
+        """Return a sentence for each effect on the answer of those unread kinds that are in `plurals`."""
+        by_effect: dict[str, list[str]] = {}
+        for kind in self.unread:
+            if kind.plural in plurals:
+                by_effect.setdefault(kind.effect, []).append(kind.plural)
+        return [f"{', '.join(names)} cannot be read: {effect}" for effect, names in by_effect.items()]
 
 
 class _ListMeta(msgspec.Struct):
@@ -117,8 +126,11 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         for each in self._others:
             found.others += each.result() or ()
         found.unread = sorted(set(self._unread))
-        if any(kind.plural in _STORAGE for kind in found.unread):
+        unread = {kind.plural for kind in found.unread}
+        if unread & _STORAGE:
             found.disabled = frozenset(_STORAGE_PLUGINS)
+        if _CLAIMS in unread:
+            found.disabled |= {"VolumeRestrictions"}
         return found
 
     def _submit(self, kind: WatchedKind) -> Future[list[Any] | None]:
@@ -146,7 +158,7 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
             if e.code != _FORBIDDEN:
                 raise
             plural = path.rpartition("/")[2]
-            effect = _EFFECTS.get(plural) or f"{', '.join(_STORAGE_PLUGINS)} are not evaluated"
+            effect = _EFFECTS.get(plural) or f"whether volumes fit is not evaluated ({', '.join(_STORAGE_PLUGINS)})"
             self._unread.append(UnreadKind(plural, effect))
             return None
 

@@ -14,7 +14,7 @@ import msgspec
 
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
-from scheduler.config import ConfigError, Configuration, load, parse_config
+from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
 
 Json = dict[str, Any]
 
@@ -22,6 +22,8 @@ _PODS: Final = "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dku
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps/"
 _VERSION: Final = "/version"
 RULES_MINOR: Final = 36
+_NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
+_DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=_NAME),))
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
     notes = tuple(_compare_version(fetch))
     if file:
         try:
-            return FoundConfiguration(load(Path(file)), f"configuration: {file}", notes)
+            return FoundConfiguration(load(Path(file), default_name=_NAME), f"configuration: {file}", notes)
         except ConfigError as e:
             raise UnusableInputError(str(e)) from e
     try:
@@ -50,16 +52,16 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
         pods = ()
     if not pods:
         return FoundConfiguration(
-            Configuration(), "default profile, because kube-scheduler's configuration is not visible here", notes
+            _DEFAULT, "default profile, because kube-scheduler's configuration is not visible here", notes
         )
     path = _config_path(pods[0])
     if not path:
-        return FoundConfiguration(Configuration(), "kube-scheduler's default profile", notes)
+        return FoundConfiguration(_DEFAULT, "kube-scheduler's default profile", notes)
     text = _read_mounted(fetch, pods[0], path)
     try:
         if text is not None:
             warnings: list[str] = []
-            found = parse_config(text, legacy=warnings.append)
+            found = parse_config(text, default_name=_NAME, legacy=warnings.append)
             return FoundConfiguration(found, f"kube-scheduler's configuration {path}", (*notes, *warnings))
         why = "cannot be read from here"
     except ConfigError as e:

@@ -17,3 +17,11 @@ class HistoryNeededError(Exception):
 
 class UnusableInputError(Exception):
     """An object of the cluster, or the scheduler's configuration, is invalid. The message is one line."""
+
+
+class NoPodError(Exception):
+    """There is no such pod, or it has ended. `similar` holds the names of similar pods."""
+
+    def __init__(self, message: str, similar: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.similar = similar

@@ -45,7 +45,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.timestamps import parse_microseconds
-from scheduler.engine.objects.types import Pod
+from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.ids import uuid7
@@ -85,6 +85,7 @@ class ClusterEvaluation:
         self._objects, self._nominator = cluster.objects, cluster.nominator
         self._priority_classes = found.priority_classes
         self._config, self._registry = _without_plugins(config, found.disabled), registry
+        self._disabled = found.disabled
         self._frameworks: dict[int, Framework] = {}
         self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
         self._incarnation = str(uuid.uuid4())
@@ -144,7 +145,8 @@ class ClusterEvaluation:
             reconstruction = _compare(result, slot)
             result = with_outcome(result, slot, "")
         elif result.chosen is not None:
-            result = replace(result, message=f"fits now; {name} has not placed it yet")
+            limits = " (whether its volumes fit is unknown)" if self._disabled and has_volumes(pod.pod) else ""
+            result = replace(result, message=f"fits now{limits}; {name} has not placed it yet")
         attempt = AttemptData(
             pod=pod,
             number=1,
@@ -191,6 +193,11 @@ class ClusterEvaluation:
             duration_s=0.0,
             final=True,
         )
+
+
+def has_volumes(pod: Pod) -> bool:
+    """Return whether the pod has volumes other than those that every node can provide."""
+    return any(volume != Volume(name=volume.name) for volume in pod.spec.volumes or ())
 
 
 def _compare(result: CycleResult, slot: int | None) -> Reconstruction:

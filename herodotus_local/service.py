@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,17 +24,18 @@ import msgspec
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import ClusterObjects, ClusterReader
-from herodotus_local.errors import HistoryNeededError, ReadError, UnusableInputError
-from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods
+from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
+from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
 from herodotus_record import codec
-from herodotus_record.templates import PodTemplate
+from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.objects.pod import FINISHED_PHASES
-from scheduler.engine.objects.types import Pod, Volume
+from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
 
 Json = dict[str, Any]
@@ -91,8 +93,9 @@ class LocalService(AbstractContextManager["LocalService"]):
     def get(self, path: str) -> Response:
         """Answer a GET request for a path with its query string.
 
-        Raises HistoryNeededError if the question is about past decisions, ReadError if the cluster cannot be read, and
-        UnusableInputError if an object of the cluster or the configuration is invalid.
+        Raises HistoryNeededError if the question is about past decisions, NoPodError if it names a pod that does not
+        exist, ReadError if the cluster cannot be read, and UnusableInputError if an object of the cluster or the
+        configuration is invalid.
         """
         self._decide(path)
         return self._respond("GET", path)
@@ -103,9 +106,17 @@ class LocalService(AbstractContextManager["LocalService"]):
         if asked is None:
             raise HistoryNeededError(path)
         found, objects = self._read(unquote(asked["namespace"]), lambda _: True)
-        self._note_unread(objects)
+        self._note_unread(objects, is_review=True)
         self._reviews.evaluation, self._evaluation = found, None  # a review changes the cluster
-        return self._respond("POST", path, document)
+        return self._respond("POST", path, {**document, "spec": self._with_scheduler(document["spec"])})
+
+    def _with_scheduler(self, spec: Json) -> Json:
+        """Return a review's spec with the first profile's scheduler name if neither it nor its object names one."""
+        try:
+            named = spec.get("schedulerName") or parse_pod_template(spec["object"]).scheduler
+        except PodTemplateError:  # the route refuses it with a better message
+            return spec
+        return {**spec, "schedulerName": named or self._config.profiles[0].scheduler_name}
 
     def _respond(self, method: str, path: str, document: Json | None = None) -> Response:
         response = self._client.open(path, method=method, json=document)
@@ -117,8 +128,11 @@ class LocalService(AbstractContextManager["LocalService"]):
         if not question.needs_cluster:
             return
         if self._evaluation is None:
-            self._evaluation, objects = self._read(question.namespace, lambda pods: _use_volumes(question.choose(pods)))
-            self._note_unread(objects)
+            self._evaluation, objects = self._read(
+                question.namespace, lambda pods: any(map(has_volumes, question.choose(pods)))
+            )
+            self._note_unread(objects, is_review=False)
+        self._require_pods(question)
         pods = [
             pod
             for pod in question.choose(list(self._evaluation.pods.values()))
@@ -131,6 +145,17 @@ class LocalService(AbstractContextManager["LocalService"]):
         frames = ((frame, codec.encode(frame)) for frame in self._evaluation.decide(pods))
         self._store.writer.store(frames)
 
+    def _require_pods(self, question: _Question) -> None:
+        """Raise NoPodError for a pod that the question names and that is not in the cluster or has ended.
+
+        A pod that waits for scheduling gates is in the cluster; the caller explains it from the Pod object.
+        """
+        assert self._evaluation is not None
+        here = {name for namespace, name in self._evaluation.pods if namespace == question.namespace}
+        for name in sorted(question.names - here):
+            similar = tuple(get_close_matches(name, here, n=MAX_SIMILAR, cutoff=0.5))
+            raise NoPodError(f'pods "{name}" not found among the pods that have not ended', similar)
+
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
     ) -> tuple[ClusterEvaluation, ClusterObjects]:
@@ -142,9 +167,11 @@ class LocalService(AbstractContextManager["LocalService"]):
         except (ManifestError, ConfigError) as e:
             raise UnusableInputError(str(e)) from e
 
-    def _note_unread(self, found: ClusterObjects) -> None:
-        for kind in found.unread:
-            self._note(str(kind))
+    def _note_unread(self, found: ClusterObjects, *, is_review: bool) -> None:
+        """Pass to `note` what the answer lacks; a question about pods that exist needs no PriorityClasses."""
+        kinds = {kind.plural for kind in found.unread} - (set() if is_review else {"priorityclasses"})
+        for sentence in found.format_unread(kinds):
+            self._note(sentence)
 
 
 class _Question:
@@ -178,7 +205,8 @@ class _Question:
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return those of the cluster's pods that the answer is about."""
         if self.names:
-            return [p for p in pods if p.metadata.namespace == self.namespace and p.metadata.name in self.names]
+            named = (p for p in pods if p.metadata.namespace == self.namespace and p.metadata.name in self.names)
+            return [p for p in named if p.spec.node_name or not p.spec.scheduling_gates]
         if self.node:
             here = [p for p in pods if p.spec.node_name == self.node]
             return [*here[:_NODE_PODS], *filter(_is_waiting, pods)]
@@ -189,11 +217,6 @@ def _is_waiting(pod: Pod) -> bool:
     """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
     return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
-
-
-def _use_volumes(pods: Sequence[Pod]) -> bool:
-    """Return whether any of the pods has volumes other than those that every node can provide."""
-    return any(volume != Volume(name=volume.name) for pod in pods for volume in pod.spec.volumes or ())
 
 
 class _LocalReviews:

@@ -24,7 +24,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, ServiceMissingError, unreachable
+from herodotus_cli.errors import (
+    CliError,
+    ConnectionFailedError,
+    ServerError,
+    ServiceMissingError,
+    print_to_stderr,
+    unreachable,
+)
 from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import LivePodQuery, NodeZonesQuery, UnassignedPodsQuery
 from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
@@ -88,7 +95,7 @@ class KubectlTransport:
         if not run.returncode:
             return parse_response(run.stdout, "the decisions service")
         failure = self._failure(_stderr(run))
-        if isinstance(failure, ServiceMissingError):
+        if path != api_paths.service_version() and self._has_no_service(failure):
             return self._local_transport(failure).get(path)
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
@@ -99,12 +106,30 @@ class KubectlTransport:
         run = self._run_on_working_route(path, lambda path: self._send(path, document_))
         if run.returncode:
             failure = self._failure(_stderr(run), "create")
-            if isinstance(failure, ServiceMissingError):
+            if self._has_no_service(failure):
                 return self._local_transport(failure).post(path, document_)
             raise failure
         return parse_response(run.stdout, "the decisions service")
 
-    def _local_transport(self, failure: ServiceMissingError) -> Transport:
+    def _has_no_service(self, failure: CliError) -> bool:
+        """Return whether the cluster has no decisions service for this user.
+
+        A user without the right to the service's proxy is refused whether or not the Service exists. If the user may
+        not see the Service either, a note says so.
+        """
+        if isinstance(failure, ServiceMissingError):
+            return True
+        if not isinstance(failure, ServerError) or not failure.words.startswith("services "):
+            return False
+        service = self._connection.service
+        found = self._run(f"/api/v1/namespaces/{service.namespace}/services/{service.name}")
+        reason, words = _parse_status(_stderr(found))
+        if reason == "Forbidden":
+            note = "note: you may not reach a decisions service in this cluster, if there is one"
+            print_to_stderr(note, f"  {failure.hints[0]}")
+        return reason == "Forbidden" or _is_service_missing(reason, words)
+
+    def _local_transport(self, failure: CliError) -> Transport:
         """Return the transport that evaluates the cluster, because it has no decisions service.
 
         Raises `failure`, with a hint, if local mode is not installed or a Service was named.
@@ -283,7 +308,8 @@ class KubectlTransport:
             return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
-            return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}"])
+            local = "or evaluate the cluster with your own rights: --local"
+            return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}", local])
         if reason == "Forbidden" and self._kubectl.route == API_SERVICE:
             return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)

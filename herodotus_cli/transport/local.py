@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, from_status, print_to_stderr
-from herodotus_cli.transport import kubectl_proxy
+from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class LocalTransport:
         self._stack.close()
 
     def get(self, path: str) -> Json:
+        if path == api_paths.service_version():
+            raise CliError("error: local mode uses no decisions service")
         return self._answer(lambda service: service.get(path))
 
     def post(self, path: str, document: Json) -> Json:
@@ -72,12 +74,14 @@ class LocalTransport:
         raise CliError(_HISTORY, _HISTORY_HINTS)
 
     def _answer(self, ask: Any) -> Json:
-        from herodotus_local.errors import HistoryNeededError, ReadError, UnusableInputError
+        from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 
         try:
             response: Response = ask(self._service())
         except HistoryNeededError:
             raise CliError(_HISTORY, _HISTORY_HINTS) from None
+        except NoPodError as e:
+            raise ServerError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:
             reason = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}.get(e.code, f"code {e.code}")
             hints = ["local mode needs to list nodes and pods: kubectl auth can-i list nodes"] if e.code == 403 else []

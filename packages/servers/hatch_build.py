@@ -5,7 +5,15 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ROOMS = ("herodotus_kube", "herodotus_serving", "scheduler", "herodotus_endpoint", "herodotus_agents", "herodotus_sim")
+ROOMS = (
+    "herodotus_kube",
+    "herodotus_serving",
+    "scheduler",
+    "herodotus_endpoint",
+    "herodotus_agents",
+    "herodotus_local",
+    "herodotus_sim",
+)
 
 
 class PackageFolders(BuildHookInterface):  # type: ignore[type-arg]

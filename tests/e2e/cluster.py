@@ -27,6 +27,7 @@ class Cluster:
     def __init__(self, kind: str, url: str, headers: dict[str, str], kubeconfig: Path) -> None:
         self.kind = kind
         self.url = url
+        self.headers = headers
         self.kubeconfig = kubeconfig
         self._http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=60.0)
 

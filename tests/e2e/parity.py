@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from scheduler.offline.evaluate import CaseError, evaluate
 from tests.cached_results import differences_when_repeated
+from tests.e2e import local_parity
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity_cluster import ParityCluster, path_of, pods_of
 from tests.e2e.random_cluster import RandomCluster
@@ -27,7 +27,6 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 NOTE_LIMIT = 1024  # bytes of an event's note
-_INVALID_SCORE = re.compile(r"(returns an invalid score) -?\d+")  # of any node: kube-scheduler checks them at once
 
 
 @dataclass
@@ -86,6 +85,7 @@ class Parity:
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         attempt = self._attempt(pod, name, 1)
         self._compare(pod, name, attempt)
+        self._compare_locally(pod, name, attempt)
         if attempt.ended == "bound":
             self._start(pod, name)
         else:
@@ -144,12 +144,35 @@ class Parity:
             figures.same("chosen nodes", name, attempt.node, attempt.node if attempt.node in best else best)
         else:
             message = ours.get("fitError") or ours.get("cycleError", "")
-            figures.same("messages", name, *(_INVALID_SCORE.sub(r"\1 N", m) for m in (attempt.message, message)))
+            figures.same("messages", name, *(local_parity.without_node_numbers(m) for m in (attempt.message, message)))
             preemption = ours.get("preemption") or {}
             if attempt.target or preemption.get("nominatedNode"):
                 self._compare_preemption(name, attempt, preemption)
         if self._keep and len(figures.disagreements) > before:
             (self._keep / f"{self._seed}-{name.replace('/', '-')}.json").write_text(json.dumps(case))
+
+    def _compare_locally(self, pod: Json, name: str, attempt: Attempt) -> None:
+        """Compare the attempt with local mode's answer about the pod on the live cluster.
+
+        A pod with claims, whose volumes may be bound by now, and a pod that preempts are left out: the cluster is no
+        longer as it was.
+        """
+        if _has_claims(pod) or attempt.target or attempt.message.startswith("running PreBind plugin"):
+            return
+        if attempt.ended == "bound":  # as the API server will show it, and as it was when the pod was decided
+            eventually(lambda: self._api.get(path_of("Pod", pod))["spec"].get("nodeName"), f"{name} to have a node")
+        configuration = json.dumps(self._configurations[pod["spec"]["schedulerName"]])
+        answer = local_parity.explain_locally(self._api, configuration, *name.split("/"))
+        self.figures.counts["local answers"] += 1
+        if attempt.ended == "bound":
+            self.figures.same("local feasible counts", name, attempt.feasible, answer["nodes"]["feasible"])
+            self.figures.same("local nodes", name, attempt.node, answer["outcome"]["node"])
+            if attempt.totals:
+                self.figures.same("local totals", name, attempt.totals, local_parity.totals(answer))
+                self.figures.same("local scores", name, attempt.scores, local_parity.weighted_scores(answer))
+        else:
+            shown = map(local_parity.without_node_numbers, (attempt.message, answer["message"]))
+            self.figures.same("local messages", name, *shown)
 
     def _compare_preemption(self, name: str, attempt: Attempt, preemption: Json) -> None:
         expected = sorted(preemption.get("victims") or [])
