@@ -47,7 +47,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import Origin, place
@@ -164,14 +164,10 @@ class ClusterEvaluation:
             reconstruction=reconstruction,
         )
         self._sequence += 1
-        decision = build.decision(
-            attempt,
-            id=uuid7(),
-            key=AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1),
-            sequence=self._sequence,
-            scheduler=SchedulerInfo(attempt.profile, IDENTITY, __version__),
-            marks=(Reason("evaluated"),),
-        )
+        key = AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1)
+        scheduler = SchedulerInfo(attempt.profile, IDENTITY, __version__)
+        identity = RecordIdentity(uuid7(), key, self._sequence, scheduler)
+        decision = build.decision(attempt, identity, marks=(Reason("evaluated"),))
         yield fill_derived(decision)
         if node:
             yield self._outcome(decision, "Bind", Code.SUCCESS, node)

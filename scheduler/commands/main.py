@@ -140,9 +140,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     config = _configuration(arguments.config, arguments) if arguments.config else None
     if arguments.output == flags.REVIEW:
         asked = WhatIfOptions(
-            arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes
+            arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes, config
         )
-        _print_json(review_files(arguments.cluster, arguments.pod, asked, config, _note, arguments.registry))
+        _print_json(review_files(arguments.cluster, arguments.pod, asked, _note, arguments.registry))
         return 0
     if arguments.cluster is not None:
         decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
 from scheduler.config.profiles import merge_multi_point, resolve_plugin_names
-from scheduler.config.types import API_VERSION, Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
+from scheduler.config.types import API_VERSION, Configuration, PluginRef, PluginSet, ProfileConfig, sets_by_point
 from scheduler.engine.framework.plugin import NoArgs
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ def fill_defaults(config: Configuration, registry: Registry) -> Json:
 def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
     multi_point = merge_multi_point(profile.plugins.multi_point)
     enabled = {ref.name for ref in multi_point} | {
-        ref.name for point in _points(profile.plugins).values() for ref in point.enabled
+        ref.name for point in sets_by_point(profile.plugins).values() for ref in point.enabled
     }
     # keyed by the plugins' own names, which pluginConfig uses even if a plugin is enabled as module:Class
     known = {plugin.name: plugin.args_type for plugin in (registry[name] for name in enabled & registry.keys())}
@@ -45,17 +45,13 @@ def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
             for name, args_type in sorted(known.items())
             if args_type is not NoArgs
         ],
-        "plugins": {point: _plugin_set(plugins) for point, plugins in _points(profile.plugins).items()},
+        "plugins": {point: _plugin_set(plugins) for point, plugins in sets_by_point(profile.plugins).items()},
     }
     merged = PluginSet(enabled=multi_point, disabled=profile.plugins.multi_point.disabled)
     answer["plugins"]["multiPoint"] = _plugin_set(merged)
     if profile.percentage_of_nodes_to_score is not None:
         answer["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
     return answer
-
-
-def _points(plugins: Plugins) -> dict[str, PluginSet]:
-    return {field.encode_name: getattr(plugins, field.name) for field in msgspec.structs.fields(Plugins)}
 
 
 def _plugin_set(plugins: PluginSet) -> Json:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import yaml
 
 from scheduler.config.document import Document, convert
 from scheduler.config.errors import ConfigError
-from scheduler.config.legacy_plugins import find_scorer, translate_multi_point_plugins, translate_point_plugins
+from scheduler.config.legacy_plugins import Translation, find_scorer, translate_plugins
 from scheduler.config.legacy_versions import (
     IN_TREE_LIMITS,
     LEGACY,
@@ -26,13 +25,11 @@ from scheduler.config.legacy_versions import (
     V1BETA1,
     LegacyVersion,
 )
-from scheduler.config.types import API_VERSION, Configuration, PluginConfig, ProfileConfig
+from scheduler.config.types import API_VERSION, Configuration, PluginConfig, ProfileConfig, list_enabled
 from scheduler.engine.objects.problems import Problem, invalid
 
-_LOCKS = (
-    "endpointsleases",
-    "configmapsleases",
-)  # two locks at once; `leases`, the second, is the only one that remains
+# two locks at once; `leases`, the second, is the only one that remains
+_LOCKS = ("endpointsleases", "configmapsleases")
 
 
 def translate(document: Document) -> tuple[Document, list[str]]:
@@ -41,7 +38,8 @@ def translate(document: Document) -> tuple[Document, list[str]]:
     Raise ConfigError if v1 has no equivalent of a setting.
     """
     version = LEGACY[str(document["apiVersion"])]
-    notes: list[str] = []
+    translation = Translation(version)
+    notes = translation.notes
     _refuse_later_fields(document, version)
     new = {**document, "apiVersion": API_VERSION}
     dropped = [name for name in version.dropped_fields if new.pop(name, None) is not None]
@@ -50,13 +48,12 @@ def translate(document: Document) -> tuple[Document, list[str]]:
     if config.leader_election.resource_lock in _LOCKS:
         notes.append(f"leaderElection.resourceLock: {config.leader_election.resource_lock} becomes leases")
         new["leaderElection"] = {**new["leaderElection"], "resourceLock": "leases"}
-    problems: list[Problem] = []
     written = new.get("profiles") or [{}]
     new["profiles"] = [
-        _profile(profile, convert(profile, ProfileConfig), f"profiles[{i}]", version, notes, problems)
+        _profile(profile, convert(profile, ProfileConfig), f"profiles[{i}]", translation)
         for i, profile in enumerate(written)
     ]
-    ConfigError.raise_any(problems)
+    ConfigError.raise_any(translation.problems)
     return new, notes
 
 
@@ -91,18 +88,10 @@ def _has(value: object, keys: list[str]) -> bool:
     return isinstance(value, dict) and keys[0] in value and (len(keys) == 1 or _has(value[keys[0]], keys[1:]))
 
 
-def _profile(
-    written: Document,
-    profile: ProfileConfig,
-    path: str,
-    version: LegacyVersion,
-    notes: list[str],
-    problems: list[Problem],
-) -> Document:
-    problems += _removed(profile, path, version)
-    make = translate_multi_point_plugins if "multiPoint" in version.defaults else translate_point_plugins
-    plugins = make(profile.plugins, f"{path}.plugins", version, notes, problems)
-    configs = list(_plugin_configs(profile, path, version, notes))
+def _profile(written: Document, profile: ProfileConfig, path: str, translation: Translation) -> Document:
+    translation.problems += _removed(profile, path, translation.version)
+    plugins = translate_plugins(profile.plugins, f"{path}.plugins", translation)
+    configs = list(_plugin_configs(profile, path, translation.version, translation.notes))
     answer = {key: value for key, value in written.items() if key not in ("plugins", "pluginConfig")}
     answer["plugins"] = plugins
     if configs:
@@ -112,25 +101,19 @@ def _profile(
 
 def _removed(profile: ProfileConfig, path: str, version: LegacyVersion) -> Iterable[Problem]:
     """Yield a problem for each plugin that the profile enables or configures and that kube-scheduler has removed."""
-    places = [
-        (f"{path}.plugins.{field.encode_name}.enabled[{k}]", ref.name)
-        for field in msgspec.structs.fields(profile.plugins)
-        for k, ref in enumerate(getattr(profile.plugins, field.name).enabled)
-    ]
-    configured = [(f"{path}.pluginConfig[{j}]", entry.name) for j, entry in enumerate(profile.plugin_config)]
-    for place, name in places:
-        if name in REMOVED_IN_V1BETA2 and version is not V1BETA1:
-            yield invalid(place, name, _was_invalid(version))
+    group = API_VERSION.partition("/")[0]
+    removed = () if version is V1BETA1 else REMOVED_IN_V1BETA2
+    detail = (
+        f'was invalid in version "{group}/v1beta2" (KubeSchedulerConfiguration is version "{group}/{version.name}")'
+    )
+    for place, name in list_enabled(profile.plugins, path):
+        if name in removed:
+            yield invalid(place, name, detail)
         elif name in UNREPLACED_PLUGINS:
             yield invalid(place, name, f"has no equivalent in v1: {UNREPLACED_PLUGINS[name]}")
-    for place, name in configured:
-        if name in REMOVED_IN_V1BETA2 and version is not V1BETA1:
-            yield invalid(place, name, _was_invalid(version))
-
-
-def _was_invalid(version: LegacyVersion) -> str:
-    group = API_VERSION.partition("/")[0]
-    return f'was invalid in version "{group}/v1beta2" (KubeSchedulerConfiguration is version "{group}/{version.name}")'
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name in removed:
+            yield invalid(f"{path}.pluginConfig[{j}]", entry.name, detail)
 
 
 def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, notes: list[str]) -> Iterable[Document]:

@@ -6,6 +6,8 @@ MultiPoint and lists every plugin at its points. v1beta3 has v1's form; only wha
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import msgspec
 
 from scheduler.config.document import Document
@@ -19,7 +21,7 @@ from scheduler.config.legacy_versions import (
     Weighted,
 )
 from scheduler.config.profiles import merge_plugin_set
-from scheduler.config.types import PluginRef, Plugins, PluginSet
+from scheduler.config.types import PluginRef, Plugins, PluginSet, sets_by_point
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins import DEFAULT
 
@@ -27,20 +29,31 @@ _EVERY = "*"
 _COUNTS_ALL = "NodeVolumeLimits"
 
 
-def translate_point_plugins(
-    plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
-) -> Document:
-    """Return the v1 `plugins` field of a v1beta1 or v1beta2 profile, with every plugin listed at its extension points.
+@dataclass
+class Translation:
+    """The translation of one file: its version, notes on what was left out, and settings without equivalent."""
 
-    Settings that are left out are appended to `notes`, and settings without equivalent to `problems`.
-    """
-    sets = _sets(plugins)
+    version: LegacyVersion
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def translate_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Return the v1 `plugins` field of a profile. What v1 does not have is added to `translation`."""
+    by_point = "multiPoint" not in translation.version.defaults
+    return (_list_plugins_at_points if by_point else _disable_new_plugins)(plugins, path, translation)
+
+
+def _list_plugins_at_points(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Translate a v1beta1 or v1beta2 profile: list every plugin at its extension points."""
+    version, notes = translation.version, translation.notes
+    sets = sets_by_point(plugins)
     points: dict[str, list[PluginRef]] = {}
     for point, own in sets.items():
         where = f"{path}.{point}"
         enabled = _merged(own, point, version)
         if point == "score" and version is V1BETA1:
-            problems += _scorer_problems(own, enabled, where)
+            translation.problems += _scorer_problems(own, enabled, where)
         _note_disabled(own, where, notes)
         points[point] = _renamed(enabled, own, where, notes)
     for point, served, names in ADDED_POINTS:
@@ -53,15 +66,11 @@ def translate_point_plugins(
     return v1 | {point: {"enabled": _written(refs)} for point, refs in points.items() if refs}
 
 
-def translate_multi_point_plugins(
-    plugins: Plugins, path: str, version: LegacyVersion, notes: list[str], problems: list[Problem]
-) -> Document:
-    """Return the v1 `plugins` field of a v1beta3 profile, with the plugins disabled that only v1 enables by default.
-
-    Settings that are left out are appended to `notes`.
-    """
+def _disable_new_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Translate a v1beta3 profile: disable the plugins that only v1 enables by default."""
+    version, notes = translation.version, translation.notes
     v1: Document = {}
-    for point, own in _sets(plugins).items():
+    for point, own in sets_by_point(plugins).items():
         where = f"{path}.{point}"
         _note_disabled(own, where, notes)
         present = _names(own.enabled) | ({_COUNTS_ALL} if _counted(plugins, own, point, version) else set())
@@ -150,10 +159,6 @@ def _note_disabled(own: PluginSet, where: str, notes: list[str]) -> None:
     if _COUNTS_ALL not in disabled and _EVERY not in disabled:
         words = f"is disabled, but {_COUNTS_ALL}, which counts its volumes too, is not"
         notes += [f"{where}: {name} {words}" for name in disabled if name in IN_TREE_LIMITS]
-
-
-def _sets(plugins: Plugins) -> dict[str, PluginSet]:
-    return {field.encode_name: getattr(plugins, field.name) for field in msgspec.structs.fields(plugins)}
 
 
 def _refs(defaults: Weighted) -> tuple[PluginRef, ...]:

@@ -6,6 +6,7 @@ Three defaults differ on purpose (docs/parity.md): the scheduler name and the Le
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -74,6 +75,18 @@ class Plugins(ConfigStruct, frozen=True):
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
+
+
+def sets_by_point(plugins: Plugins) -> dict[str, PluginSet]:
+    """Return the plugin sets by extension point and `multiPoint`, named as in a configuration."""
+    return {field.encode_name: getattr(plugins, field.name) for field in msgspec.structs.fields(Plugins)}
+
+
+def list_enabled(plugins: Plugins, profile: str) -> Iterator[tuple[str, str]]:
+    """Yield the field path and the name of each enabled plugin. `profile` is the path of the profile."""
+    for point, own in sets_by_point(plugins).items():
+        for k, ref in enumerate(own.enabled):
+            yield f"{profile}.plugins.{point}.enabled[{k}]", ref.name
 
 
 class PluginConfig(ConfigStruct, frozen=True):

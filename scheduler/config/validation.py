@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from scheduler.config.arguments import Registry, find_argument_problems
 from scheduler.config.extenders import find_extender_problems
-from scheduler.config.types import API_VERSION, Configuration, LeaderElectionConfiguration, PluginSet, ProfileConfig
+from scheduler.config.types import (
+    API_VERSION,
+    Configuration,
+    LeaderElectionConfiguration,
+    PluginSet,
+    ProfileConfig,
+    list_enabled,
+)
 from scheduler.engine.objects import durations
 from scheduler.engine.objects.problems import Problem, duplicate, invalid, required
 
-REMOVED = (
-    "AzureDiskLimits",
-    "CinderLimits",
-    "EBSLimits",
-    "GCEPDLimits",
-)  # v1 had them until 1.31; now NodeVolumeLimits
+# v1 had them until 1.31; now NodeVolumeLimits
+REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 
 _SAME = "must be the same for all profiles"
 
@@ -90,11 +91,9 @@ def _profiles_problems(profiles: tuple[ProfileConfig, ...], registry: Registry) 
 
 def _removed_problems(profile: ProfileConfig, path: str) -> Iterator[Problem]:
     detail = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
-    for field in msgspec.structs.fields(profile.plugins):
-        if field.name != "multi_point":  # kube-scheduler checks only the others
-            for k, ref in enumerate(getattr(profile.plugins, field.name).enabled):
-                if ref.name in REMOVED:
-                    yield invalid(f"{path}.plugins.{field.encode_name}.enabled[{k}]", ref.name, detail)
+    for place, name in list_enabled(profile.plugins, path):
+        if name in REMOVED and ".multiPoint." not in place:  # kube-scheduler checks only the others
+            yield invalid(place, name, detail)
     for j, entry in enumerate(profile.plugin_config):
         if entry.name in REMOVED:
             yield invalid(f"{path}.pluginConfig[{j}]", entry.name, detail)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,124 +58,119 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
 
     `seed` decides between equally good nodes. `start` is the position in the visiting order at which the search starts.
     """
-    nodes = snapshot.nodes
-    trace, state = Trace.start(nodes), CycleState()
-    if not len(nodes.order.slots()):
-        message = reasons.format_reason(Reason("no-nodes"))
-        return CycleResult(DecisionPath.NONE, trace, state, message=message, next_start=start)
+    cycle = _Cycle(framework, pod, snapshot.nodes, start)
+    if not len(cycle.nodes.order.slots()):
+        return cycle.finish(DecisionPath.NONE, message=reasons.format_reason(Reason("no-nodes")))
     try:
-        result = _schedule(framework, pod, nodes, trace, state, seed, start)
+        result = cycle.run(seed)
     except (PluginError, ExtenderError) as e:
-        result = CycleResult(DecisionPath.ERROR, trace, state, message=str(e), next_start=start)
-    framework.gather_inputs(state, pod, nodes, trace)
+        cycle.start = start
+        result = cycle.finish(DecisionPath.ERROR, message=str(e))
+    framework.gather_inputs(cycle.state, pod, cycle.nodes, cycle.trace)
     return result
 
 
-def _schedule(
-    framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace, state: CycleState, seed: int, start: int
-) -> CycleResult:
-    outcome = framework.run_pre_filter(state, pod, nodes, trace)
-    if outcome.rejection is not None:
-        message = join_reasons(outcome.rejection.verdict)
-        return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip, message)
-    order = _narrow(nodes, outcome, trace)
-    framework.run_filters(state, pod, nodes, outcome.skip, trace)
-    nominated = _nominated(framework, pod, nodes, trace)
-    if nominated is not None:
-        slot, runs = nominated
-        trace.mark(order, Evaluation.NOT_NEEDED)
-        trace.mark(slot, Evaluation.EVALUATED)
-        for run in runs:
+class _Cycle:
+    """One scheduling cycle while it runs. `start` becomes the position at which the next cycle starts its search."""
+
+    def __init__(self, framework: Framework, pod: PodInfo, nodes: NodeColumns, start: int) -> None:
+        self.framework = framework
+        self.pod = pod
+        self.nodes = nodes
+        self.start = start
+        self.trace = Trace.start(nodes)
+        self.state = CycleState()
+
+    def finish(self, path: DecisionPath, chosen: int | None = None, message: str = "") -> CycleResult:
+        return CycleResult(path, self.trace, self.state, chosen, message, self.start)
+
+    def run(self, seed: int) -> CycleResult:
+        framework, pod, nodes, trace = self.framework, self.pod, self.nodes, self.trace
+        outcome = framework.run_pre_filter(self.state, pod, nodes, trace)
+        if outcome.rejection is not None:
+            return self._unplaced(outcome.skip, join_reasons(outcome.rejection.verdict))
+        order = self._narrow(outcome)
+        framework.run_filters(self.state, pod, nodes, outcome.skip, trace)
+        nominated = self._nominated()
+        if nominated is not None:
+            slot, runs = nominated
+            trace.mark(order, Evaluation.NOT_NEEDED)
+            trace.mark(slot, Evaluation.EVALUATED)
+            for run in runs:
+                trace.narrow(run)
+            return self.finish(DecisionPath.NOMINATED, slot)
+        self._visit(order)
+        error = framework.first_error(trace)
+        if error is not None:
+            return self.finish(DecisionPath.ERROR, message=error)
+        for run in framework.run_extender_filters(pod, nodes, trace.feasible, trace):
             trace.narrow(run)
-        return CycleResult(DecisionPath.NOMINATED, trace, state, chosen=slot, next_start=start)
-    start = _visit(framework, nodes, order, trace, start)
-    error = framework.first_error(trace)
-    if error is not None:
-        return CycleResult(DecisionPath.ERROR, trace, state, message=error, next_start=start)
-    for run in framework.run_extender_filters(pod, nodes, trace.feasible, trace):
-        trace.narrow(run)
-    feasible = trace.feasible
-    count = np.count_nonzero(feasible)
-    if count == 0:
-        return _unplaced(framework, pod, nodes, trace, state, start, outcome.skip)
-    if count == 1:
-        return CycleResult(DecisionPath.ONLY_FEASIBLE, trace, state, chosen=int(feasible.argmax()), next_start=start)
-    best = framework.run_scores(state, pod, nodes, feasible, trace)
-    return CycleResult(DecisionPath.SCORED, trace, state, chosen=_choose(best, seed), next_start=start)
+        feasible = trace.feasible
+        count = np.count_nonzero(feasible)
+        if count == 0:
+            return self._unplaced(outcome.skip)
+        if count == 1:
+            return self.finish(DecisionPath.ONLY_FEASIBLE, int(feasible.argmax()))
+        best = framework.run_scores(self.state, pod, nodes, feasible, trace)
+        return self.finish(DecisionPath.SCORED, _choose(best, seed))
 
+    def _narrow(self, outcome: PreFilterOutcome) -> NDArray[np.intp]:
+        """Return the slots of the nodes that PreFilter leaves, in visiting order; mark the others in the trace."""
+        order = self.nodes.order.slots()
+        if outcome.names is None:
+            return order
+        left = np.array([self.nodes.names[slot] in outcome.names for slot in order], np.bool_)
+        self.trace.mark(order[~left], Evaluation.NARROWED)
+        return order[left]
 
-def _narrow(nodes: NodeColumns, outcome: PreFilterOutcome, trace: Trace) -> NDArray[np.intp]:
-    """Return the slots of the nodes that PreFilter leaves, in visiting order; mark the others in the trace."""
-    order = nodes.order.slots()
-    if outcome.names is None:
-        return order
-    left = np.array([nodes.names[slot] in outcome.names for slot in order], np.bool_)
-    trace.mark(order[~left], Evaluation.NARROWED)
-    return order[left]
+    def _nominated(self) -> tuple[int, list[FilterRun]] | None:
+        """Return the slot of the pod's nominated node with the extenders' verdicts, if the node is feasible.
 
+        The cycle then chooses this node without evaluating others. The result is None if the node is not feasible or an
+        extender fails.
+        """
+        name = self.pod.pod.status.nominated_node_name
+        slot = self.nodes.index.get(name) if name else None
+        if slot is None or not self.nodes.live[slot] or self.trace.codes[slot] != 0:
+            return None
+        only_slot = np.zeros(self.trace.slots, np.bool_)
+        only_slot[slot] = True
+        try:
+            runs = self.framework.run_extender_filters(self.pod, self.nodes, only_slot, self.trace)
+        except ExtenderError:
+            return None
+        return (slot, runs) if all(run.verdicts.verdict_at(slot).code is Code.SUCCESS for run in runs) else None
 
-def _nominated(
-    framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace
-) -> tuple[int, list[FilterRun]] | None:
-    """Return the slot (row index) of the pod's nominated node with the extenders' verdicts, if the node is feasible.
+    def _visit(self, order: NDArray[np.intp]) -> None:
+        """Mark the evaluated nodes in the trace, which are fewer than all with sampling, and advance `start`."""
+        framework, trace = self.framework, self.trace
+        profile = framework.profile
+        enough = num_feasible_nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
+        if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:
+            enough = 1
+        if enough >= len(order):
+            visited_slots = order  # every node, so the order does not matter
+        else:
+            visited_slots = select_visited_slots(order, self.start % len(order), trace.codes == 0, enough)
+        live = len(self.nodes.order.slots())
+        if len(visited_slots) == live:
+            trace.evaluate_all(self.nodes)
+        else:
+            trace.mark(order, Evaluation.NOT_SAMPLED)
+            trace.mark(visited_slots, Evaluation.EVALUATED)
+        self.start = (self.start + len(visited_slots)) % live
 
-    The cycle then chooses this node without evaluating others. The result is None if the node is not feasible or an
-    extender fails.
-    """
-    name = pod.pod.status.nominated_node_name
-    slot = nodes.index.get(name) if name else None
-    if slot is None or not nodes.live[slot] or trace.codes[slot] != 0:
-        return None
-    only_slot = np.zeros(trace.slots, np.bool_)
-    only_slot[slot] = True
-    try:
-        runs = framework.run_extender_filters(pod, nodes, only_slot, trace)
-    except ExtenderError:
-        return None
-    return (slot, runs) if all(run.verdicts.verdict_at(slot).code is Code.SUCCESS for run in runs) else None
-
-
-def _visit(framework: Framework, nodes: NodeColumns, order: NDArray[np.intp], trace: Trace, start: int) -> int:
-    """Mark the evaluated nodes in the trace, which are fewer than all with sampling.
-
-    Returns the position in the visiting order at which the next cycle starts its search.
-    """
-    profile = framework.profile
-    enough = num_feasible_nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
-    if not profile.score and not framework.extenders.filter and not framework.extenders.prioritize:
-        enough = 1
-    if enough >= len(order):
-        visited_slots = order  # every node, so the order does not matter
-    else:
-        visited_slots = select_visited_slots(order, start % len(order), trace.codes == 0, enough)
-    live = len(nodes.order.slots())
-    if len(visited_slots) == live:
-        trace.evaluate_all(nodes)
-    else:
-        trace.mark(order, Evaluation.NOT_SAMPLED)
-        trace.mark(visited_slots, Evaluation.EVALUATED)
-    return (start + len(visited_slots)) % live
-
-
-def _unplaced(
-    framework: Framework,
-    pod: PodInfo,
-    nodes: NodeColumns,
-    trace: Trace,
-    state: CycleState,
-    start: int,
-    skip: Set[str],
-    pre_filter_message: str = "",
-) -> CycleResult:
-    total = int(np.count_nonzero(nodes.live))
-    post_filter_message = framework.run_post_filter(state, pod, nodes, skip, trace)
-    message = reasons.format_fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
-    first = np.where(trace.evaluated, trace.first, -1)
-    rejectors = _filters(trace, first) | {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by)
-    pending = _filters(trace, first[trace.codes == Code.PENDING])
-    return CycleResult(
-        DecisionPath.NONE, trace, state, message=message, next_start=start, rejectors=rejectors, pending=pending
-    )
+    def _unplaced(self, skip: Set[str], pre_filter_message: str = "") -> CycleResult:
+        """Run PostFilter and return the result of a cycle in which no node is feasible."""
+        trace, total = self.trace, int(np.count_nonzero(self.nodes.live))
+        post_filter_message = self.framework.run_post_filter(self.state, self.pod, self.nodes, skip, trace)
+        message = reasons.format_fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
+        first = np.where(trace.evaluated, trace.first, -1)
+        return replace(
+            self.finish(DecisionPath.NONE, message=message),
+            rejectors=_filters(trace, first) | {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by),
+            pending=_filters(trace, first[trace.codes == Code.PENDING]),
+        )
 
 
 def _filters(trace: Trace, positions: NDArray[np.integer]) -> frozenset[str]:

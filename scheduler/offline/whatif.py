@@ -28,6 +28,7 @@ class WhatIfOptions:
     """The options of a review from files, as given on the command line; empty values mean "not given".
 
     If `replicas` is None, the object's own number applies. `node` or `every_node` selects the nodes in the result.
+    Without `config`, the default configuration applies.
     """
 
     namespace: str = ""
@@ -35,13 +36,13 @@ class WhatIfOptions:
     replicas: int | None = None
     node: str = ""
     every_node: bool = False
+    config: Configuration | None = None
 
 
 def review_files(
     cluster: Sequence[str],
     pods: str,
     options: WhatIfOptions,
-    config: Configuration | None,
     note: Callable[[str], None],
     registry: Registry = IN_TREE,
 ) -> Json:
@@ -58,8 +59,9 @@ def review_files(
     objects = [manifest for path in cluster for manifest in manifests(path)]
     classes, others = _classes_in(objects)
     found = load_cluster_files(others, cluster, note)
-    given, scheduler = config or Configuration(), options.scheduler or template.scheduler or DEFAULT_SCHEDULER
-    profile = find_profile(scheduler, given, note if config else lambda _: None)
+    given = options.config or Configuration()
+    scheduler = options.scheduler or template.scheduler or DEFAULT_SCHEDULER
+    profile = find_profile(scheduler, given, note if options.config else lambda _: None)
     engine = Engine(found, given, registry, profile)
     each = build_pods(template, options.namespace, scheduler, replicas, classes)
     ensure(each.controller, found.objects)

@@ -36,7 +36,7 @@ from herodotus_record.model import (
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, ClassRecordCache
+from scheduler.engine.records.build import AttemptData, ClassRecordCache, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.recorder.spool import Spool, SpoolFullError
@@ -95,16 +95,10 @@ class Recorder:
         """
         source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
-            record = build.decision(
-                attempt,
-                id=uuid7(),
-                key=AttemptKey(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number),
-                sequence=self._take_sequence(),
-                scheduler=self._get_scheduler_info(attempt.profile),
-                marks=self._marks,
-                classes=self._classes,
-                omitted=self._omitted,
-            )
+            key = AttemptKey(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
+            scheduler = self._get_scheduler_info(attempt.profile)
+            identity = RecordIdentity(uuid7(), key, self._take_sequence(), scheduler)
+            record = build.decision(attempt, identity, marks=self._marks, classes=self._classes, omitted=self._omitted)
             self._write_record(record, attempt.snapshot.nodes)
             return record
 

@@ -154,6 +154,11 @@ def always_queue(pod: PodInfo, old: Any, new: Any) -> bool:
     return QUEUE
 
 
+def queue_own_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    """Return whether an update is of the waiting pod itself; this is the queueing hint for changes of its own spec."""
+    return new.uid == pod.uid
+
+
 @dataclass(frozen=True)
 class ClusterEventWithHint:
     """A plugin's registration for cluster events: a resource, a set of actions, and a queueing hint."""

@@ -89,8 +89,15 @@ class Extenders:
 
         def prioritize(extender: Extender) -> HostPriorities | ExtenderError | None:
             try:
-                return extender.prioritize(pod, candidates) if extender.interested(pod) else None
+                return _prioritize(extender, pod, candidates) if extender.interested(pod) else None
             except ExtenderError as e:
+                klog.info(
+                    5,
+                    "Failed to run extender's priority function. No score given by this extender.",
+                    error=str(e),
+                    pod=pod.full_name,
+                    extender=extender.name,
+                )
                 return e
 
         if not scorers:
@@ -98,7 +105,7 @@ class Extenders:
         with ThreadPoolExecutor(len(scorers), thread_name_prefix="prioritize") as pool:
             answers = list(pool.map(prioritize, scorers))
         for extender, answer in zip(scorers, answers, strict=True):
-            trace.scores.append(_scored(extender, answer, pod, nodes, feasible, trace))
+            trace.scores.append(_scored(extender, answer, nodes, feasible, trace))
 
     def binds(self, pod: PodInfo) -> bool:
         """Return whether an extender, and not a Bind plugin, binds this pod."""
@@ -188,30 +195,25 @@ def _reason(message: str) -> Reason:
     return Reason("text", {"text": message})
 
 
+def _prioritize(extender: Extender, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
+    """Return the extender's scores. Raises ExtenderError if the extender fails or a score is far out of range."""
+    answer = extender.prioritize(pod, nodes)
+    if any(abs(score) > MAX_SCORE for score in answer.points.values()):
+        raise ExtenderError(f"gave a score beyond {MAX_SCORE}, expected 0 to {MAX_EXTENDER_PRIORITY}")
+    for node, score in answer.points.items():
+        klog.info(10, "Extender scored node for pod", pod=pod.full_name, extender=extender.name, node=node, score=score)
+    return answer
+
+
 def _scored(
-    extender: Extender,
-    answer: HostPriorities | ExtenderError | None,
-    pod: PodInfo,
-    nodes: NodeColumns,
-    feasible: Mask,
-    trace: Trace,
+    extender: Extender, answer: HostPriorities | ExtenderError | None, nodes: NodeColumns, feasible: Mask, trace: Trace
 ) -> ScoreRun:
-    if isinstance(answer, HostPriorities) and any(abs(score) > MAX_SCORE for score in answer.points.values()):
-        answer = ExtenderError(f"gave a score beyond {MAX_SCORE}, expected 0 to {MAX_EXTENDER_PRIORITY}")
     if isinstance(answer, ExtenderError):
-        klog.info(
-            5,
-            "Failed to run extender's priority function. No score given by this extender.",
-            error=str(answer),
-            pod=pod.full_name,
-            extender=extender.name,
-        )
         trace.marks.append(Reason("extender-no-points", {"extender": extender.name, "error": str(answer)}))
     if not isinstance(answer, HostPriorities):
         return ScoreRun(extender.name, extender.weight, extender=True)
     raw = np.zeros(trace.slots, np.int64)
     for node, score in answer.points.items():
-        klog.info(10, "Extender scored node for pod", pod=pod.full_name, extender=extender.name, node=node, score=score)
         slot = nodes.index.get(node)
         if slot is not None and feasible[slot]:
             raw[slot] = score

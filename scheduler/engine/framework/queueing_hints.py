@@ -45,7 +45,11 @@ class QueueingHints:
         `old` and `new` are the object before and after the event. A hint that raises counts as yes, as in
         kube-scheduler.
         """
-        return any(_run_hint(hint, plugin, event, pod, old, new) for hint in self._hints_for(plugin, event))
+        try:
+            return any(hint(pod, old, new) for hint in self._hints_for(plugin, event))
+        except Exception as e:
+            klog.error(e, "QueueingHintFn returns error", event=event.label, plugin=plugin, pod=pod.full_name)
+            return QUEUE
 
     def _hints_for(self, plugin: str, event: ClusterEvent) -> tuple[QueueingHint, ...]:
         if plugin in self._hints:
@@ -70,11 +74,3 @@ def _registrations(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
 def _group_by_event(registrations: tuple[ClusterEventWithHint, ...]) -> dict[ClusterEvent, tuple[QueueingHint, ...]]:
     hints = {event: tuple(d.hint for d in registrations if d.matches(event)) for event in ClusterEvent}
     return {event: found for event, found in hints.items() if found}
-
-
-def _run_hint(hint: QueueingHint, plugin: str, event: ClusterEvent, pod: PodInfo, old: Any, new: Any) -> bool:
-    try:
-        return hint(pod, old, new)
-    except Exception as e:
-        klog.error(e, "QueueingHintFn returns error", event=event.label, plugin=plugin, pod=pod.full_name)
-        return QUEUE

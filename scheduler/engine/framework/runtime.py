@@ -18,7 +18,7 @@ from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.dry_run import FilterDryRun
-from scheduler.engine.framework.equivalence_cache import CacheEntry, EquivalenceCache, PluginStateMemo, Slots
+from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots
 from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
@@ -207,7 +207,7 @@ class Framework(ReserveAndBindPlugins):
         Returns the slots of the feasible nodes with the highest total, ascending.
         """
         entry = self._equivalence_cache.get(pod, nodes)
-        skip = self._run_pre_score(entry, state, pod, nodes, feasible, trace)
+        skip = self._run_pre_score(state, pod, nodes, feasible, trace)
         with self._timed(trace, "Score"):
             scores = entry.get_phase(ScorePhase, skip, lambda: ScorePhase(self._score_runners, skip))
             scores.refresh(entry, state, pod, nodes, feasible)
@@ -219,7 +219,7 @@ class Framework(ReserveAndBindPlugins):
         return best
 
     def _run_pre_score(
-        self, entry: CacheEntry, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace
     ) -> set[str]:
         """Run PreScore and return the names of the plugins whose Score is skipped. Raises PluginError on failure."""
         skip: set[str] = set()
@@ -229,6 +229,7 @@ class Framework(ReserveAndBindPlugins):
             return check_result(plugin.pre_score(memo_state, pod, nodes, feasible))
 
         with self._timed(trace, "PreScore"):
+            entry = self._equivalence_cache.get(pod, nodes)
             memo = entry.get_memo("preScore", lambda: PluginStateMemo(plugins, pod, run))
             for _, plugin in memo.uncached:
                 try:

@@ -2,7 +2,7 @@
 
 Each score plugin has one column of raw scores (`_RawColumn`) and the columns derived from it (`_PluginScores`);
 `ScorePhase` sums the normalized scores with their weights, and `BestNodes` keeps the nodes with the highest total.
-Every step has two paths: the whole column, or only the rows in which its input changed.
+Masking and summing have two functions each: for all nodes, and for only the rows in which their input changed.
 
 Invariant: the score of an infeasible node is 0 in every column of a trace.
 """
@@ -87,7 +87,10 @@ class ScorePhase(CachedPhase):
         for i, plugin in self._plugins if refresh_all else self._pod_dependent:
             changed = changes.merge(changed, plugin.refresh(changes, feasibility_changed, state, pod, feasible))
             self.runs[i] = plugin.run
-        self._sum_up(changed, feasible)
+        if changed is None or self._best is None:
+            self._sum_all(feasible)
+        elif len(changed):
+            self._sum_rows(changed, feasible, self._best)
         self._feasible = feasible
         self.complete(nodes)
 
@@ -100,16 +103,15 @@ class ScorePhase(CachedPhase):
         """Return the slots of the nodes that became feasible or infeasible since the last cycle of this pod spec."""
         return NO_ROWS if feasible is self._feasible else np.flatnonzero(feasible != self._feasible)
 
-    def _sum_up(self, rows: Slots | None, feasible: Mask) -> None:
-        """Recompute the totals and the best nodes, only for the nodes in the slots `rows` if it is not None."""
-        best = self._best
-        if best is None or rows is None:
-            self.totals = _weighted_sum(((p.weight, p.normalized) for _, p in self._plugins), len(feasible))
-            self._best = BestNodes(self.totals, feasible)
-        elif len(rows):
-            part = _weighted_sum(((p.weight, p.normalized.take(rows)) for _, p in self._plugins), len(rows))
-            self.totals = patch_rows(self.totals, rows, part)
-            self._best = best.update(rows, self.totals, feasible)
+    def _sum_all(self, feasible: Mask) -> None:
+        self.totals = _weighted_sum(((p.weight, p.normalized) for _, p in self._plugins), len(feasible))
+        self._best = BestNodes(self.totals, feasible)
+
+    def _sum_rows(self, rows: Slots, feasible: Mask, best: BestNodes) -> None:
+        """Recompute the totals and the best nodes after only the nodes in the slots `rows` changed."""
+        part = _weighted_sum(((p.weight, p.normalized.take(rows)) for _, p in self._plugins), len(rows))
+        self.totals = patch_rows(self.totals, rows, part)
+        self._best = best.update(rows, self.totals, feasible)
 
 
 class _RawColumn(CachedColumn[Scores]):
@@ -156,7 +158,8 @@ class _PluginScores:
             changed = self.unmasked.refresh(
                 changes, state, lambda nodes: runner.run(state, pod, nodes, changes, feasible)
             )
-            rows = self._update_raw(changes.merge(changed, feasibility_changed), feasible)
+            rows = changes.merge(changed, feasibility_changed)
+            rows = self._mask_all(feasible) if rows is None else self._mask_rows(rows, feasible)
         except (Exception, SystemExit) as e:
             raise PluginError(f'running Score plugins: plugin "{runner.name}" failed with: {e}') from e
         try:
@@ -168,16 +171,15 @@ class _PluginScores:
             self.run = ScoreRun(runner.name, runner.weight, self._raw, self.normalized)
         return rows
 
-    def _update_raw(self, rows: Slots | None, feasible: Mask) -> Slots | None:
-        """Update the raw scores of the nodes in the slots `rows`, with 0 for infeasible nodes.
+    def _mask_all(self, feasible: Mask) -> Slots | None:
+        """Update all raw scores, with 0 for infeasible nodes; return the slots that differ, or None for every slot."""
+        self._raw, rows = _keep_if_equal(self._raw, _mask_scores(self.unmasked.column, feasible))
+        return rows
 
-        If `rows` is None, all nodes are updated. Returns the slots of the nodes whose raw score this call may have
-        changed, or None if it may have changed every score.
-        """
+    def _mask_rows(self, rows: Slots, feasible: Mask) -> Slots:
+        """Update the raw scores of the nodes in the slots `rows`; return `rows`, or no slots if no score differs."""
         previous = self._raw
-        if rows is None:
-            self._raw, rows = _keep_if_equal(previous, _mask_scores(self.unmasked.column, feasible))
-        elif len(rows):
+        if len(rows):
             self._raw = patch_rows(previous, rows, np.where(feasible.take(rows), self.unmasked.column.take(rows), 0))
         return NO_ROWS if self._raw is previous else rows
 

@@ -16,13 +16,11 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import congestion, measurements
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements
-
-SCALE = 10  # points go to 10, as extenders give them; scores to 100
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements, TenPointPlugin
 
 
 class CongestionArgs(Args, frozen=True):
@@ -49,7 +47,7 @@ class _Factors:
     factors: Floats
 
 
-class Congestion(BasePlugin):
+class Congestion(TenPointPlugin):
     """A score plugin that prefers nodes with a low congestion factor.
 
     A node without a factor counts as not congested.
@@ -84,6 +82,3 @@ class Congestion(BasePlugin):
                 (measurements.CONGESTION,), NodeInputColumn("factor", state_of_score.factors, digits=0)
             ),
         )
-
-    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        return raw * SCALE

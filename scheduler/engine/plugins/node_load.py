@@ -18,15 +18,14 @@ from scheduler.engine.formulas import measurements, risk
 from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.requests import CPU, MEMORY
-from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, NodeMeasurements, TenPointPlugin
 
 RESOURCES: Final = (CPU, MEMORY)
-SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class LoadArgs(Args, frozen=True):
@@ -74,8 +73,8 @@ class NodeLoad:
         return self.reading.inputs(keys, *build_load_columns(self.resource, self.mean, self.deviation, risky))
 
 
-class LoadPlugin(BasePlugin):
-    """Base class of SafeOverload and SafeBalance, which computes loads and scales points (0–10) to scores (0–100)."""
+class LoadPlugin(TenPointPlugin):
+    """Base class of SafeOverload and SafeBalance, which computes the loads of nodes."""
 
     args_type: ClassVar[type[Args]] = LoadArgs
     annotations = frozenset(
@@ -105,9 +104,6 @@ class LoadPlugin(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         return self._reader.report_stale(nodes, feasible)
-
-    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        return raw * SCALE
 
 
 def lowest_points(loads: Iterable[NodeLoad], points: Iterable[Scores]) -> Scores:

@@ -14,10 +14,20 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.formulas import measurements
 from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Clock = Callable[[], float]  # seconds since 1970
+
+
+class TenPointPlugin(BasePlugin):
+    """Base class of score plugins that give 0 to 10 points, as extenders do, which become scores from 0 to 100."""
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        return raw * 10
 
 
 class NodeMeasurements:

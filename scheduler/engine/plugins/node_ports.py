@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-import numpy as np
-
-from herodotus_record.model import SUCCESS, Reason, Verdict
+from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
-from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unschedulable
+from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 
 
@@ -40,16 +38,9 @@ class NodePorts(BasePlugin):
         for wanted in pod.host_ports:
             for slot in nodes.slots_with_port(wanted):
                 taken.setdefault(slot, []).append(str(wanted))
-        table: list[Verdict] = [SUCCESS]
-        ids = np.zeros(nodes.slots, np.uint16)
-        numbers: dict[str, int] = {}
-        for slot, ports in taken.items():
-            text = ", ".join(dict.fromkeys(ports))
-            if text not in numbers:
-                numbers[text] = len(table)
-                table.append(unschedulable(Reason("ports", {"ports": text})))
-            ids[slot] = numbers[text]
-        return Verdicts(tuple(table), ids) if taken else Verdicts()
+        ports_at = {slot: ", ".join(dict.fromkeys(ports)) for slot, ports in taken.items()}
+        verdicts = {text: unschedulable(Reason("ports", {"ports": text})) for text in set(ports_at.values())}
+        return PASS.with_verdicts({slot: verdicts[text] for slot, text in ports_at.items()}, nodes.slots)
 
 
 def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:

@@ -20,17 +20,17 @@ from scheduler.engine.formulas import measurements, packing
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.formulas.packing import Demand, Floats
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported
 from scheduler.engine.objects.requests import PODS
+from scheduler.engine.plugins.node_measurements import TenPointPlugin
 
 A_BINPACK: Final = "A_BINPACK"
 LOAD_BALANCE: Final = "LOAD_BALANCE"
 CONSOLIDATE: Final = "CONSOLIDATE"
 OBJECTIVES: Final = (A_BINPACK, LOAD_BALANCE, CONSOLIDATE)
-SCALE: Final = 10  # points go to 10, as extenders give them; scores to 100
 
 
 class PigeonArgs(Args, frozen=True):
@@ -63,7 +63,7 @@ class _Scored:
     pods: int
 
 
-class Pigeon(BasePlugin):
+class Pigeon(TenPointPlugin):
     """A score plugin that rates what the whole cluster would be like with the pod on each node.
 
     The rating follows one of three objectives: A_BINPACK, LOAD_BALANCE or CONSOLIDATE.
@@ -107,9 +107,6 @@ class Pigeon(BasePlugin):
         learned = f"; demand of {scored.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
         source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learned}"
         return (NodeInputs(source, (NodeInputColumn("objective", scored.values, digits=6),)),)
-
-    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        return raw * SCALE
 
     def _values(self, capacity: Floats, usage: Floats, demand: Floats) -> Floats:
         if self.args.policy_objective == LOAD_BALANCE:

@@ -15,15 +15,13 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, reward
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import BasePlugin, Handle
+from scheduler.engine.framework.plugin import Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader
-
-SCALE = 10  # points go to 10, as extenders give them; scores to 100
+from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, TenPointPlugin
 
 
-class Reward(BasePlugin):
+class Reward(TenPointPlugin):
     """A score plugin that prefers nodes on which pods of the same type succeeded, by rewards in an annotation.
 
     A node without failures of the pod type has the full reward.
@@ -47,9 +45,6 @@ class Reward(BasePlugin):
             (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
         )
         return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)
-
-    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
-        return raw * SCALE
 
 
 def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:

@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import risk
 from scheduler.engine.formulas.inputs import NodeInputs
-from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unschedulable
@@ -65,7 +65,7 @@ class SafeOverload(LoadPlugin):
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION | ActionType.UPDATE_NODE_ALLOCATABLE
         yield ClusterEventWithHint(EventResource.NODE, nodes)
-        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, _own)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, queue_own_update)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes whose risk of overload with the pod is too high.
@@ -117,7 +117,3 @@ class SafeOverload(LoadPlugin):
 
 
 _BASE = 102  # digits: 0 means accepted, 1 to 101 mean rejected with a risk of digit - 1 percent
-
-
-def _own(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    return new.uid == pod.uid

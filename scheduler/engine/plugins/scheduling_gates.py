@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from herodotus_record.model import SUCCESS, Reason, Verdict
-from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.verdicts import unresolvable
 from scheduler.engine.objects.pod import PodInfo
@@ -22,8 +22,5 @@ class SchedulingGates(BasePlugin):
         return unresolvable(Reason("gated", {"gates": f"[{' '.join(gates)}]"})) if gates else SUCCESS
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _ungated)
-
-
-def _ungated(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    return new.uid == pod.uid
+        ungated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        yield ClusterEventWithHint(EventResource.POD, ungated, queue_own_update)

@@ -10,7 +10,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import default_normalize
-from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn
 from scheduler.engine.framework.state import CycleState
@@ -39,9 +39,7 @@ class TaintToleration(BasePlugin):
         yield ClusterEventWithHint(
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
-        yield ClusterEventWithHint(
-            EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _is_schedulable_after_toleration_change
-        )
+        yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, queue_own_update)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes with a taint that the pod does not tolerate.
@@ -82,10 +80,6 @@ def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node)
 
 def _is_open(node: Node, pod: PodInfo) -> bool:
     return next(_untolerated(node.spec.taints or (), pod), None) is None
-
-
-def _is_schedulable_after_toleration_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    return new.uid == pod.uid
 
 
 def _untolerated(taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:

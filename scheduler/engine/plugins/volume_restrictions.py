@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
-from herodotus_record.model import SUCCESS, Reason
+from herodotus_record.model import Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.plugin import BasePlugin
@@ -86,18 +84,13 @@ class VolumeRestrictions(BasePlugin):
         """Reject nodes with a conflicting disk, and all other nodes if a ReadWriteOncePod claim is in use."""
         note = state.read(_Exclusive)
         in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
-        table = [SUCCESS, unschedulable(in_use)]
-        ids = np.full(nodes.slots, 1 if note.uses > 0 else 0, np.uint8)
-        taken: dict[int, str] = {}
+        found = Verdicts.everywhere(unschedulable(in_use), nodes.slots) if note.uses > 0 else PASS
+        taken: dict[int, Verdict] = {}
         for disk in pod.disks:
+            conflict = unschedulable(Reason("disk-conflict", {"disk": f"{disk.kind} {disk.name}"}))
             for slot in nodes.volumes.slots_with_conflicting_disk(disk):
-                taken.setdefault(slot, f"{disk.kind} {disk.name}")
-        for slot, disk_name in taken.items():
-            verdict = unschedulable(Reason("disk-conflict", {"disk": disk_name}))
-            if verdict not in table:
-                table.append(verdict)
-            ids[slot] = table.index(verdict)
-        return Verdicts(tuple(table), ids) if ids.any() else PASS
+                taken.setdefault(slot, conflict)
+        return found.with_verdicts(taken, nodes.slots)
 
 
 def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:

@@ -25,6 +25,7 @@ from scheduler.engine.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from scheduler.engine.plugins.volume_binding.claims import UnusableClaimError
 from scheduler.engine.plugins.volume_hints import is_named_claim
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -41,13 +42,6 @@ class _VolumeTopology(NamedTuple):
 
 class _VolumeTopologies(tuple[_VolumeTopology, ...]):
     """The state that PreFilter writes: the zone and region labels of the volumes of the pod's claims."""
-
-
-class _UnusableClaimError(Exception):
-    """An error for a claim that makes every node infeasible; `reason` is the reason of the rejection."""
-
-    def __init__(self, code: str, **params: str) -> None:
-        self.reason = Reason(code, params)
 
 
 class VolumeZone(BasePlugin):
@@ -75,7 +69,7 @@ class VolumeZone(BasePlugin):
         """
         try:
             topologies = self._find_topologies_of_pod(pod)
-        except _UnusableClaimError as e:
+        except UnusableClaimError as e:
             return PreFilterResult(unresolvable(e.reason))
         if not topologies:
             return SKIPPED
@@ -90,7 +84,7 @@ class VolumeZone(BasePlugin):
         """
         try:
             topologies = state.find(_VolumeTopologies) or self._find_topologies_of_pod(pod)
-        except _UnusableClaimError as e:
+        except UnusableClaimError as e:
             return Verdicts.everywhere(unresolvable(e.reason), nodes.slots)
         somewhere = np.zeros(nodes.slots, np.bool_)
         for key in KEYS:
@@ -113,10 +107,10 @@ class VolumeZone(BasePlugin):
                 continue
             name = volume.persistent_volume_claim.claim_name
             if not name:
-                raise _UnusableClaimError("claim-unnamed")
+                raise UnusableClaimError("claim-unnamed")
             claim = self.handle.objects.get(PersistentVolumeClaim, name, pod.namespace)
             if claim is None:
-                raise _UnusableClaimError("claim-not-found", claim=name)
+                raise UnusableClaimError("claim-not-found", claim=name)
             yield claim
 
     def _find_topologies_of_claim(self, claim: PersistentVolumeClaim) -> Iterator[_VolumeTopology]:
@@ -126,21 +120,21 @@ class VolumeZone(BasePlugin):
             return
         volume = self.handle.objects.get(PersistentVolume, name)
         if volume is None:
-            raise _UnusableClaimError("volume-not-found", volume=name)
+            raise UnusableClaimError("volume-not-found", volume=name)
         yield from _find_topologies(volume)
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
-        """Raise _UnusableClaimError for an unbound claim unless its storage class waits for the first consumer."""
+        """Raise UnusableClaimError for an unbound claim unless its storage class waits for the first consumer."""
         name = claim.storage_class
         if not name:
-            raise _UnusableClaimError("claim-without-class")
+            raise UnusableClaimError("claim-without-class")
         storage_class = self.handle.objects.get(StorageClass, name)
         if storage_class is None:
-            raise _UnusableClaimError("class-not-found", storage_class=name)
+            raise UnusableClaimError("class-not-found", storage_class=name)
         if storage_class.volume_binding_mode is None:
-            raise _UnusableClaimError("class-without-mode", storage_class=name)
+            raise UnusableClaimError("class-without-mode", storage_class=name)
         if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-            raise _UnusableClaimError("claim-without-volume")
+            raise UnusableClaimError("claim-without-volume")
 
 
 def _match_nodes(nodes: NodeColumns, topology: _VolumeTopology) -> Mask:

@@ -72,6 +72,15 @@ class AttemptData(NamedTuple):
     reconstruction: Reconstruction | None = None
 
 
+class RecordIdentity(NamedTuple):
+    """What identifies a record: its ID, the attempt's key, its number in the incarnation, and the scheduler."""
+
+    id: str
+    key: AttemptKey
+    sequence: int
+    scheduler: SchedulerInfo
+
+
 class ClassRecordCache:
     """The parts of the last record of one equivalence class of pods, reused in the next record if unchanged."""
 
@@ -132,11 +141,8 @@ class ClassRecordCache:
 
 def decision(
     attempt: AttemptData,
+    identity: RecordIdentity,
     *,
-    id: str,
-    key: AttemptKey,
-    sequence: int,
-    scheduler: SchedulerInfo,
     marks: tuple[Reason, ...] = (),
     classes: Lru[Hashable, ClassRecordCache] | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
@@ -150,14 +156,14 @@ def decision(
     parts = (
         ClassRecordCache()
         if classes is None
-        else classes.get_or_create(build_template_key(pod, scheduler.profile, result.path), ClassRecordCache)
+        else classes.get_or_create(build_template_key(pod, identity.scheduler.profile, result.path), ClassRecordCache)
     )
     evaluated = parts.evaluated(trace.evaluation)
     return Decision(
-        id=id,
-        key=key,
-        sequence=sequence,
-        scheduler=scheduler,
+        id=identity.id,
+        key=identity.key,
+        sequence=identity.sequence,
+        scheduler=identity.scheduler,
         pod=pod,
         times=attempt.times,
         generation=attempt.snapshot.generation,

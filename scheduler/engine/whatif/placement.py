@@ -22,7 +22,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.engine.whatif.pods import Pods
@@ -66,15 +66,9 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
         )
         profile = framework.profile.scheduler_name
         attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.marks)
-        recorded = build.decision(
-            attempt,
-            id=uuid7(),
-            key=AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1),
-            sequence=2 * number,
-            scheduler=SchedulerInfo(profile, origin.identity, __version__),
-            omitted=origin.omitted,
-        )
-        decision = fill_derived(recorded)
+        key = AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1)
+        identity = RecordIdentity(uuid7(), key, 2 * number, SchedulerInfo(profile, origin.identity, __version__))
+        decision = fill_derived(build.decision(attempt, identity, omitted=origin.omitted))
         yield decision
         if result.chosen is None:
             return

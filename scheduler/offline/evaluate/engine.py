@@ -27,7 +27,7 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.objects.types import Node
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.offline.evaluate.outcome import outcome_of
 
@@ -105,15 +105,10 @@ class EvaluatedPod:
             started_us=now_us,
             phases_s=dict(result.trace.phases_s),
         )
-        record = build.decision(
-            AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0),
-            id=uuid7(),
-            key=AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1),
-            sequence=1,
-            scheduler=SchedulerInfo(profile, "evaluate", __version__),
-            marks=MARKS,
-        )
-        return build_decision_document(fill_derived(record), (), table)
+        attempt = AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0)
+        key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)
+        identity = RecordIdentity(uuid7(), key, 1, SchedulerInfo(profile, "evaluate", __version__))
+        return build_decision_document(fill_derived(build.decision(attempt, identity, marks=MARKS)), (), table)
 
 
 class Engine:

@@ -87,17 +87,9 @@ class LogReader:
 
     def _read(self, attempt: LoggedAttempt) -> AttemptFrames:
         guessed = (Reason("log-no-year"),) if self.lines.guessed_year else ()
-        decision = records.build_decision(
-            attempt,
-            self.nodes,
-            self._attempts.weights,
-            cluster=self._cluster,
-            incarnation=self.incarnation,
-            sequence=attempt.sequence,
-            version=self._attempts.version,
-            marks=guessed,
-        )
+        source = records.LogSource(self._cluster, self.incarnation, self._attempts.version, guessed)
+        decision = records.build_decision(attempt, self.nodes, self._attempts.weights, source)
         rows = self.nodes.changes(self._cluster, self.incarnation)
-        outcome = records.build_outcome(attempt, decision, attempt.sequence + 1)
+        outcome = records.build_outcome(attempt, decision)
         self.decisions += 1
         return AttemptFrames(rows, decision, outcome)

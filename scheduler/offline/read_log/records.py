@@ -11,6 +11,7 @@ import hashlib
 import uuid
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -70,21 +71,21 @@ _NEVER: Final = (
 )
 
 
-def build_decision(
-    attempt: LoggedAttempt,
-    nodes: LogNodeTable,
-    weights: LoggedWeights,
-    *,
-    cluster: str,
-    incarnation: str,
-    sequence: int,
-    version: str,
-    marks: tuple[Reason, ...] = (),
-) -> Decision:
-    """Return the decision record of a completed attempt in a log.
+@dataclass(frozen=True)
+class LogSource:
+    """The log that records come from: its cluster, incarnation and version of kube-scheduler.
 
-    `marks` are added to its notes; `version` is the logged version of kube-scheduler.
+    `marks` are notes about the log as a whole, which each of its records repeats.
     """
+
+    cluster: str
+    incarnation: str
+    version: str
+    marks: tuple[Reason, ...] = ()
+
+
+def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedWeights, source: LogSource) -> Decision:
+    """Return the decision record of a completed attempt in a log."""
     scored, unsure = _scored(attempt)
     placed = bool(attempt.node)
     rank = _ranks(attempt, scored)
@@ -98,10 +99,10 @@ def build_decision(
     namespace, _, name = attempt.pod.partition("/")
     hidden = int((evaluation == Evaluation.UNRECORDED).sum())
     return Decision(
-        id=_id(attempt.first_us, incarnation, sequence),
-        key=AttemptKey(cluster, Source.LOGGED, incarnation, attempt.pod, attempt.number),
-        sequence=sequence,
-        scheduler=SchedulerInfo(attempt.profile or UNKNOWN_PROFILE, "", version),
+        id=_id(attempt.first_us, source.incarnation, attempt.sequence),
+        key=AttemptKey(source.cluster, Source.LOGGED, source.incarnation, attempt.pod, attempt.number),
+        sequence=attempt.sequence,
+        scheduler=SchedulerInfo(attempt.profile or UNKNOWN_PROFILE, "", source.version),
         pod=RecordedPod(namespace, name, attempt.pod, {}, None, 0, {}, ""),
         times=Times(0, 0, attempt.first_us),
         generation=nodes.generation,
@@ -123,7 +124,7 @@ def build_decision(
         message="" if placed else attempt.message,
         preemption=_preemption(attempt),
         notes=(
-            *marks,
+            *source.marks,
             Reason(LOG_ALONE),
             *((Reason(LOG_FILTERS, {"count": str(hidden)}),) if hidden else ()),
             *(() if attempt.started else (Reason("log-no-start"),)),
@@ -141,13 +142,13 @@ def build_decision(
             *_NEVER,
             *unknown,
             *(() if attempt.profile else ("scheduler.profile",)),
-            *(() if version else ("scheduler.version",)),
-            *(() if cluster else ("key.cluster",)),
+            *(() if source.version else ("scheduler.version",)),
+            *(() if source.cluster else ("key.cluster",)),
         ),
     )
 
 
-def build_outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcome | None:
+def build_outcome(attempt: LoggedAttempt, of: Decision) -> Outcome | None:
     """Return the outcome of the attempt's binding, or None if no node was chosen.
 
     `of` is the attempt's decision. The duration is 0 if only the end of the binding was logged.
@@ -158,7 +159,7 @@ def build_outcome(attempt: LoggedAttempt, of: Decision, sequence: int) -> Outcom
     code = Code.SUCCESS if attempt.bound else Code.ERROR if attempt.error else Code.UNSCHEDULABLE
     return Outcome(
         incarnation=of.key.incarnation,
-        sequence=sequence,
+        sequence=of.sequence + 1,
         decision_id=of.id,
         decision_sequence=of.sequence,
         phase="Bind",

@@ -41,7 +41,7 @@ class Files:
         for name, objects in (("pods.json", pods), ("cluster.json", cluster)):
             (self._folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
         paths = [str(self._folder / "cluster.json")], str(self._folder / "pods.json")
-        return review_files(*paths, WhatIfOptions(**asked), None, self.notes.append)
+        return review_files(*paths, WhatIfOptions(**asked), self.notes.append)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from scheduler.engine.objects import timestamps
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build, ids
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.omitted_labels import omitted_labels
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder import spool as spool_module
@@ -207,7 +207,7 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
 def _complete(attempt: AttemptData) -> Decision:
     scheduler = SchedulerInfo("test", "me", "0")
     key = AttemptKey("cluster", Source.SCHEDULER, "incarnation", attempt.pod.uid, attempt.number)
-    return fill_derived(build.decision(attempt, id="id", key=key, sequence=5, scheduler=scheduler))
+    return fill_derived(build.decision(attempt, RecordIdentity("id", key, 5, scheduler)))
 
 
 def test_the_record_of_a_scored_cycle() -> None:

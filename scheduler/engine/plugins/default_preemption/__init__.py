@@ -33,6 +33,7 @@ from scheduler.engine.framework.verdicts import PostFilterResult, error, unresol
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
+from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
 
 NO_CANDIDATE = reasons.format_reason(Reason("preemption-no-candidate"))
 NEVER = reasons.format_reason(Reason("preemption-never"))
@@ -97,7 +98,8 @@ class DefaultPreemption(BasePlugin):
             return _reject(NEVER)
         if _waits_for_victims(pod, nodes, codes):
             return _reject(TERMINATING)
-        candidates, refusals = self._try_nodes(state, pod, nodes, np.flatnonzero(codes == Code.UNSCHEDULABLE), dry_run)
+        attempt = PreemptionAttempt(state, pod, nodes, dry_run)
+        candidates, refusals = self._try_nodes(attempt, np.flatnonzero(codes == Code.UNSCHEDULABLE))
         total = int(nodes.live.sum())
         if not candidates:
             errors = dict.fromkeys(reasons.format_reason(v.reasons[0]) for v in refusals if v.code is Code.ERROR)
@@ -112,7 +114,7 @@ class DefaultPreemption(BasePlugin):
         return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
 
     def _try_nodes(
-        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, potential: NDArray[np.intp], dry_run: DryRun
+        self, attempt: PreemptionAttempt, potential: NDArray[np.intp]
     ) -> tuple[list[PreemptionCandidate], list[Verdict]]:
         """Try preemption on the node slots `potential`; return the candidates, and the other tried nodes' verdicts.
 
@@ -121,11 +123,11 @@ class DefaultPreemption(BasePlugin):
         args: DefaultPreemptionArgs = self.args
         share = len(potential) * args.min_candidate_nodes_percentage // 100
         enough = min(max(share, args.min_candidate_nodes_absolute), len(potential))
-        start = zlib.crc32(pod.uid.encode()) % max(len(potential), 1)
+        start = zlib.crc32(attempt.pod.uid.encode()) % max(len(potential), 1)
         candidates: list[PreemptionCandidate] = []
         refusals: list[Verdict] = []
         spares_budgets = False
-        for found in self._dry_run_cache.evaluate(state, pod, nodes, np.roll(potential, -start), dry_run, enough):
+        for found in self._dry_run_cache.evaluate(attempt, np.roll(potential, -start), enough):
             if isinstance(found, Verdict):
                 refusals.append(found)
                 continue

@@ -17,12 +17,10 @@ from herodotus_record.lru import Lru
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.extender import PreemptionCandidate
-from scheduler.engine.framework.interface import DryRun
-from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.policy import PodDisruptionBudget
-from scheduler.engine.plugins.default_preemption.victims import group_by_namespace, select_victims
+from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt, group_by_namespace, select_victims
 
 # 8 pod specs at 5,000 nodes. A result takes about a kilobyte, with the names of the victims.
 MAX_RESULTS: Final = 40_000
@@ -40,18 +38,13 @@ class DryRunCache:
         self._results_by_key: Lru[Hashable, _NodeResults] = Lru(1)
 
     def evaluate(
-        self,
-        state: CycleState,
-        pod: PodInfo,
-        nodes: NodeColumns,
-        slots: NDArray[np.intp],
-        dry_run: DryRun,
-        expected_count: int,
+        self, attempt: PreemptionAttempt, slots: NDArray[np.intp], expected_count: int
     ) -> Iterator[DryRunResult]:
         """Yield the preemption result for each node slot in order, from the cache or by dry runs.
 
         `expected_count` is how many results the caller probably needs, and so how many nodes are tried together.
         """
+        _, pod, nodes, dry_run = attempt
         dependencies = dry_run.dependencies(pod, nodes)
         pods_on_other_nodes: Set[int] = frozenset() if dependencies is None else dependencies[1]
         known = _NodeResults(nodes) if dependencies is None else self._get_node_results(pod, dependencies[0], nodes)
@@ -62,7 +55,7 @@ class DryRunCache:
             missing = chosen[~known.is_valid(chosen)]
             if len(missing):
                 budgets = group_by_namespace(self._objects.all(PodDisruptionBudget))
-                known.store(missing, select_victims(nodes, missing, state, pod, budgets, dry_run))
+                known.store(missing, select_victims(attempt, missing, budgets))
             results = known.get(chosen)
             known.invalidate(pods_on_other_nodes)
             yield from results

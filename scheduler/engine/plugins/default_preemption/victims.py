@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +28,24 @@ NO_VICTIMS: Final = unresolvable(Reason("no-victims"))
 Budgets = Mapping[str, Sequence[PodDisruptionBudget]]  # by namespace
 
 
+class PreemptionAttempt(NamedTuple):
+    """A pod for which preemption is tried: its cycle state, all nodes, and the dry run of its filters."""
+
+    state: CycleState
+    pod: PodInfo
+    nodes: NodeColumns
+    dry_run: DryRun
+
+
 def select_victims(
-    whole: NodeColumns,
-    slots: NDArray[np.intp],
-    state: CycleState,
-    pod: PodInfo,
-    budgets: Budgets,
-    dry_run: DryRun,
+    attempt: PreemptionAttempt, slots: NDArray[np.intp], budgets: Budgets
 ) -> list[PreemptionCandidate | Verdict]:
     """Return for each node slot a preemption candidate with its victims, or the verdict why evicting does not help.
 
     All nodes are tried together on one copy of their rows, so that filters run as often as for a single node.
     """
-    nodes, state = RowCopy(whole, slots), state.clone()
+    _, pod, whole, dry_run = attempt
+    nodes, state = RowCopy(whole, slots), attempt.state.clone()
     lower = [[p for p in whole.pods[slot].values() if p.priority < pod.priority] for slot in slots.tolist()]
     dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
     without_all = dry_run.find_first_failures(state, pod, nodes)

@@ -57,6 +57,18 @@ class _PreFilterState:
     def clone(self) -> _PreFilterState:
         return _PreFilterState(self.constraints, self.matches_itself, [d.clone() for d in self.domains])
 
+    def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
+        """Add `by` (1 or -1) to the counts of the node's domains, for each constraint that selects the pod `changed`.
+
+        As in kube-scheduler, terminating pods and constraints with an empty selector count here.
+        """
+        keys = spread.collect_keys(self.constraints)
+        if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
+            return
+        for constraint, domains in zip(self.constraints, self.domains, strict=True):
+            if constraint.selects(changed) and spread.find_included_nodes(constraint, pod, nodes)[slot]:
+                domains.add(nodes, slot, by)
+
     def find_closed_domains(self, i: int) -> tuple[int, Counts]:
         """Return the number of pods in the smallest domain of constraint `i`, and which domains the pod must not join.
 
@@ -74,10 +86,8 @@ class _PreFilterState:
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
 
     def _changed_slots(self, i: int, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        (fewest, closed), (fewest_before, closed_before) = (
-            self.find_closed_domains(i),
-            before.find_closed_domains(i),
-        )
+        fewest, closed = self.find_closed_domains(i)
+        fewest_before, closed_before = before.find_closed_domains(i)
         if fewest != fewest_before and not (_all_open(closed) and _all_open(closed_before)):
             return None
         now, then = self.domains[i], before.domains[i]
@@ -201,10 +211,10 @@ class PodTopologySpread(BasePlugin):
         return rejections.verdicts()
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        _update_counts(state.read(_PreFilterState), pod, added, nodes, slot, +1)
+        state.read(_PreFilterState).update_counts(pod, added, nodes, slot, +1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeColumns, slot: int) -> None:
-        _update_counts(state.read(_PreFilterState), pod, removed, nodes, slot, -1)
+        state.read(_PreFilterState).update_counts(pod, removed, nodes, slot, -1)
 
     # --- soft constraints -----------------------------------------------------------------------------------------
 
@@ -271,28 +281,8 @@ def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int
 
 
 def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
-    params = {
-        "key": constraint.key,
-        "pods": str(with_pod),
-        "fewest": str(fewest),
-        "maxSkew": str(constraint.max_skew),
-    }
-    return unschedulable(Reason("spread", params))
-
-
-def _update_counts(
-    note: _PreFilterState, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int
-) -> None:
-    """Add `by` (1 or -1) to the counts of the node's domains, for each constraint that selects the pod `changed`.
-
-    As in kube-scheduler, terminating pods and constraints with an empty selector count here.
-    """
-    keys = spread.collect_keys(note.constraints)
-    if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
-        return
-    for constraint, domains in zip(note.constraints, note.domains, strict=True):
-        if constraint.selects(changed) and spread.find_included_nodes(constraint, pod, nodes)[slot]:
-            domains.add(nodes, slot, by)
+    numbers = {"pods": str(with_pod), "fewest": str(fewest), "maxSkew": str(constraint.max_skew)}
+    return unschedulable(Reason("spread", {"key": constraint.key, **numbers}))
 
 
 def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:

@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import Code, DecisionPath
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.formulas.allocation import default_normalize
+from scheduler.engine.framework.equivalence_cache import CacheEntry
+from scheduler.engine.framework.plugin import DependsOn
+from scheduler.engine.framework.scoring import ScorePhase, ScoreRunner
+from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIP
-from tests.scheduler.builders import columns_of, make_node
-from tests.scheduler.engine.framework.plugins import Filters, Normalized, Scores, framework, run, text
+from tests.scheduler.builders import columns_of, make_node, make_pod
+from tests.scheduler.engine.framework.plugins import Filters, Named, Normalized, Scores, framework, run, text
 
 NODES = ("a", "b", "c")
 
@@ -142,3 +147,46 @@ def test_durations_come_from_the_clock_that_was_given() -> None:
     ticks = iter(range(100))
     made._clock = lambda: float(next(ticks))  # each look at the clock is a second later
     assert run(made, cluster()).trace.phases_s == {"PreFilter": 1.0, "Filter": 1.0, "PreScore": 1.0, "Score": 1.0}
+
+
+class CpuScores(Named):
+    """Scores nodes by their requested cpu, and notes of how many nodes it was given each time."""
+
+    depends_on = DependsOn.ROW
+
+    def score(self, state: object, pod: object, nodes: NodeColumns, feasible: object) -> NDArray[np.int64]:
+        self.calls.append(str(nodes.slots))
+        return np.minimum(nodes.requested("cpu"), 100)
+
+
+class NormalizedCpuScores(CpuScores):
+    def normalize(
+        self, state: object, pod: object, raw: NDArray[np.int64], feasible: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        return default_normalize(raw, feasible, reverse=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 23), st.integers(0, 40), st.integers(0, 23)), min_size=1, max_size=12))
+def test_scores_of_only_the_changed_rows_equal_those_of_all_nodes(changes: list[tuple[int, int, int]]) -> None:
+    """Each change adds a pod to one node and makes another node feasible or infeasible."""
+    nodes = columns_of([make_node(f"n{i}").allocatable(cpu="4") for i in range(24)])
+    plugins = (CpuScores("Plain"), NormalizedCpuScores("Scaled"))
+    runners = [ScoreRunner(plugin, weight) for plugin, weight in zip(plugins, (3, 1), strict=True)]
+    pod, feasible = make_pod("incoming").info(), np.ones(24, np.bool_)
+    entry, kept = CacheEntry(24), ScorePhase(runners, set())
+    kept.refresh(entry, CycleState(), pod, nodes, feasible)
+    for number, (slot, milli, flipped) in enumerate(changes):
+        nodes.add_pod(make_pod(f"p{number}").request(cpu=f"{milli}m").info(), f"n{slot}")
+        feasible = feasible.copy()
+        feasible[flipped] = not feasible[flipped]
+        for plugin in plugins:
+            plugin.calls.clear()
+        kept.refresh(entry, CycleState(), pod, nodes, feasible)
+        assert [plugin.calls for plugin in plugins] == [["1"], ["1"]]
+        whole = ScorePhase(runners, set())
+        whole.refresh(CacheEntry(24), CycleState(), pod, nodes, feasible)
+        assert kept.totals.tolist() == whole.totals.tolist()
+        assert kept.best.tolist() == whole.best.tolist()
+        for run_of_rows, run_of_all in zip(kept.runs, whole.runs, strict=True):
+            assert as_list(run_of_rows.raw) == as_list(run_of_all.raw)
+            assert as_list(run_of_rows.normalized) == as_list(run_of_all.normalized)

@@ -20,7 +20,7 @@ from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
@@ -88,14 +88,8 @@ def test_spool_after_random_events_equals_records_built_from_scratch(tmp_path: P
             pod, 1, "test", snapshot, result, Times(1, 2, number, dict(result.trace.phases_s)), number
         )
         made = recorder.record_decision(attempt)
-        again = build.decision(
-            attempt,
-            id=made.id,
-            key=made.key,
-            sequence=made.sequence,
-            scheduler=made.scheduler,
-            marks=(Reason("marked"),),
-        )
+        identity = RecordIdentity(made.id, made.key, made.sequence, made.scheduler)
+        again = build.decision(attempt, identity, marks=(Reason("marked"),))
         expected.append((fill_derived(again), whole_table(columns)))
         if result.chosen is not None:
             columns.add_pod(replace(pod, running=True), columns.names[result.chosen])
