@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from herodotus_record import notes, reasons, score_inputs
+from herodotus_record import notes, reasons, score_inputs, suggestions
 from herodotus_record.document import build_reconstruction, build_requeue_event, build_retry, set_unknown_to_null
 from herodotus_record.explain import (
     Json,
@@ -100,6 +100,7 @@ def build_pod_explanation(
         "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": suggest_changes(decision, table),
+        "suggestions": suggestions.build_suggestions(decision),
         "marks": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
         "pruned": build_pruned(decision),
         "reconstruction": build_reconstruction(decision),

@@ -21,7 +21,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from herodotus_record import model, notes, reasons
+from herodotus_record import model, notes, reasons, suggestions
 from herodotus_record.fields import Discloses, list_declarations
 from herodotus_record.model import Decision, InputColumn, Outcome, Reason
 
@@ -46,6 +46,9 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
     **dict.fromkeys(("plugin", "plugins", "extender", "verb", "kind", "api", "purpose", "field"), _N),
     "node": Discloses.NODES,
+    # of the pod itself, in suggestions
+    **dict.fromkeys(("container", "group", "from", "to"), Discloses.THIS_POD),
+    "templateCount": _N,
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,
@@ -290,7 +293,7 @@ def _is_known(number: InputColumn) -> bool:
 
 
 def _is_catalogued(code: str) -> bool:
-    return code in reasons.CATALOGUE or code in notes.CATALOGUE
+    return any(code in catalogue.CATALOGUE for catalogue in (reasons, notes, suggestions))
 
 
 def _hidden_text(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from herodotus_record import notes, reasons
+from herodotus_record import notes, reasons, suggestions
 from herodotus_record.explain import count_first_rejections, derive_state
 from herodotus_record.model import (
     API_VERSION,
@@ -26,6 +26,7 @@ from herodotus_record.model import (
     Outcome,
     PluginVerdict,
     ScoreColumn,
+    Suggestion,
     Verdict,
 )
 from herodotus_record.pruned import build_pruned
@@ -103,6 +104,7 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
             "postFilters": [_plugin_verdict(v) for v in d.post_filters],
             "preemption": asdict(d.preemption) if d.preemption else None,
             "marks": notes.format_decision_notes(d),
+            "suggestions": [_suggestion(s) for s in d.suggestions],
             "unknown": list(d.unknown),
             "reconstruction": build_reconstruction(d),
             "pruned": _pruned(d),
@@ -248,6 +250,14 @@ def _by_node(column: Column, rank: Column, nodes: Mapping[int, str]) -> dict[str
     if not len(column):
         return {}
     return {name: column[slot] for slot, name in nodes.items() if rank[slot]}
+
+
+def _suggestion(s: Suggestion) -> Json:
+    changes = [
+        {"code": change.code, "params": dict(change.params), "sentence": suggestions.format_change(s, change)}
+        for change in s.changes
+    ]
+    return {"node": s.node, "changes": changes, "patch": s.patch, "checked": s.is_checked}
 
 
 def _verdict(v: Verdict) -> Json:

@@ -213,6 +213,29 @@ class Preemption:
 
 
 @record_part
+class Suggestion:
+    """A change to a rejected pod or to a node after which the pod fits on that node.
+
+    It consists of `changes`, all of which are needed: codes of `suggestions.CATALOGUE` with their parameters.
+    """
+
+    node: str = declare(Discloses.NODES, "node", "Name of the node on which the pod then fits.")
+    changes: tuple[Reason, ...] = declare(Discloses.PARTS, "changes", "Changes, all of which are needed.")
+    patch: str = declare(
+        Discloses.THIS_POD,
+        "patch",
+        "Strategic merge patch of the pod's spec that makes the changes to it, as JSON; empty if the spec stays.",
+        default="",
+    )
+    is_checked: bool = declare(
+        Discloses.NOTHING,
+        "checked",
+        "Whether the pod with the changes passed all filters on the snapshot of the attempt.",
+        default=False,
+    )
+
+
+@record_part
 class FilterColumn:
     """The verdicts of one filter plugin on all nodes of a decision.
 
@@ -658,6 +681,12 @@ class Decision:
         Discloses.PARTS,
         "spec.marks",
         "Notes on what the record does not know, what failed and what was disabled.",
+        default=(),
+    )
+    suggestions: tuple[Suggestion, ...] = declare(
+        Discloses.PARTS,
+        "spec.suggestions",
+        "Changes after which the pod would fit, the smallest first; empty if it was placed or none is known.",
         default=(),
     )
 

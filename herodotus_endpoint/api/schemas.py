@@ -110,6 +110,23 @@ _HISTORY: Final = {
     ),
     "keepsGettingOf": integer("Number of placements on the node for which the deciding plugin was counted."),
 }
+_CHANGE: Final[Json] = {
+    "kind": string("Kind of the change, such as set-request or uncordon."),
+    "object": string("Object that is changed, as KIND/NAME."),
+    "field": string("Field that is changed."),
+    "from": nullable(string("Value before the change; null if there is none.")),
+    "to": nullable(string("Value after the change; null if the field is removed.")),
+}
+_SUGGESTION: Final = obj(
+    "A change after which the pod would fit on a node.",
+    **_CHANGE,
+    also=array("Further changes that are needed together with it.", obj("A change.", **_CHANGE)),
+    node=string("Node on which the pod then fits."),
+    text=string("The changes as a sentence."),
+    command=nullable(string("Shell command that makes the changes; null if none is known.")),
+    deletes=array("Objects that the command deletes, as KIND/NAME.", string("An object.")),
+    checked=boolean("Whether the pod with the changes passed all filters on the snapshot of the attempt."),
+)
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
     for name, schema in {
@@ -132,6 +149,7 @@ SCHEMAS: Final[Json] = {
             ranking=array("Feasible nodes with the highest totals.", anything("A node.")),
             rejections=array("Rejected nodes, grouped by reason.", anything("A reason and its nodes.")),
             nextSteps=array("Steps that would help.", string("A step.")),
+            suggestions=array("Changes after which the pod would fit, the smallest first.", _SUGGESTION),
             tie=nullable(anything("Nodes that shared the best total, and how one of them was chosen.")),
             margin=nullable(anything("Lead of the best node over the next best one.")),
             preFilters=array("PreFilter plugins that did not succeed.", anything("A plugin.")),

@@ -33,6 +33,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.objects.types import Object
 from scheduler.engine.records.build import AttemptData
+from scheduler.engine.suggestions.search import Suggester
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.binding import Assumed, Binder, BindingResult, PendingPreBind
 from scheduler.live.binding_cycle import BindingCycles, InFlightBinding, PermitResult
@@ -119,6 +120,7 @@ class Loop:
         self._metrics = metrics
         self._in_flight: dict[str, InFlightBinding] = {}
         self._next_start = 0
+        self._suggester = Suggester(time.monotonic)
         self._on_synced = on_synced
         self._cache_verifier = cache_verifier
         self._prepared = False
@@ -239,6 +241,7 @@ class Loop:
             marks=tuple(self._handlers.absent.values()),
             woken_by=queued.woken_by,
             retry=self._retry(queued, result),
+            suggestions=self._suggester.suggest(framework, pod, snapshot.nodes, result),
         )
         decision = self._recorder.record_decision(attempt)
         self._metrics.recorded(time.monotonic() - decided)

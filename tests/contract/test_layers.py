@@ -23,7 +23,13 @@ DISTRIBUTED = (
 RECORD = ("herodotus_record.*",)
 ENGINE_BASE = ("scheduler.engine.objects", "scheduler.engine.columns", "scheduler.engine.formulas")
 FRAMEWORK = (*ENGINE_BASE, "scheduler.engine.framework")
-ENGINE = (*FRAMEWORK, "scheduler.engine.plugins.*", "scheduler.engine", "scheduler.engine.records")
+ENGINE = (
+    *FRAMEWORK,
+    "scheduler.engine.plugins.*",
+    "scheduler.engine",
+    "scheduler.engine.records",
+    "scheduler.engine.suggestions",
+)
 STATE = ("scheduler.backend", "scheduler.backend.queue", "scheduler.kube")
 SERVICE_BASE = (
     "herodotus_endpoint.errors",
@@ -53,6 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),
     "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, "scheduler.klog"),
     "scheduler.engine": (*RECORD, *FRAMEWORK),
+    "scheduler.engine.suggestions": (*RECORD, *FRAMEWORK, "scheduler.engine"),
     "scheduler.engine.records": (*RECORD, *FRAMEWORK, "scheduler.engine"),
     "scheduler.engine.manifests": (*RECORD, *FRAMEWORK),
     "scheduler.engine.whatif": (*RECORD, *ENGINE, "scheduler.engine.manifests"),

@@ -35,6 +35,7 @@ from herodotus_record.model import (
     Retry,
     SchedulerInfo,
     ScoreColumn,
+    Suggestion,
     Times,
     empty_column,
 )
@@ -70,6 +71,7 @@ class AttemptData(NamedTuple):
     retry: Retry | None = None
     unknown: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
+    suggestions: tuple[Suggestion, ...] = ()
 
 
 class RecordIdentity(NamedTuple):
@@ -190,6 +192,7 @@ def decision(
         unknown=attempt.unknown,
         reconstruction=attempt.reconstruction,
         inputs=tuple([_inputs(run) for run in trace.inputs]),
+        suggestions=attempt.suggestions,
     )
 
 

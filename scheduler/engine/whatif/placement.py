@@ -25,6 +25,7 @@ from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
+from scheduler.engine.suggestions.search import suggest
 from scheduler.engine.whatif.pods import Pods
 
 
@@ -66,6 +67,7 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
         )
         profile = framework.profile.scheduler_name
         attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.marks)
+        attempt = attempt._replace(suggestions=suggest(framework, pod, nodes, result))
         key = AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1)
         identity = RecordIdentity(uuid7(), key, 2 * number, SchedulerInfo(profile, origin.identity, __version__))
         decision = fill_derived(build.decision(attempt, identity, omitted=origin.omitted))

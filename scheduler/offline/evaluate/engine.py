@@ -29,6 +29,7 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
+from scheduler.engine.suggestions.search import suggest
 from scheduler.offline.evaluate.outcome import outcome_of
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class EvaluatedPod:
             phases_s=dict(result.trace.phases_s),
         )
         attempt = AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0)
+        attempt = attempt._replace(suggestions=suggest(self.framework, self.pod, self.nodes, result))
         key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)
         identity = RecordIdentity(uuid7(), key, 1, SchedulerInfo(profile, "evaluate", __version__))
         return build_decision_document(fill_derived(build.decision(attempt, identity, marks=MARKS)), (), table)

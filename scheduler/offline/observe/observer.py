@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from herodotus_record.model import Agreement, Cause, Code, DecisionPath, Reason, Reconstruction, Times
+from herodotus_record.model import Agreement, Cause, Code, DecisionPath, Reason, Reconstruction, Suggestion, Times
 from herodotus_record.notes import SEEN_AT
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
@@ -33,6 +33,7 @@ from scheduler.engine.objects.storage import PersistentVolumeClaim
 from scheduler.engine.objects.timestamps import parse_microseconds
 from scheduler.engine.objects.types import Object, Pod
 from scheduler.engine.records.build import AttemptData
+from scheduler.engine.suggestions.search import Suggester
 from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.agreement import ObservedScheduler, cause, follows, with_outcome
 from scheduler.offline.observe.batching import BatchDetection
@@ -63,6 +64,7 @@ class _Compared:
     slot: int | None
     reconstruction: Reconstruction
     snapshot: Snapshot
+    suggestions: tuple[Suggestion, ...] = ()
 
 
 class Observer:
@@ -97,6 +99,7 @@ class Observer:
         self._window = ReorderWindow(window_s)
         self._own_writes = SchedulerClaimWrites(shared.objects)
         self._image_counts = ImageCounts()
+        self._suggester = Suggester(clock)
         self._batching = {name: BatchDetection(framework.profile) for name, framework in frameworks.items()}
         self._attempts: dict[str, int] = {}  # by UID of waiting pods
         self._rejected: dict[str, str] = {}  # likewise: the last message
@@ -289,7 +292,10 @@ class Observer:
             image_points = self._image_counts.points(pod, snapshot.nodes)
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
             found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
-        return _Compared(result, slot, found, snapshot)
+        suggestions = (
+            () if outcome.node else self._suggester.suggest(self._frameworks[name], pod, snapshot.nodes, result)
+        )
+        return _Compared(result, slot, found, snapshot, suggestions)
 
     def _record(
         self, queued: QueuedPod, attempt: int, outcome: ObservedOutcome, compared: _Compared, seen_ago_s: float
@@ -310,6 +316,7 @@ class Observer:
             marks=(*SEEN, *self._build_marks(queued.pod, outcome, compared), *self._handlers.absent.values()),
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
+            suggestions=compared.suggestions,
         )
         decision = self._recorder.record_decision(made)
         if decision.chosen is not None:

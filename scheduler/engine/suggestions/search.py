@@ -1,0 +1,211 @@
+"""The search for suggestions: which nodes and changes are tried, in which order, and for how long.
+
+Owns: the order, the number of suggestions, the limit of time, reuse for pods of one template. Does not own: changes,
+the check.
+
+Invariant: a suggestion that says it is checked fits the snapshot that the caller passed. The search takes no longer
+than its share of the time, whatever the number of rejected pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from herodotus_record.lru import Lru
+from herodotus_record.model import DecisionPath, Reason, Suggestion
+from herodotus_record.units import natural_sort_key
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.trace import Trace
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.suggestions.changes import Draft, Place, find_change, has_change, label_node
+from scheduler.engine.suggestions.check import change_spec, find_rejections
+
+MAX_SUGGESTIONS: Final = 3  # an operator reads no more, and each is stored with the record
+MAX_NODES: Final = 8  # each costs a PreFilter and a Filter on one node: about a millisecond at 5,000 nodes
+MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one shows when that is answered
+SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
+BURST_S: Final = 0.1  # saved up while there is nothing to suggest
+MAX_TEMPLATES: Final = 256
+
+_COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
+    "unschedulable": 1.0,
+    "untolerated-taint": 2.0,
+    "spread": 2.5,
+    "spread-label": 3.0,
+    "insufficient": 3.0,  # and up to three more, by the share of the request that is missing
+    "node-affinity": 4.0,
+    "ports": 4.0,
+    "pod-anti-affinity": 5.0,
+    "pod-affinity": 5.0,
+}
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A rejected node with the reasons against it, and the cost of the changes that answer them."""
+
+    cost: float
+    slot: int
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A draft that fits on a node, by the node's name."""
+
+    node: str
+    draft: Draft
+
+
+def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult) -> tuple[Suggestion, ...]:
+    """Return the suggestions for a rejected pod, the smallest first; () for a pod that was placed."""
+    return tuple(_build(framework, found) for found in _search(framework, pod, nodes, result, lambda: True))
+
+
+class Suggester:
+    """Finds suggestions within a share of the time, and reuses those of pods with the same template and message."""
+
+    def __init__(self, clock: Callable[[], float], share: float = SHARE, burst_s: float = BURST_S) -> None:
+        """Start with the whole burst unspent. `clock` returns monotonic seconds."""
+        self._clock, self._share, self._burst_s = clock, share, burst_s
+        self._credit_s, self._credited_at = burst_s, clock()
+        self._found: Lru[Hashable, list[_Found]] = Lru(MAX_TEMPLATES)
+
+    def suggest(
+        self, framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult
+    ) -> tuple[Suggestion, ...]:
+        """Return the suggestions for a rejected pod, the smallest first.
+
+        They are not checked, and may be missing, if the share of the time is spent.
+        """
+        if result.chosen is not None or result.path is DecisionPath.ERROR:
+            return ()
+        started = self._clock()
+        self._credit_s = min(self._burst_s, self._credit_s + self._share * (started - self._credited_at))
+        self._credited_at, end = started, started + self._credit_s
+        key = (framework.profile.scheduler_name, _template(pod), result.message)
+        known = self._found.get(key)
+        if self._credit_s <= 0:
+            return tuple(_build(framework, found, is_checked=False) for found in known or ())
+        if known is None or not _still_fit(framework, pod, nodes, known):
+            known = self._found.put(key, _search(framework, pod, nodes, result, lambda: self._clock() < end))
+        self._credit_s -= self._clock() - started
+        return tuple(_build(framework, found) for found in known)
+
+
+def _template(pod: PodInfo) -> Hashable:
+    return (pod.namespace, tuple(sorted(pod.labels.items())), pod.spec_digest)
+
+
+def _build(framework: Framework, found: _Found, *, is_checked: bool = True) -> Suggestion:
+    """Return the record of a suggestion. Extenders are not asked, so with them no suggestion is checked."""
+    patch = msgspec.json.encode(found.draft.patch).decode() if found.draft.patch else ""
+    checked = is_checked and found.draft.is_exact and not framework.extenders.filter
+    return Suggestion(found.node, found.draft.changes, patch, checked)
+
+
+def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, known: Sequence[_Found]) -> bool:
+    for found in known:
+        slot = nodes.index.get(found.node)
+        if slot is None or not nodes.live[slot] or not _fits(framework, pod, nodes, slot, found.draft):
+            return False
+    return bool(known)
+
+
+def _fits(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, draft: Draft) -> bool:
+    return find_rejections(framework, change_spec(pod, draft.spec), nodes, slot) is None
+
+
+def _search(
+    framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult, has_time: Callable[[], bool]
+) -> list[_Found]:
+    """Return the drafts that fit, at most one for each set of kinds of changes, the fewest changes first."""
+    if result.chosen is not None or result.path is DecisionPath.ERROR:
+        return []
+    found: dict[frozenset[str], _Found] = {}
+    for candidate in _list_candidates(pod, nodes, result.trace)[:MAX_NODES]:
+        if len(found) >= MAX_SUGGESTIONS or not has_time():
+            break
+        place = Place(pod, nodes, candidate.slot)
+        for draft in _drafts(framework, place, candidate):
+            kinds = frozenset(change.code for change in draft.changes)
+            if draft.changes and not any(known <= kinds for known in found):
+                found[kinds] = _Found(nodes.names[candidate.slot], draft)
+    return sorted(found.values(), key=lambda f: len(f.draft.changes))[:MAX_SUGGESTIONS]
+
+
+def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:
+    """Return the changes of the pod with which it fits on the node, and the labels of the node in their place."""
+    drafts = []
+    changed = _answer(framework, place, Draft(place.pod.pod.spec, {}), candidate.reasons)
+    if changed is not None:
+        drafts.append(changed)
+    if any(reason.code == "node-affinity" for reason in candidate.reasons):
+        labelled = label_node(place)
+        others = [reason for reason in candidate.reasons if reason.code != "node-affinity"]
+        answered = _answer(framework, place, labelled, others) if labelled is not None else None
+        if answered is not None:
+            drafts.append(answered)
+    return drafts
+
+
+def _answer(framework: Framework, place: Place, draft: Draft, reasons: Sequence[Reason]) -> Draft | None:
+    """Return the draft with changes that answer all reasons, and those that show then; None if some have no answer."""
+    for _ in range(MAX_ROUNDS):
+        before = draft
+        for reason in reasons:
+            changed = find_change(draft, reason, place)
+            if changed is None:
+                return None
+            draft = changed
+        rejections = find_rejections(framework, change_spec(place.pod, draft.spec), place.nodes, place.slot)
+        if rejections is None:
+            return draft
+        if not rejections or (draft is before and reasons):
+            return None
+        reasons = rejections
+    return None
+
+
+def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Candidate]:
+    """Return the nearest node of each combination of verdicts that changes may answer, the cheapest first."""
+    slots = np.flatnonzero(trace.evaluated & (trace.codes != 0) & nodes.live)
+    columns = [run.verdicts for run in trace.filters if run.verdicts.ids is not None]
+    if not len(slots) or not columns:
+        return []
+    given = np.stack([column.ids[slots] for column in columns if column.ids is not None])
+    ways, group_of = np.unique(given, axis=1, return_inverse=True)
+    missing = _missing_shares(pod, nodes)[slots]
+    candidates = []
+    for number, way in enumerate(ways.T.tolist()):
+        reasons = tuple(
+            reason
+            for column, verdict in zip(columns, way, strict=True)
+            if column.table[verdict].rejects_node
+            for reason in column.table[verdict].reasons
+        )
+        if not reasons or not all(map(has_change, reasons)):
+            continue
+        members = np.flatnonzero(group_of.ravel() == number)
+        least = members[missing[members] == missing[members].min()].tolist()
+        slot = min((int(slots[m]) for m in least), key=lambda s: natural_sort_key(nodes.names[s]))
+        short = sum(3 * max(0.0, float(missing[least[0]])) for reason in reasons if reason.code == "insufficient")
+        candidates.append(_Candidate(sum(_COSTS[r.code] for r in reasons) + short, slot, reasons))
+    return sorted(candidates, key=lambda c: (c.cost, natural_sort_key(nodes.names[c.slot])))
+
+
+def _missing_shares(pod: PodInfo, nodes: NodeColumns) -> np.ndarray:
+    """Return, by node slot, the largest share of a request that is not free on the node; at most 0 if all is."""
+    shares = [
+        (amount - (nodes.allocatable(resource) - nodes.requested(resource))) / amount
+        for resource, amount in pod.requests.items()
+        if amount > 0
+    ]
+    return np.max(shares, axis=0) if shares else np.zeros(nodes.slots)
