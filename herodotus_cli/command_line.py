@@ -18,7 +18,7 @@ from io import StringIO
 import click
 
 from herodotus_cli import options
-from herodotus_cli.commands import COMMANDS, load_command
+from herodotus_cli.commands import ALIASES, COMMANDS, load_command
 from herodotus_cli.environment import Environment, process_environment
 from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
 from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
@@ -34,7 +34,8 @@ class OrderedGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load_command(cmd_name) if cmd_name in COMMANDS else None
+        name = ALIASES.get(cmd_name, cmd_name)
+        return load_command(name) if name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,6 +47,8 @@ class OrderedGroup(click.Group):
         word = args[0]
         if word in COMMANDS or word.startswith("-"):
             return super().resolve_command(ctx, args)
+        if word in ALIASES:
+            return super().resolve_command(ctx, [ALIASES[word], *args[1:]])
         from difflib import get_close_matches  # here, because only this failure needs it
 
         meant = get_close_matches(word, COMMANDS, n=2)

@@ -107,9 +107,7 @@ class Environment(NamedTuple):
     def print_answer(self, document: Json, output: OutputOptions, screen: Screen) -> None:
         """Print a document in the chosen format: JSON, YAML, names, or the screen that `screen` builds from it."""
         if output.format not in SCREEN_FORMATS:
-            from herodotus_cli.render import documents
-
-            self.out.write(documents.serialize(document, output.format))
+            self.out.write(self.format_document(document, output))
             return
         from herodotus_cli.render.screen_elements import ViewOptions
 
@@ -128,6 +126,21 @@ class Environment(NamedTuple):
         from herodotus_cli import pager
 
         pager.write(text, self.out, self.environ, self.height())
+
+    def format_document(self, document: Json, output: OutputOptions, *, of_stream: bool = False) -> str:
+        """Return a document as text in the chosen format, which is not a screen's.
+
+        A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header.
+        """
+        from herodotus_cli.output_formats import is_template
+        from herodotus_cli.render import documents
+
+        if is_template(output.format):
+            from herodotus_cli import templates  # here, because few commands need it
+
+            text = templates.evaluate(document, output.format, self.environ, headers=output.headers and not of_stream)
+            return f"{text}\n" if of_stream and not text.endswith("\n") else text
+        return (documents.serialize_event if of_stream else documents.serialize)(document, output.format)
 
     def draws_on_terminal(self, output: OutputOptions) -> bool:
         """Return whether to lay out a screen for a terminal: stdout is a terminal, or colour is forced."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _OTHER_ADDRESS_VARIABLES = ("HERODOTUS_ENDPOINT", "HERODOTUS_SERVICE")
 _OPTIONS_WITH_VALUE = {"-n": "-n", "--namespace": "-n", "--context": "--context", "--kubeconfig": "--kubeconfig"}
 _OPTIONS_WITH_VALUE |= {"--node": "--node", "-o": "-o", "--output": "-o", "--color": "--color"}
+_POD = ("pod", "pods", "po")
 _FLAGS = ("--all", "--utc", "--no-headers")
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
@@ -78,7 +79,7 @@ def _read_arguments(arguments: Sequence[str]) -> dict[str, str] | None:
             return None
         else:
             words.append(word)
-    if len(words) != 2 or words[0] != "pod":
+    if len(words) != 2 or words[0] not in _POD:
         return None
     given["pod"] = words[1].removeprefix("pod/")
     names = (given["pod"], given.get("--node", ""), given.get("-n", ""))

@@ -21,7 +21,8 @@ from herodotus_cli.parameter_types import Endpoint, ServiceName
 class OutputOptions(NamedTuple):
     """The options that say how to print an answer.
 
-    `format` is `wide`, `json`, `yaml`, `name`, or "" for the default screen. `utc` shows times instead of ages.
+    `format` is a value of `output_formats`, such as `json`, or "" for the default screen. `utc` shows times instead of
+    ages.
     """
 
     format: str

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from herodotus_cli import completion_values
+from herodotus_cli.output_formats import OutputFormat
 from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, ServiceName
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -85,9 +86,10 @@ _OUTPUT = (
         "-o",
         "--output",
         "format_",
-        type=click.Choice(["wide", "json", "yaml", "name"]),
-        default=None,
-        help="wide: more columns; json, yaml: the answer as a document; name: KIND/NAME.",
+        type=OutputFormat(),
+        metavar="FORMAT",
+        help="wide: more columns; json, yaml: the document; name: KIND/NAME; jsonpath=TEMPLATE, go-template=TEMPLATE or"
+        " custom-columns=HEADER:PATH,…: parts of the document.",
     ),
     click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
     click.option("--no-headers", is_flag=True, help="Omit the header rows of tables."),

@@ -21,9 +21,14 @@ COMMANDS = (
     "whatif",
     "disagreements",
     "watch",
+    "explain",
     "ui",
+    "completion",
     "version",
 )
+
+
+ALIASES = {"po": "pod", "pods": "pod", "no": "node", "nodes": "node"}  # as kubectl abbreviates these resources
 
 
 def load_command(name: str) -> click.Command:

@@ -14,6 +14,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
 
 _OBSERVER = "to observe one: kubectl apply -f deploy/observer.yaml (docs/observer.md)"
@@ -87,7 +88,7 @@ def _once(
     answer = environment.fetch(connection, path, output, "disagreements")
     from herodotus_cli.render import disagreements as disagreements_screen
 
-    if not answer.get("schedulers") and output.format not in ("json", "yaml"):
+    if not answer.get("schedulers") and not is_document(output.format):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No decisions of other schedulers were observed{where}.", f"  {_OBSERVER}")
         return

@@ -14,6 +14,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 
@@ -85,7 +86,7 @@ def _once(
         from herodotus_cli import gated_pods  # here, because few clusters have such pods
 
         answer = gated_pods.add_to_pending_pods(answer, gated)
-    if not answer.get("pods") and output.format not in ("json", "yaml"):
+    if not answer.get("pods") and not is_document(output.format):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No pending pods{where}.")
         return

@@ -1,6 +1,6 @@
-"""`kubectl herodotus pod NAME`: what happened to a pod, and why.
+"""`kubectl herodotus pod [NAME]`: what happened to a pod, and why; without NAME the newest decision about each pod.
 
-Owns: its options, its request, hints for a missing answer. Does not own: the screens.
+Owns: its options, its request, hints for a missing answer. Does not own: the screens, the list of pods (`pod_list`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from herodotus_cli import completion_values, not_found, object_names, option_val
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import DELETED, REPLACED, LivePodQuery
 
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 _FATE_NOTES = {
     DELETED: "note: this pod no longer exists: it was deleted after this decision",
     REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
+}
+
+
+_OPTIONS_OF_ONE_POD = {
+    "attempt": "--attempt",
+    "history": "--attempts",
+    "every_node": "--all",
+    "node": "--node",
+    "full": "--full",
 }
 
 
@@ -43,8 +53,9 @@ class PodArguments(NamedTuple):
 
 
 @click.command(short_help="Explain why a pod is on its node, or Pending.")
-@click.argument("name", metavar="POD", shell_complete=completion_values.pods)
-@options.namespace_option
+@click.argument("name", metavar="[POD]", required=False, shell_complete=completion_values.pods)
+@options.namespaces_options
+@options.selector_option
 @click.option(
     "--attempt", type=parameter_types.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one]."
 )
@@ -63,21 +74,29 @@ class PodArguments(NamedTuple):
 @click.option("--full", is_flag=True, help="With -o json or yaml: the full record.")
 @options.connection_options
 @click.pass_context
-def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
+def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -> None:
     """Explain why a pod is on its node, or why it is Pending.
 
     POD is NAME or pod/NAME. Shows the last scheduling attempt: the node and what decided for it, the scores of the
-    best nodes, and why the others were rejected.
+    best nodes, and why the others were rejected. Without POD, lists the newest decision about each pod.
 
     \b
+    kubectl herodotus pod -n shop -l app=checkout
     kubectl herodotus pod checkout-7d9f-x2k -n shop
     kubectl herodotus pod payments-0 --node worker-3
     kubectl herodotus pod payments-0 --attempts
     kubectl herodotus pod payments-0 --all -o json
     """
-    output = option_values.output_options(ctx)
-    if full and output.format not in ("json", "yaml"):
-        raise click.UsageError("--full needs -o json or -o yaml")
+    output, environment = option_values.output_options(ctx), environment_of(ctx)
+    if not name:
+        _list(ctx, output, environment)
+        return
+    if ctx.params["all_namespaces"]:
+        raise click.UsageError("a pod cannot be retrieved by name across all namespaces: leave out -A or POD")
+    if ctx.params["selector"]:
+        raise click.UsageError("name cannot be provided when a selector is specified: leave out -l or POD")
+    if full and not is_document(output.format):
+        raise click.UsageError("--full needs -o json, yaml or a template")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
         raise click.UsageError("--full prints the full record: leave out --all and --node")
     if output.watch and ctx.params["attempt"]:
@@ -94,8 +113,21 @@ def pod(ctx: click.Context, /, name: str, full: bool, **_given: object) -> None:
         full=full,
         history=ctx.params["history"],
     )
-    environment = environment_of(ctx)
     run(arguments, option_values.connection_settings(ctx, environment.environ), output, environment)
+
+
+def _list(ctx: click.Context, output: OutputOptions, environment: Environment) -> None:
+    """Print the newest decision about each pod. Raises UsageError for an option that needs a pod."""
+    given = [name for name in _OPTIONS_OF_ONE_POD if ctx.params[name] not in (None, False, "")]
+    if given:
+        raise click.UsageError(f"{_OPTIONS_OF_ONE_POD[given[0]]} needs the name of a pod")
+    from herodotus_cli import pod_list  # here, because most command lines name a pod
+
+    namespace = "" if option_values.all_namespaces(ctx) else option_values.namespace(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    if not ctx.params["all_namespaces"]:
+        namespace = environment.resolve_namespace(namespace, connection)
+    pod_list.run(namespace, ctx.params["selector"], connection, output, environment)
 
 
 def run(

@@ -93,16 +93,14 @@ def run(
     stream = decision_watch.watch_decisions(transport, namespace, selector, arguments.last, binding=arguments.binding)
     with closing(stream) as found:  # closing it ends kubectl
         for decision in found:
-            environment.out.write(_written(decision, output, lines))
+            environment.out.write(_written(decision, output, lines, environment))
             environment.out.flush()
 
 
-def _written(decision: Json, output: OutputOptions, lines: object) -> str:
+def _written(decision: Json, output: OutputOptions, lines: object, environment: Environment) -> str:
     from herodotus_cli.render.watch import WatchFormatter
 
     assert isinstance(lines, WatchFormatter)
     if output.format not in SCREEN_FORMATS:
-        from herodotus_cli.render import documents
-
-        return documents.serialize_event(decision, output.format)
+        return environment.format_document(decision, output, of_stream=True)
     return lines.line(decision, datetime.now(timezone.utc).astimezone().tzinfo)

@@ -27,26 +27,42 @@ def serialize_event(document: dict[str, Any], format_: str) -> str:
     return ("---\n" if format_ == "yaml" else "") + serialize(document, format_)
 
 
+def list_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of a document that is a list, such as its pods, or the document itself as the only one."""
+    found: Any = document
+    for key in _ROWS.get(document["kind"], ()):
+        found = found[key]
+    return [document] if found is document else list(found)
+
+
 def _names(document: dict[str, Any]) -> list[str]:
     """Return, as `KIND/NAME`, the pods, nodes or workloads that a document of the decisions service describes."""
     kind = document["kind"]
     if kind == "Decision":
         return [f"pod/{document['spec']['pod']['name']}"]
-    if kind == "PendingPods":
-        return [f"pod/{pod['pod']}" for pod in document["pods"]]
-    if kind == "Agreements":
-        return [f"pod/{outcome['pod']}" for outcome in document["disagreements"]]
-    if kind == "Balance":
-        return [f"node/{node['node']}" for node in document["nodes"]]
-    if kind == "PlacementReview":
-        return [f"node/{pod['node']}" for pod in document["status"]["pods"]]
+    if kind in ("DecisionList", "PluginExplanationList"):
+        return [name for item in list_rows(document) for name in _names(item)]
+    if kind in _ROWS:
+        named = "pod" if kind in _POD_ROWS else "node"
+        return [f"{named}/{row[named]}" for row in list_rows(document)]
     if kind == "WorkloadPlacement":
         workload, _, name = document["metadata"]["name"].partition("/")
         return [f"{workload.lower()}/{name}"]
     return [f"{_KINDS[kind]}/{document['metadata']['name']}"]
 
 
+# The list in a document whose entries are the rows of custom columns and the lines of -o name.
+_ROWS = {
+    "DecisionList": ("items",),
+    "PluginExplanationList": ("items",),
+    "PendingPods": ("pods",),
+    "Agreements": ("disagreements",),
+    "Balance": ("nodes",),
+    "PlacementReview": ("status", "pods"),
+}
+_POD_ROWS = ("PendingPods", "Agreements")
 _KINDS = {
+    "PluginExplanation": "plugin",
     "GatedPod": "pod",
     "PodExplanation": "pod",
     "PodHistory": "pod",

@@ -233,7 +233,6 @@ def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> N
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("pod",),
         ("pod", "a", "b"),
         ("pod", "a", "--frobnicate"),
         ("pod", "node/a"),

@@ -1,0 +1,62 @@
+"""`kubectl herodotus explain PLUGIN`: what a plugin checks, which fields it reads, and how to help a rejected pod.
+
+Owns: its options, and finding the plugin. Does not own: the texts (`herodotus_record.plugin_reference`), the screen.
+"""
+
+from __future__ import annotations
+
+import click
+
+from herodotus_cli import option_values, options
+from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.option_values import OutputOptions
+
+
+def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    from herodotus_record.plugin_reference import PLUGINS  # here and below, because help texts do not need it
+
+    return [plugin.plugin for plugin in PLUGINS if plugin.plugin.lower().startswith(word.lower())]
+
+
+@click.command(short_help="Explain a plugin, a filter or a reason: what it checks, and how to fix it.")
+@click.argument("words", metavar="[PLUGIN | REASON]", nargs=-1, shell_complete=_complete)
+@options.output_options
+@click.pass_context
+def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> None:
+    """Explain a plugin, a filter or a reason: what it checks, which fields it reads, and how to fix it.
+
+    REASON is a sentence of kube-scheduler, as in a FailedScheduling event, or a reason's code. Without an argument,
+    lists the plugins. No service is asked.
+
+    \b
+    kubectl herodotus explain TaintToleration
+    kubectl herodotus explain "Insufficient cpu"
+    """
+    run(" ".join(words), option_values.output_options(ctx), environment_of(ctx))
+
+
+def run(words: str, output: OutputOptions, environment: Environment) -> None:
+    """Print what the named plugin does, or a list of all plugins if `words` is empty."""
+    from herodotus_cli.render import plugin_explanation
+    from herodotus_record.model import API_VERSION
+    from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation, find_plugins
+
+    if not words:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "PluginExplanationList",
+            "metadata": {},
+            "items": [build_plugin_explanation(plugin) for plugin in PLUGINS],
+        }
+        environment.print_answer(document, output, lambda _: plugin_explanation.build_list(document))
+        return
+    found = find_plugins(words)
+    if not found:
+        from difflib import get_close_matches
+
+        names = {name.lower(): name for plugin in PLUGINS for name in (plugin.plugin, *plugin.codes)}
+        close = [names[match] for match in get_close_matches(words.lower(), names, n=2)]
+        hint = f"did you mean {' or '.join(close)}?" if close else "all of them: kubectl herodotus explain"
+        raise click.UsageError(f"{words[:60]!r} is neither a plugin of kube-scheduler nor one of its reasons; {hint}")
+    answer = build_plugin_explanation(found[0])
+    environment.print_answer(answer, output, lambda _: plugin_explanation.build_screen(answer))
