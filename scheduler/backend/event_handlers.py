@@ -18,6 +18,7 @@ from herodotus_record.model import Reason
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
+from scheduler.engine.columns import columns_differ
 from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
 from scheduler.engine.framework.update_events import list_node_events, list_pod_events
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
@@ -135,7 +136,7 @@ class EventHandlers:
         events = list_node_events(old, node)
         if old is None:
             klog.info(3, "Add event for node", node=node.metadata.name)
-        if old is None or any(e is not ClusterEvent.NODE_ANNOTATION for e in events) or _columns_differ(old, node):
+        if old is None or columns_differ(old, node):
             self.cache.set_node(node)
         else:
             self.cache.refresh_node(node)
@@ -248,8 +249,3 @@ def _with_annotations(node: Node, keys: frozenset[str]) -> Node:
 
 def _key(obj: Object) -> tuple[str, str]:
     return obj.metadata.namespace, obj.metadata.name
-
-
-def _columns_differ(old: Node, new: Node) -> bool:
-    """Return whether two versions of a node differ in UID, spec or images, which the columns hold."""
-    return (old.metadata.uid, old.spec, old.status.images) != (new.metadata.uid, new.spec, new.status.images)

@@ -38,7 +38,7 @@ class CacheDifference:
     `nodes` names the first nodes that differ; it is empty if the result is not one of nodes.
     """
 
-    plugin: str
+    plugin: str  # or, for the point "NodeColumns", the name of a column
     point: str  # the extension point, such as "Filter"
     nodes: tuple[str, ...] = ()
 
@@ -73,7 +73,8 @@ class CacheVerifier:
         if self._decisions % self._every:
             return result
         new_profile, nodes = self._profiles[framework.profile.scheduler_name], snapshot.nodes.rebuilt()
-        differences = find_differences(framework.without_caches(new_profile(), extenders=False), pod, nodes, result)
+        differences = compare_columns(snapshot.nodes, nodes)
+        differences += find_differences(framework.without_caches(new_profile(), extenders=False), pod, nodes, result)
         self._report(pod, differences)
         if not differences:
             return result
@@ -81,6 +82,17 @@ class CacheVerifier:
         return schedule(
             framework.without_caches(new_profile(), extenders=True), pod, Snapshot.from_columns(nodes), seed, start
         )
+
+
+def compare_columns(cached: NodeColumns, rebuilt: NodeColumns) -> list[CacheDifference]:
+    """Return a difference for each node column that does not equal the same column rebuilt from the nodes and pods.
+
+    `plugin` is the name of the column, and `point` is "NodeColumns".
+    """
+    differences: list[CacheDifference] = []
+    for column, differs in cached.find_differences(rebuilt).items():
+        differences += _compare_nodes(column, "NodeColumns", differs, cached)
+    return differences
 
 
 def find_differences(

@@ -4,7 +4,21 @@ Owns: `NodeColumns`, its `Snapshot`, and subsets of its rows. Does not own: whic
 (`scheduler.backend.cache`), how a plugin uses a column.
 """
 
-from scheduler.engine.columns.nodes import NodeColumns, Snapshot, StaleSnapshotError, UndeclaredAnnotationError
+from scheduler.engine.columns.nodes import (
+    NodeColumns,
+    Snapshot,
+    StaleSnapshotError,
+    UndeclaredAnnotationError,
+    columns_differ,
+)
 from scheduler.engine.columns.row_subset import RowCopy, RowSubset
 
-__all__ = ["NodeColumns", "RowCopy", "RowSubset", "Snapshot", "StaleSnapshotError", "UndeclaredAnnotationError"]
+__all__ = [
+    "NodeColumns",
+    "RowCopy",
+    "RowSubset",
+    "Snapshot",
+    "StaleSnapshotError",
+    "UndeclaredAnnotationError",
+    "columns_differ",
+]

@@ -33,6 +33,9 @@ class DictionaryColumn(Generic[T]):
         self._numbers: dict[T, int] = {default: 0}
         self._ids: Ids = np.zeros(capacity, np.int32)
 
+    def __len__(self) -> int:
+        return len(self._ids)
+
     def number(self, value: T) -> int | None:
         """Return the ID of a value, or None if no entry has had it."""
         return self._numbers.get(value)

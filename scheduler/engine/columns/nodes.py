@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.engine.columns.declared import ArrayColumn, EncodedColumn, NodeColumn
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.columns.images import Images
 from scheduler.engine.columns.order import VisitOrder
@@ -53,8 +54,31 @@ class StaleSnapshotError(RuntimeError):
 class NodeColumns:
     """The state of all nodes and the pods on them, as arrays with one entry for each node slot (a node's stable index).
 
-    One thread changes them; readers use a `Snapshot`.
+    One thread changes them; readers use a `Snapshot`. A column of the Node objects is declared here and nowhere else.
     """
+
+    live = ArrayColumn(np.bool_, "The mask of the slots (row indices) that hold a node.", read=lambda _node: True)
+    unschedulable = ArrayColumn(
+        np.bool_,
+        "The mask of the slots (row indices) that hold a cordoned node (spec.unschedulable).",
+        read=lambda node: node.spec.unschedulable,
+    )
+    taints: EncodedColumn[tuple[Taint, ...]] = EncodedColumn(
+        "Each node's taints (spec.taints).", read=lambda node: tuple(node.spec.taints or ()), default=()
+    )
+    declared_features: EncodedColumn[frozenset[str]] = EncodedColumn(
+        "Each node's declared features (status.declaredFeatures).",
+        read=lambda node: frozenset(node.status.declared_features or ()),
+        default=frozenset(),
+    )
+    since = ArrayColumn(
+        np.int64, "The generation (count of changes) at which the node in each slot, or its pods, last changed."
+    )
+    revised = ArrayColumn(
+        np.int64,
+        "The revision at which the node in each slot, or its pods, last changed. In contrast to `since`, replacing a "
+        "pod by one with equal requests, ports and volumes counts as a change.",
+    )
 
     def __init__(self) -> None:
         self.generation = 0  # increases when a row changes
@@ -73,11 +97,6 @@ class NodeColumns:
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resources = ResourceColumns(self._capacity)
-        self._since, self._revised = np.zeros((2, self._capacity), np.int64)
-        self._live = np.zeros(self._capacity, np.bool_)
-        self._unschedulable = np.zeros(self._capacity, np.bool_)
-        self._taints: DictionaryColumn[tuple[Taint, ...]] = DictionaryColumn((), self._capacity)
-        self._features: DictionaryColumn[frozenset[str]] = DictionaryColumn(frozenset(), self._capacity)
         self._labels: dict[str, DictionaryColumn[str | None]] = {}
         self._annotations: dict[str, DictionaryColumn[str | None]] = {}
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
@@ -86,6 +105,7 @@ class NodeColumns:
         self._latest: deque[int] = deque(maxlen=MAX_RECENT_CHANGES)  # the changed slot of each of the last generations
         self._cache: dict[Hashable, Any] = {}
         self._cache_generation = (0, 0)  # node generation and number of slots for which the cache is valid
+        self._fit_columns()
 
     def rebuilt(self) -> NodeColumns:
         """Return new columns with the same nodes and pods in the same slots, and with nothing derived from them yet."""
@@ -102,16 +122,6 @@ class NodeColumns:
         return fresh
 
     # --- reading --------------------------------------------------------------------------------------------------
-
-    @property
-    def live(self) -> Mask:
-        """The mask of the slots (row indices) that hold a node."""
-        return self._live[: self.slots]
-
-    @property
-    def unschedulable(self) -> Mask:
-        """The mask of the slots (row indices) that hold a cordoned node (spec.unschedulable)."""
-        return self._unschedulable[: self.slots]
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -147,16 +157,6 @@ class NodeColumns:
     def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
         """Return `scoring_requested` of several resources as a copied array of the shape [resource, node slot]."""
         return self._resources.scoring[:, : self.slots].take(self._resources.rows(resources), axis=0)
-
-    @property
-    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
-        """Each node's taints (spec.taints); each distinct list of taints is stored once."""
-        return self._taints
-
-    @property
-    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
-        """Each node's declared features (status.declaredFeatures); each distinct set is stored once."""
-        return self._features
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
         """Return each node's value of the label `key`, or None for a node without the label.
@@ -201,19 +201,6 @@ class NodeColumns:
             self._pod_rows = PodRows(self.pods)
         return self._pod_rows
 
-    @property
-    def since(self) -> Amounts:
-        """For each node slot, the generation (count of changes) at which the node or its pods last changed."""
-        return self._since[: self.slots]
-
-    @property
-    def revised(self) -> Amounts:
-        """For each node slot, the revision at which the node or its pods last changed.
-
-        In contrast to `since`, replacing a pod by one with equal requests, ports and volumes counts as a change.
-        """
-        return self._revised[: self.slots]
-
     def changed_since(self, generation: int) -> NDArray[np.intp]:
         """Return the slots of the nodes that changed, or whose pods changed, after `generation`, ascending."""
         behind = self.generation - generation
@@ -245,13 +232,13 @@ class NodeColumns:
         Both kinds of amounts have one list for each of `resources`, with one entry for each slot, 0 for a slot without
         a node.
         """
-        here, known, held = [(slot, self._live.item(slot)) for slot in slots], len(self.resources), self._resources
+        here, known, held = [(slot, self.live.item(slot)) for slot in slots], len(self.resources), self._resources
 
         def read(matrix: Amounts) -> list[list[int]]:  # slot by slot: mostly there are one or two
             rows = [matrix[:known, slot].tolist() if live else [0] * known for slot, live in here]
             return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(known)]
 
-        return [self._since.item(slot) for slot in slots], read(held.allocatable), read(held.requested)
+        return [self.since.item(slot) for slot in slots], read(held.allocatable), read(held.requested)
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -260,11 +247,9 @@ class NodeColumns:
         slot = self._slot(node.metadata.name)
         self.uids[slot] = node.metadata.uid
         self.nodes[slot] = node
-        self._live[slot] = True
-        self._unschedulable[slot] = node.spec.unschedulable
+        for declared, read in _FROM_NODE:
+            declared.set(self.__dict__[declared.name], slot, read(node))
         self._resources.set_allocatable(slot, requests.compute_allocatable(node.status.allocatable))
-        self._taints.set(slot, tuple(node.spec.taints or ()))
-        self._features.set(slot, frozenset(node.status.declared_features or ()))
         labels = node.metadata.labels or {}
         for key, column in self._labels.items():
             column.set(slot, labels.get(key))
@@ -293,10 +278,9 @@ class NodeColumns:
             return
         self.uids[slot] = ""
         self.nodes[slot] = None
-        self._live[slot] = self._unschedulable[slot] = False
+        for declared, _ in _FROM_NODE:
+            declared.set(self.__dict__[declared.name], slot, declared.default)
         self._resources.set_allocatable(slot, {})
-        self._taints.set(slot, ())
-        self._features.set(slot, frozenset())
         for column in (*self._labels.values(), *self._annotations.values()):
             column.set(slot, None)
         self.images.set(slot, None)
@@ -334,10 +318,25 @@ class NodeColumns:
         if same:
             self._put(slot, pod)
             self.revision += 1
-            self._revised[slot] = self.revision
+            self.revised[slot] = self.revision
         else:
             self.remove_pod(pod.uid, node_name)
             self.add_pod(pod, node_name)
+
+    def find_differences(self, other: NodeColumns) -> dict[str, Mask]:
+        """Return the mask of the slots that differ from `other`, by the name of the column, where any slot differs.
+
+        Columns of Node objects and amounts of resources are compared. Both must have the same nodes in the same slots.
+        """
+        differences = {}
+        for declared, _ in _FROM_NODE:
+            mine, others = (declared.to_list(getattr(c, declared.name), self.slots) for c in (self, other))
+            differences[declared.name] = np.array([one != two for one, two in zip(mine, others, strict=True)], np.bool_)
+        resources = {*self.resources, *other.resources}
+        for name in ("allocatable", "requested", "scoring_requested"):
+            amounts = [getattr(columns, f"{name}_of")(resources) for columns in (self, other)]
+            differences[name] = (amounts[0] != amounts[1]).any(axis=0)
+        return {name: differs for name, differs in differences.items() if differs.any()}
 
     def take_changed_slots(self) -> list[int]:
         """Return the slots of the nodes that changed, or whose pods changed, since the last call, ascending."""
@@ -362,6 +361,7 @@ class NodeColumns:
             self.pods.append({})
             if self.slots > self._capacity:
                 self._grow()
+            self._fit_columns()
         self.index[name] = slot
         return slot
 
@@ -375,12 +375,12 @@ class NodeColumns:
         more = self._capacity
         self._capacity *= 2
         self._resources.grow(more)
-        self._since, self._revised = (np.pad(column, (0, more)) for column in (self._since, self._revised))
-        self._live, self._unschedulable = (np.pad(m, (0, more)) for m in (self._live, self._unschedulable))
-        self._taints.grow(self._capacity)
-        self._features.grow(self._capacity)
         for column in (*self._labels.values(), *self._annotations.values()):
             column.grow(self._capacity)
+
+    def _fit_columns(self) -> None:
+        for declared in DECLARED:
+            declared.fit(self, self.slots, self._capacity)
 
     def _annotate(self, slot: int, node: Node) -> None:
         annotations = node.metadata.annotations or {}
@@ -417,9 +417,23 @@ class NodeColumns:
     def _touch(self, slot: int) -> None:
         self.generation += 1
         self.revision += 1
-        self._since[slot], self._revised[slot] = self.generation, self.revision
+        self.since[slot], self.revised[slot] = self.generation, self.revision
         self._touched.add(slot)
         self._latest.append(slot)
+
+
+DECLARED: Final = tuple(column for column in vars(NodeColumns).values() if isinstance(column, NodeColumn))
+_FROM_NODE: Final = tuple((column, column.read) for column in DECLARED if column.read)
+
+
+def columns_differ(old: Node, new: Node) -> bool:
+    """Return whether two versions of a node differ in a value that the columns hold, annotations apart."""
+    return any(read(old) != read(new) for _, read in _FROM_NODE) or (
+        old.metadata.uid,
+        old.metadata.labels,
+        old.status.allocatable,
+        old.status.images,
+    ) != (new.metadata.uid, new.metadata.labels, new.status.allocatable, new.status.images)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns.dictionary import DictionaryColumn
-from scheduler.engine.columns.nodes import MAX_RECENT_CHANGES, Mask, NodeColumns
-from scheduler.engine.columns.resources import Amounts, ResourceColumns
+from scheduler.engine.columns.nodes import MAX_RECENT_CHANGES, NodeColumns
+from scheduler.engine.columns.resources import ResourceColumns
 from scheduler.engine.columns.volumes import VolumeColumns
 from scheduler.engine.objects.lazy import lazy
 from scheduler.engine.objects.pod import HostPort, PodInfo
-from scheduler.engine.objects.types import Node, Taint
+from scheduler.engine.objects.types import Node
 
 
 class RowSubset(NodeColumns):
@@ -38,7 +38,7 @@ class RowSubset(NodeColumns):
             columns.node_generation,
         )
         self.slots = len(chosen)
-        self._columns = columns
+        self.full = columns
         self._chosen = chosen
         self._cache, self._cache_generation = {}, (self.node_generation, self.slots)
 
@@ -48,23 +48,23 @@ class RowSubset(NodeColumns):
 
     @lazy
     def names(self) -> list[str]:
-        return [self._columns.names[slot] for slot in self._chosen.tolist()]
+        return [self.full.names[slot] for slot in self._chosen.tolist()]
 
     @lazy
     def uids(self) -> list[str]:
-        return [self._columns.uids[slot] for slot in self._chosen.tolist()]
+        return [self.full.uids[slot] for slot in self._chosen.tolist()]
 
     @lazy
     def nodes(self) -> list[Node | None]:
-        return [self._columns.nodes[slot] for slot in self._chosen.tolist()]
+        return [self.full.nodes[slot] for slot in self._chosen.tolist()]
 
     @lazy
     def pods(self) -> list[dict[str, PodInfo]]:
-        return [self._columns.pods[slot] for slot in self._chosen.tolist()]
+        return [self.full.pods[slot] for slot in self._chosen.tolist()]
 
     @lazy
     def _resources(self) -> ResourceColumns:
-        return self._columns._resources.select(self._chosen)
+        return self.full._resources.select(self._chosen)
 
     @lazy
     def index(self) -> dict[str, int]:
@@ -75,35 +75,11 @@ class RowSubset(NodeColumns):
         """Return a key that is equal for subsets with equal resource amounts in every row and the same `live` mask."""
         return self._resources.content() + self.live.tobytes()
 
-    @lazy
-    def live(self) -> Mask:
-        return self._columns.live[self._chosen]
-
-    @property
-    def unschedulable(self) -> Mask:
-        return self._columns.unschedulable[self._chosen]
-
-    @property
-    def since(self) -> Amounts:
-        return self._columns.since[self._chosen]
-
-    @property
-    def revised(self) -> Amounts:
-        return self._columns.revised[self._chosen]
-
-    @property
-    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
-        return self._columns.taints.rows(self._chosen)
-
-    @property
-    def declared_features(self) -> DictionaryColumn[frozenset[str]]:
-        return self._columns.declared_features.rows(self._chosen)
-
     def label(self, key: str) -> DictionaryColumn[str | None]:
-        return self._columns.label(key).rows(self._chosen)
+        return self.full.label(key).rows(self._chosen)
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
-        return self._columns.annotation(key).rows(self._chosen)
+        return self.full.annotation(key).rows(self._chosen)
 
 
 class RowCopy(RowSubset):
@@ -117,20 +93,12 @@ class RowCopy(RowSubset):
         chosen = np.array(slots, np.intp)
         super().__init__(columns, chosen)
         self._resources = columns._resources.select(chosen)
-        self._since, self._revised = columns.since[chosen], columns.revised[chosen]
+        self.since, self.revised = columns.since[chosen], columns.revised[chosen]
         self._touched, self._latest = set(), deque(maxlen=MAX_RECENT_CHANGES)
         self._pod_rows = None
         self._pending: (
             list[tuple[Sequence[tuple[int, PodInfo]], int]] | None
         ) = []  # +1 added, -1 removed; None after the copy
-
-    @property
-    def since(self) -> Amounts:
-        return self._since
-
-    @property
-    def revised(self) -> Amounts:
-        return self._revised
 
     @lazy
     def pods(self) -> list[dict[str, PodInfo]]:
@@ -168,7 +136,7 @@ class RowCopy(RowSubset):
         slots = [slot for slot, _ in pods]
         self._resources.count_all(slots, [pod.counted for _, pod in pods], sign)
         increments = np.arange(1, len(slots) + 1)
-        self._since[slots], self._revised[slots] = self.generation + increments, self.revision + increments
+        self.since[slots], self.revised[slots] = self.generation + increments, self.revision + increments
         self.generation += len(slots)
         self.revision += len(slots)
         self._touched.update(slots)
@@ -176,7 +144,7 @@ class RowCopy(RowSubset):
 
     def _copy_pods(self) -> None:
         pending, self._pending = self._pending, None
-        self.pods = [dict(self._columns.pods[slot]) for slot in self._chosen.tolist()]
+        self.pods = [dict(self.full.pods[slot]) for slot in self._chosen.tolist()]
         self.volumes, self._ports = VolumeColumns(), {}
         for changed, sign in pending or ():
             for slot, pod in changed:

@@ -58,6 +58,16 @@ class _SkipsEmptyCluster:
         return Verdicts.reject(np.ones(nodes.slots, np.bool_), FULL)
 
 
+class _RejectsCordoned:
+    """A filter that reads a declared node column."""
+
+    name = "RejectsCordoned"
+    depends_on = DependsOn.NODE
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        return Verdicts.reject(nodes.unschedulable, FULL)
+
+
 class _Reports:
     """Collects the differences of each verification."""
 
@@ -134,3 +144,13 @@ def test_a_right_declaration_has_no_difference() -> None:
     result, reports, _ = decide_twice({"filter": (_RowFilter(),), "score": ()})
     assert reports.differences == [[], []]
     assert result.trace.filters[0].verdicts.verdict_at(1) == FULL
+
+
+def test_a_column_that_was_not_kept_current_is_named_and_decides_nothing() -> None:
+    made, nodes, reports = framework(filter=(_RejectsCordoned(),)), three_nodes(), _Reports()
+    nodes.unschedulable[:] = True
+    verifier = CacheVerifier(1, {made.profile.scheduler_name: lambda: made.profile}, reports)
+    pod, snapshot = make_pod("p").info(), Snapshot.from_columns(nodes)
+    result = verifier.verify(made, pod, snapshot, 1, 0, schedule(made, pod, snapshot, 1))
+    assert reports.differences[0][0] == CacheDifference("unschedulable", "NodeColumns", ("n0", "n1", "n2"))
+    assert result.chosen is not None

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.columns import NodeColumns, Snapshot, StaleSnapshotError, UndeclaredAnnotationError
+from scheduler.engine.columns import (
+    NodeColumns,
+    RowCopy,
+    RowSubset,
+    Snapshot,
+    StaleSnapshotError,
+    UndeclaredAnnotationError,
+    columns_differ,
+)
+from scheduler.engine.columns.declared import ArrayColumn, NodeColumn
 from scheduler.engine.columns.dictionary import DictionaryColumn
+from scheduler.engine.columns.nodes import DECLARED
 from scheduler.engine.columns.order import VisitOrder
 from scheduler.engine.objects.pod import HostPort
 from scheduler.engine.objects.requests import CPU, MEMORY
@@ -112,8 +122,11 @@ def facts(columns: NodeColumns) -> dict[str, Any]:
         "allocatable": {r: each(columns.allocatable(r).__getitem__) for r in RESOURCES},
         "requested": {r: each(columns.requested(r).__getitem__) for r in RESOURCES},
         "scoring": {r: each(columns.scoring_requested(r).__getitem__) for r in RESOURCES},
-        "unschedulable": each(columns.unschedulable.__getitem__),
-        "taints": dictionary(columns.taints),
+        "declared": {
+            column.name: each(column.to_list(getattr(columns, column.name), columns.slots).__getitem__)
+            for column in DECLARED
+            if column.read
+        },
         "labels": {key: dictionary(columns.label(key)) for key in LABELS},
         "uids": each(columns.uids.__getitem__),
         "pods": {name: sorted(columns.pods[slot]) for name, slot in columns.index.items()},
@@ -316,3 +329,31 @@ def test_reading_an_annotation_that_nodes_do_not_keep_is_an_error() -> None:
     assert rack.values[rack.ids(1)[0]] == "r1"
     with pytest.raises(UndeclaredAnnotationError, match="annotation example"):
         columns.annotation("example.org/pdu")
+
+
+def listed(column: NodeColumn[Any], columns: NodeColumns) -> list[Any]:
+    return column.to_list(getattr(columns, column.name), columns.slots)
+
+
+@pytest.mark.parametrize("column", DECLARED, ids=lambda column: column.name)
+def test_subsets_and_copies_have_every_declared_column(column: NodeColumn[Any]) -> None:
+    columns = columns_of([node(name, variant) for name, variant in zip(NAMES, (7, 0, 5, 2), strict=True)])
+    whole = listed(column, columns)
+    for part in (RowSubset(columns, np.array([2, 0])), RowCopy(columns, [2, 0])):
+        assert listed(column, part) == [whole[2], whole[0]]
+
+
+@pytest.mark.parametrize("column", [column for column in DECLARED if column.read], ids=lambda column: column.name)
+def test_a_column_that_is_not_current_differs_from_a_rebuilt_one(column: NodeColumn[Any]) -> None:
+    columns = columns_of([node(name, variant) for name, variant in zip(NAMES, (7, 0, 5, 2), strict=True)])
+    assert columns.find_differences(columns.rebuilt()) == {}
+    wrong = not listed(column, columns)[1] if isinstance(column, ArrayColumn) else ("wrong",)
+    column.set(getattr(columns, column.name), 1, wrong)
+    differences = columns.find_differences(columns.rebuilt())
+    assert {name: mask.tolist() for name, mask in differences.items()} == {column.name: [False, True, False, False]}
+
+
+def test_versions_of_a_node_differ_in_columns_but_not_by_annotations() -> None:
+    versions = [node("n1", variant).obj() for variant in range(8)]
+    assert [[columns_differ(old, new) for new in versions] for old in versions] == (~np.eye(8, dtype=bool)).tolist()
+    assert not columns_differ(make_node("n1").obj(), make_node("n1").annotation("price", "1").obj())
