@@ -44,7 +44,7 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity

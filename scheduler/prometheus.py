@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler import klog
-from scheduler.engine.framework.metric_query import MetricAnswer
+from scheduler.engine.framework.plugin import MetricAnswer
 
 TIMEOUT_S: Final = 30.0
 MAX_ANSWER_BYTES: Final = 64 << 20  # some 300,000 series

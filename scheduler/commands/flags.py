@@ -1,7 +1,7 @@
 """Command-line options that several commands share, or that one command has many of.
 
 Owns: names, defaults, validation. Does not own: the commands (`main`), and options that a part defines itself
-(`serving.options`, `recorder.endpoint`, `ship`, `observe`, `snapshot`).
+(`serving.port`, `recorder.endpoint`, `ship`, `observe`, `snapshot`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabe
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES
-from scheduler.serving import options
+from scheduler.serving import port
 
 REVIEW: Final = "review"
 MOST_LIMIT_BYTES: Final = 1 << 50
@@ -126,7 +126,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         metavar="KEYS",
         help="pod labels that are never recorded: comma-separated keys or patterns, such as example.com/*,person",
     )
-    options.add_serving_options(command.add_argument_group("health, metrics and configuration"))
+    port.add_serving_options(command.add_argument_group("health, metrics and configuration"))
 
 
 def add_run(command: argparse.ArgumentParser) -> None:

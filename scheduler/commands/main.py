@@ -29,8 +29,8 @@ from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.process import Records, StartupError
 from scheduler.commands.run import SchedulerOptions, run
 from scheduler.config import ConfigError, Configuration, build_profile, load
-from scheduler.config.convert import convert_file
 from scheduler.config.defaulted import fill_defaults
+from scheduler.config.load import convert_file
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
 from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
 from scheduler.offline.evaluate import ManifestError, NoCluster
@@ -39,7 +39,7 @@ from scheduler.offline.evaluate.files import evaluate_files
 from scheduler.offline.observe.configuration import for_pods_of
 from scheduler.offline.whatif import WhatIfOptions, review_files
 from scheduler.recorder import endpoint
-from scheduler.serving import options
+from scheduler.serving import port
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 
@@ -99,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
             context=arguments.context,
             master=arguments.master,
             records=Records.from_arguments(arguments),
-            serving=options.parse_serving_options(arguments),
+            serving=port.parse_serving_options(arguments),
             adaptive_sampling=arguments.adaptive_sampling,
             registry=arguments.registry,
             preemption=not arguments.disable_preemption,

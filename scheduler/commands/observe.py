@@ -29,7 +29,7 @@ from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer
-from scheduler.serving import options
+from scheduler.serving import port
 from scheduler.serving.routes import Content
 
 STOCK_NAME: Final = "default-scheduler"
@@ -89,7 +89,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             readyz=health.readyz,
             profiling=config.enable_profiling,
         )
-        closing.callback(process.serve(options.parse_serving_options(arguments), api, content))
+        closing.callback(process.serve(port.parse_serving_options(arguments), api, content))
         connected = process.connect(api, stop)
         if connected is None:
             return 0

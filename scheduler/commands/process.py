@@ -38,7 +38,7 @@ from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
 from scheduler.serving import port
 from scheduler.serving.certificates import CertificateError
-from scheduler.serving.options import ServingOptions
+from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
 WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}

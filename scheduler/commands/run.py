@@ -32,8 +32,8 @@ from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
-from scheduler.engine.objects.durations import parse_seconds
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.times import parse_seconds
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.whatif.placement import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
@@ -56,7 +56,7 @@ from scheduler.live.reviews.reviewer import ReviewWorker
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
-from scheduler.serving.options import ServingOptions
+from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end

@@ -4,7 +4,7 @@ Each plugin defines and validates its own arguments.
 """
 
 from scheduler.config.arguments import Registry
-from scheduler.config.errors import ConfigError
+from scheduler.config.document import ConfigError
 from scheduler.config.load import load, parse_config
 from scheduler.config.profiles import build_profile
 from scheduler.config.types import Configuration, ProfileConfig

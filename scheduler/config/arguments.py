@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from scheduler.config.errors import ConfigError
+from scheduler.config.document import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.engine.framework.plugin import Args, BasePlugin, NoArgs
 from scheduler.engine.objects.problems import Problem, format_decode_error

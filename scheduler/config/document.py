@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler.config.errors import ConfigError
 from scheduler.engine.objects import kubernetes_yaml
 from scheduler.engine.objects.kubernetes_yaml import YamlError, load_first_document
-from scheduler.engine.objects.problems import format_decode_error
+from scheduler.engine.objects.problems import Problem, aggregate, format_decode_error
 
 Document = dict[str, Any]
 T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """An invalid configuration. The message is one line that names the field, or the file and line, and the reason."""
+
+    @classmethod
+    def raise_any(cls, problems: Iterable[Problem]) -> None:
+        """Raise one ConfigError that lists all problems as kube-scheduler prints them.
+
+        Do nothing if there are no problems.
+        """
+        found = list(problems)
+        if found:
+            raise cls(aggregate(found))
 
 
 def read_text(path: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.requests import is_extended
@@ -67,7 +67,7 @@ def find_extender_problems(extenders: tuple[ExtenderConfig, ...]) -> Iterator[Pr
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         binders += bool(extender.bind_verb)
         try:
-            durations.parse_seconds(extender.http_timeout)
+            times.parse_seconds(extender.http_timeout)
         except ValueError as e:
             yield invalid(f"{path}.httpTimeout", extender.http_timeout, str(e))
         for j, resource in enumerate(extender.managed_resources):

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.config.document import Document, convert
-from scheduler.config.errors import ConfigError
+from scheduler.config.document import ConfigError, Document, convert
 from scheduler.config.legacy_plugins import Translation, find_scorer, translate_plugins
 from scheduler.config.legacy_versions import (
     IN_TREE_LIMITS,

@@ -60,11 +60,11 @@ class LegacyVersion:
     dropped_fields: tuple[str, ...] = field(default=())  # fields that v1 removed
 
 
-def _unweighted(*names: str) -> Weighted:
-    return tuple((name, 0) for name in names)
+def _plugins(*names: str, weight: int = 0) -> Weighted:
+    return tuple((name, weight) for name in names)
 
 
-_FILTERS: Final = _unweighted(
+_FILTERS: Final = _plugins(
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
     *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity"),
 )
@@ -72,20 +72,21 @@ _FILTERS: Final = _unweighted(
 # v1beta1 and v1beta2 differ by their scorers only. SchedulingGates came to v1beta2 with v1.27; v1beta1 gets it too,
 # since the API server refuses to bind a pod that has gates.
 _AT_POINTS: Final[Mapping[str, Weighted]] = {
-    "preEnqueue": _unweighted("SchedulingGates"),
-    "queueSort": _unweighted("PrioritySort"),
-    "preFilter": _unweighted(
+    "preEnqueue": _plugins("SchedulingGates"),
+    "queueSort": _plugins("PrioritySort"),
+    "preFilter": _plugins(
         *("NodeResourcesFit", "NodePorts", "VolumeRestrictions", "PodTopologySpread", "InterPodAffinity"),
         *("VolumeBinding", "NodeAffinity"),
     ),
     "filter": _FILTERS,
-    "postFilter": _unweighted("DefaultPreemption"),
-    "preScore": _unweighted("InterPodAffinity", "PodTopologySpread", "TaintToleration", "NodeAffinity"),
-    "reserve": _unweighted("VolumeBinding"),
-    "preBind": _unweighted("VolumeBinding"),
-    "bind": _unweighted("DefaultBinder"),
+    "postFilter": _plugins("DefaultPreemption"),
+    "preScore": _plugins("InterPodAffinity", "PodTopologySpread", "TaintToleration", "NodeAffinity"),
+    "reserve": _plugins("VolumeBinding"),
+    "preBind": _plugins("VolumeBinding"),
+    "bind": _plugins("DefaultBinder"),
 }
 
+_SCORES: Final = ("NodeResourcesBalancedAllocation", "ImageLocality", "InterPodAffinity")
 _ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
 V1BETA1: Final = LegacyVersion(
@@ -94,11 +95,7 @@ V1BETA1: Final = LegacyVersion(
     defaults={
         **_AT_POINTS,
         "score": (
-            ("NodeResourcesBalancedAllocation", 1),
-            ("ImageLocality", 1),
-            ("InterPodAffinity", 1),
-            ("NodeResourcesLeastAllocated", 1),
-            ("NodeAffinity", 1),
+            *_plugins(*_SCORES, "NodeResourcesLeastAllocated", "NodeAffinity", weight=1),
             (PREFER_AVOID_PODS, 10000),
             ("PodTopologySpread", 2),
             ("TaintToleration", 1),
@@ -120,11 +117,7 @@ V1BETA2: Final = LegacyVersion(
     defaults={
         **_AT_POINTS,
         "score": (
-            ("NodeResourcesBalancedAllocation", 1),
-            ("ImageLocality", 1),
-            ("InterPodAffinity", 1),
-            ("NodeResourcesFit", 1),
-            ("NodeAffinity", 1),
+            *_plugins(*_SCORES, "NodeResourcesFit", "NodeAffinity", weight=1),
             ("PodTopologySpread", 2),
             ("TaintToleration", 1),
         ),
@@ -139,18 +132,18 @@ V1BETA3: Final = LegacyVersion(
     removed_in="v1.29",
     defaults={
         "multiPoint": (
-            *_unweighted("PrioritySort", "NodeUnschedulable", "NodeName"),
+            *_plugins("PrioritySort", "NodeUnschedulable", "NodeName"),
             ("TaintToleration", 3),
             ("NodeAffinity", 2),
             ("NodePorts", 0),
             ("NodeResourcesFit", 1),
-            *_unweighted("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+            *_plugins("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
             ("PodTopologySpread", 2),
             ("InterPodAffinity", 2),
             ("DefaultPreemption", 0),
             ("NodeResourcesBalancedAllocation", 1),
             ("ImageLocality", 1),
-            *_unweighted("DefaultBinder", "SchedulingGates"),
+            *_plugins("DefaultBinder", "SchedulingGates"),
         )
     },
     replaces_in_place=True,

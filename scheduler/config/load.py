@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 
 from scheduler.config.arguments import Registry
-from scheduler.config.document import Document, convert, parse_document, read_text
-from scheduler.config.errors import ConfigError
-from scheduler.config.legacy import format_deprecation, translate
+from scheduler.config.document import ConfigError, Document, convert, parse_document, read_text
+from scheduler.config.legacy import format_deprecation, to_yaml, translate
 from scheduler.config.legacy_versions import LEGACY
 from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, PluginConfig
 from scheduler.config.validation import find_config_problems
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 from scheduler.engine.plugins import IN_TREE
 
 _DURATIONS = ("leaseDuration", "renewDeadline", "retryPeriod")
@@ -99,7 +98,7 @@ def _fill_defaults(document: Document, default_name: str) -> Document:
 def _unset(key: str, value: object) -> bool:
     if key in _DURATIONS and isinstance(value, str):
         with suppress(ValueError):
-            return durations.parse_nanoseconds(value) == 0
+            return times.parse_nanoseconds(value) == 0
         return False
     return value == "" or (key in ("qps", "burst") and value == 0)
 
@@ -119,3 +118,22 @@ def _ignore_managed_resources(config: Configuration) -> Configuration:
         fit = PluginConfig(name="NodeResourcesFit", args={**own, "ignoredResources": ignored})
         profiles.append(msgspec.structs.replace(profile, plugin_config=(*others, fit)))
     return msgspec.structs.replace(config, profiles=tuple(profiles))
+
+
+def convert_file(path: Path, warn: Warn) -> str:
+    """Return the file's content as v1 YAML, unchanged if it is v1 already, for the command `convert-config`.
+
+    Call `warn` with each note. Raise ConfigError, which names the file, if it is invalid or has no equivalent in v1.
+    """
+    text = read_text(path)
+    try:
+        document = check_version(parse_document(text), accept_legacy=True)
+        if document["apiVersion"] != API_VERSION:
+            document, notes = translate(document)
+            for note in notes:
+                warn(note)
+            text = to_yaml(document)
+        parse_config(text)
+    except ConfigError as e:
+        raise ConfigError(f"{path}: {e}") from e
+    return text

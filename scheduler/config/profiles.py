@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
-from scheduler.config.errors import ConfigError
+from scheduler.config.document import ConfigError
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.framework.failing import replace_failing
 from scheduler.engine.framework.interface import EXTENSION_POINTS

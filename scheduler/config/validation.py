@@ -18,7 +18,7 @@ from scheduler.config.types import (
     ProfileConfig,
     list_enabled,
 )
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 from scheduler.engine.objects.problems import Problem, duplicate, invalid, required
 
 # v1 had them until 1.31; now NodeVolumeLimits
@@ -59,15 +59,15 @@ def _election_problems(election: LeaderElectionConfiguration) -> Iterator[Proble
     ns: dict[str, int] = {}
     for path, text in written.items():
         try:
-            ns[path] = durations.parse_nanoseconds(text)
+            ns[path] = times.parse_nanoseconds(text)
         except ValueError as e:
             yield invalid(path, text, str(e))
             continue
         if ns[path] <= 0:
-            yield invalid(path, durations.normalize(text), "must be greater than zero")
+            yield invalid(path, times.normalize(text), "must be greater than zero")
     if len(ns) == len(written) and ns["leaseDuration"] <= ns["renewDeadline"]:
         # kube-scheduler prints the other value here
-        shown = durations.normalize(election.renew_deadline)
+        shown = times.normalize(election.renew_deadline)
         yield invalid("leaseDuration", shown, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
         yield invalid("resourceLock", election.resource_lock, 'resourceLock value must be "leases"')

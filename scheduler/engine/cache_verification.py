@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from herodotus_record.model import DecisionPath
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.interface import Scores
+from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState

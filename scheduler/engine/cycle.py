@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from herodotus_record import reasons
 from herodotus_record.model import Code, DecisionPath, Evaluation, Reason
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.extender import ExtenderError
-from scheduler.engine.framework.plugin_results import join_reasons
+from scheduler.engine.framework.plugin_results import PluginError, join_reasons
 from scheduler.engine.framework.pre_filtering import PreFilterOutcome
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import num_feasible_nodes_to_find, select_visited_slots

@@ -26,7 +26,7 @@ import httpx
 
 from scheduler.config.extenders import ExtenderConfig, TlsConfig
 from scheduler.engine.framework.extender import ExtenderError
-from scheduler.engine.objects.durations import parse_seconds
+from scheduler.engine.objects.times import parse_seconds
 
 DEFAULT_TIMEOUT_S: Final = 5.0  # kube-scheduler's
 SPARE_BYTES: Final = 16 << 20  # an answer is part of the request and messages: 1 kB for each of 15,000 nodes

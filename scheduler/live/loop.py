@@ -30,7 +30,7 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Object
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.suggestions.search import Suggester

@@ -1,18 +1,78 @@
-"""Builds the HTTPS port from its options and connects the parts of this package."""
+"""The HTTPS port: its command-line options, named as in kube components, and its start."""
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from scheduler import klog
 from scheduler.kube.http import ApiServer
-from scheduler.serving.access import RequestAuthorizer
-from scheduler.serving.certificates import Certificates, ClientAuthorities
-from scheduler.serving.options import ServingOptions
+from scheduler.serving.access import ALWAYS_ALLOWED_PATHS, RequestAuthorizer
+from scheduler.serving.certificates import CertificateFiles, Certificates, ClientAuthorities
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import StatusServer
+
+PORT: Final = 10259  # kube-scheduler's
+
+
+@dataclass(frozen=True)
+class ServingOptions:
+    """The parsed options of the HTTPS port. If `port` is 0, the port is not opened."""
+
+    host: str
+    port: int
+    certificates: CertificateFiles
+    always_allowed: tuple[str, ...]
+
+
+def add_serving_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options of the HTTPS port, such as `--secure-port`, to a command-line parser."""
+    parser.add_argument("--bind-address", default="0.0.0.0", metavar="ADDRESS", help="to listen on (default 0.0.0.0)")
+    parser.add_argument(
+        "--secure-port",
+        type=_port,
+        default=PORT,
+        metavar="PORT",
+        help=f"for health, metrics and configuration, over TLS (default {PORT}); 0 serves nothing",
+    )
+    for option, of in (("--tls-cert-file", "serving certificate"), ("--tls-private-key-file", "its key")):
+        parser.add_argument(option, type=Path, metavar="FILE", help=f"{of}; read again when it changes")
+    parser.add_argument(
+        "--cert-dir",
+        type=Path,
+        metavar="DIR",
+        help="where a self-signed certificate is kept if no other is given (default: in memory)",
+    )
+    parser.add_argument(
+        "--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="authorities of client certificates (default: the cluster's, asked of the API server)",
+    )
+    parser.add_argument(
+        "--authorization-always-allow-paths",
+        type=_paths,
+        default=ALWAYS_ALLOWED_PATHS,
+        metavar="PATHS",
+        help=f"for everyone, with commas (default {','.join(ALWAYS_ALLOWED_PATHS)})",
+    )
+
+
+def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
+    """Return the options of the HTTPS port from the parsed command line."""
+    return ServingOptions(
+        arguments.bind_address,
+        arguments.secure_port,
+        CertificateFiles(
+            arguments.tls_cert_file, arguments.tls_private_key_file, arguments.cert_dir, arguments.client_ca_file
+        ),
+        arguments.authorization_always_allow_paths,
+    )
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
@@ -32,3 +92,16 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
             closing.callback(server.close)
             klog.info(0, "Serving securely", address=options.host, port=server.port)
         return closing.pop_all().close
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(part for part in text.split(",") if part)
+    if not all(path.startswith("/") for path in paths):
+        raise argparse.ArgumentTypeError(f"{text!r}: a path starts with /")
+    return paths

@@ -21,7 +21,7 @@ from scheduler.config import load
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
-from scheduler.serving.options import PORT
+from scheduler.serving.port import PORT
 from tests.deploy import charts
 from tests.deploy.test_chart import valid
 from tests.processes import ROOT

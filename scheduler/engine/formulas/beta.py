@@ -61,14 +61,6 @@ def density(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
     return np.where(inside, np.exp(log), 0.0)
 
 
-def moments(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return the first three moments of the beta distribution about 0."""
-    a, b = _floats(alpha), _floats(beta)
-    first = a / (a + b)
-    second = first * (a + 1) / (a + b + 1)
-    return first, second, second * (a + 2) / (a + b + 2)
-
-
 def mean_residual_life(x: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
     """Return by how much a beta-distributed share exceeds x on average if it exceeds x; 0 if it never does."""
     x, a, b = _floats(x), _floats(alpha), _floats(beta)

@@ -7,6 +7,7 @@ extension points that it extends (`interface`). Each profile that enables a plug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
@@ -16,13 +17,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.framework.metric_query import MetricQuery
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
+
+
+@dataclass(frozen=True)
+class MetricAnswer:
+    """The result of a metrics query: `values` maps each value of one label, such as a node name, to a number.
+
+    `received_s` is when the values arrived, in monotonic seconds; None before the first response. `evaluated_s` is when
+    the server evaluated the query, in seconds since 1970; None if it returned no series. `error` says why the last
+    request failed.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    received_s: float | None = None
+    evaluated_s: float | None = None
+    error: str = ""
+
+
+class MetricQuery(Protocol):
+    """A query to a metrics server that is repeated in the background."""
+
+    def latest(self) -> MetricAnswer:
+        """Return the newest result without waiting, however old it is."""
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -12,6 +12,13 @@ from scheduler.engine.framework.verdicts import ERRORS, Deferred, Pending, Wait,
 Result = TypeVar("Result")
 
 
+class PluginError(Exception):
+    """The error that ends an attempt.
+
+    A plugin raised an exception, or returned a result that its extension point does not allow.
+    """
+
+
 def join_reasons(verdict: Verdict) -> str:
     """Return the message of a verdict: the sentences of its reasons, joined with commas as in kube-scheduler."""
     return ", ".join(reasons.format_reason(reason) for reason in verdict.reasons)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.interface import PreFilter
-from scheduler.engine.framework.plugin_results import join_reasons
+from scheduler.engine.framework.plugin_results import PluginError, join_reasons
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
-from scheduler.engine.framework.verdicts import PreFilterResult, error
+from scheduler.engine.framework.verdicts import PreFilterResult, error, unresolvable
 from scheduler.engine.objects.pod import PodInfo
 
 
@@ -79,3 +78,17 @@ def run_plugin_pre_filter(plugin: PreFilter, state: CycleState, pod: PodInfo, no
         return PreFilterResult(result.verdict, result.node_names)  # fails here if the result has another type
     except (Exception, SystemExit) as e:
         return PreFilterResult(error(str(e)))
+
+
+_GANG = PluginVerdict(
+    "GangScheduling", unresolvable(Reason("not-built", {"feature": "gang scheduling", "plugin": "GangScheduling"}))
+)
+
+
+def find_unsupported_feature(pod: PodInfo) -> PluginVerdict | None:
+    """Return a rejection of the pod if it belongs to a pod group, which this scheduler does not support; else None.
+
+    A pod names its group in spec.schedulingGroup, in v1.35 in spec.workloadRef. Upstream has pod groups behind an alpha
+    gate, and the API server drops the field unless the gate is on.
+    """
+    return _GANG if pod.pod.spec.scheduling_group or pod.pod.spec.workload_ref else None

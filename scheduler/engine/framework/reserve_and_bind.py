@@ -12,10 +12,9 @@ from typing import Any
 
 from herodotus_record.model import Code, PluginVerdict, Verdict
 from scheduler import klog
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.interface import BindAtOnce, PreBindPreFlight
-from scheduler.engine.framework.plugin_results import call_plugin
+from scheduler.engine.framework.plugin_results import PluginError, call_plugin
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Deferred, Pending, Wait, error

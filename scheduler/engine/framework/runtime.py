@@ -19,21 +19,25 @@ from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.dry_run import FilterDryRun
 from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
 from scheduler.engine.framework.interface import Mask, PreFilter, Prepare, PreScore
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
-from scheduler.engine.framework.plugin_results import call_plugin, check_result, filter_status, join_reasons
-from scheduler.engine.framework.pre_filtering import PreFilterOutcome, run_plugin_pre_filter
+from scheduler.engine.framework.plugin_results import (
+    PluginError,
+    call_plugin,
+    check_result,
+    filter_status,
+    join_reasons,
+)
+from scheduler.engine.framework.pre_filtering import PreFilterOutcome, find_unsupported_feature, run_plugin_pre_filter
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.reserve_and_bind import ReserveAndBindPlugins
 from scheduler.engine.framework.score_inputs import find_input_reporters, gather_inputs
 from scheduler.engine.framework.scoring import BestNodes, ScorePhase, ScoreRunner
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import ABSENT_CODE, FilterRun, Trace
-from scheduler.engine.framework.unsupported import find_unsupported_feature
 from scheduler.engine.framework.verdicts import ERRORS, error
 from scheduler.engine.objects.pod import PodInfo
 

@@ -26,9 +26,9 @@ from scheduler.engine.framework.equivalence_cache import (
     Slots,
     patch_rows,
 )
-from scheduler.engine.framework.errors import PluginError
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, NormalizeScore, Score, Scores
 from scheduler.engine.framework.plugin import DependsOn
+from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import ScoreRun
 from scheduler.engine.objects.pod import PodInfo

@@ -16,7 +16,7 @@ from typing import Final
 
 from herodotus_record.model import PluginVerdict, Reason
 from scheduler.engine.framework.verdicts import error, unschedulable
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 from scheduler.engine.objects.pod import PodInfo
 
 MAX_WAIT_S: Final = 900.0  # as upstream: a plugin that forgets a pod must not reserve its node for ever
@@ -122,4 +122,4 @@ class WaitingPods:
 
 
 def _format_go_duration(duration_s: float) -> str:
-    return durations.normalize(f"{round(duration_s * 1e9)}ns")
+    return times.normalize(f"{round(duration_s * 1e9)}ns")

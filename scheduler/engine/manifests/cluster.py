@@ -19,7 +19,7 @@ from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_qua
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.problems import format_decode_error
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import KINDS
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.engine.objects.policy import PodDisruptionBudget
 from scheduler.engine.objects.storage import (
     CSIDriver,
     CSINode,
@@ -19,7 +18,13 @@ from scheduler.engine.objects.storage import (
     VolumeAttachment,
 )
 from scheduler.engine.objects.types import Namespace, Object
-from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from scheduler.engine.objects.workloads import (
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 
 
 class WatchedKind(NamedTuple):

@@ -1,8 +1,8 @@
-"""Services and the controllers whose selectors determine which pods belong together."""
+"""Services, controllers and disruption budgets, whose selectors determine which pods belong together."""
 
 from __future__ import annotations
 
-from scheduler.engine.objects.types import Labels, LabelSelector, Object, Struct
+from scheduler.engine.objects.types import Int32, Labels, LabelSelector, Object, Struct
 
 
 class MapSelectorSpec(Struct, frozen=True):
@@ -39,3 +39,23 @@ class StatefulSet(Object, frozen=True):
     """A StatefulSet of apps/v1."""
 
     spec: LabelSelectorSpec = LabelSelectorSpec()
+
+
+class BudgetSpec(Struct, frozen=True):
+    """The spec of a PodDisruptionBudget."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Struct, frozen=True):
+    """The status of a PodDisruptionBudget: the disruptions that its controller allows now."""
+
+    disruptions_allowed: Int32 = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class PodDisruptionBudget(Object, frozen=True):
+    """A PodDisruptionBudget of policy/v1."""
+
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()

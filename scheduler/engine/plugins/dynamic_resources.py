@@ -27,7 +27,7 @@ from scheduler.engine.framework.verdicts import (
     unresolvable,
     unschedulable,
 )
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 
@@ -53,8 +53,8 @@ class DynamicResourcesArgs(Args, frozen=True):
 
 def _too_short(path: str, text: str, least_s: int, detail: str) -> Iterator[Problem]:
     try:
-        if durations.parse_seconds(text) < least_s:
-            yield invalid(path, durations.normalize(text), detail)
+        if times.parse_seconds(text) < least_s:
+            yield invalid(path, times.normalize(text), detail)
     except ValueError as e:
         yield invalid(path, text, str(e))
 

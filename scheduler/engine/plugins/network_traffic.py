@@ -21,8 +21,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import traffic
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.metric_query import MetricAnswer
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, MetricAnswer
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported, required

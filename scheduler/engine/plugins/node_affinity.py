@@ -20,8 +20,7 @@ from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, 
 from scheduler.engine.objects import selectors
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, aggregate
-from scheduler.engine.objects.selector_problems import find_term_problems, is_valid
-from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.selectors import InvalidSelectorError, find_term_problems, is_valid
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
 from scheduler.engine.objects.types import NodeAffinity as Affinity
 

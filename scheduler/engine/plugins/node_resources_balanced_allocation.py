@@ -21,7 +21,7 @@ from scheduler.engine.framework.verdicts import SKIP
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, duplicate, invalid
 from scheduler.engine.objects.requests import CPU, MEMORY, STORAGE
-from scheduler.engine.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
+from scheduler.engine.plugins.node_resources_fit import DEFAULT_RESOURCES, ResourceSpec
 
 
 class NodeResourcesBalancedAllocationArgs(Args, frozen=True):

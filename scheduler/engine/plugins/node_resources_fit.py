@@ -28,7 +28,21 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, forbidden, invalid, not_supported, required
 from scheduler.engine.objects.requests import CPU, MEMORY, PODS, STORAGE, compute_allocatable, is_extended, is_scalar
 from scheduler.engine.objects.types import Node
-from scheduler.engine.plugins.resource_args import DEFAULT_RESOURCES, ResourceSpec
+
+
+class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A resource that a plugin scores, with its weight in the score. A weight of 0 means 1."""
+
+    name: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weight == 0:
+            msgspec.structs.force_setattr(self, "weight", 1)
+
+
+DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
+
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 RATIO_SCALE = 10  # a shape's points go to 10, scores to 100

@@ -20,7 +20,7 @@ from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7

@@ -17,14 +17,14 @@ from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.framework.errors import PluginError
+from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.manifests.cluster import LoadedCluster
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity

@@ -30,7 +30,7 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.storage import PersistentVolumeClaim
-from scheduler.engine.objects.timestamps import parse_microseconds
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Object, Pod
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.suggestions.search import Suggester

@@ -19,7 +19,7 @@ from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
-from scheduler.serving.options import ServingOptions, parse_serving_options
+from scheduler.serving.port import ServingOptions, parse_serving_options
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import ConfigError, build_profile, parse_config
-from scheduler.config.convert import convert_file
+from scheduler.config.load import convert_file
 from scheduler.config.types import Configuration
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.profile import Profile

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
 from scheduler.config.types import ClientConnection, LeaderElectionConfiguration
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -225,10 +225,10 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert durations.parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
+    assert times.parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "1 s", "1d", "1s2", "--1s", "1e3s", "."])
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 15s or 1m30s"):
-        durations.parse_seconds(text)
+        times.parse_seconds(text)

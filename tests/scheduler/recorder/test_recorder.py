@@ -30,7 +30,7 @@ from scheduler.config import Configuration, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.objects import timestamps
+from scheduler.engine.objects import times
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build, ids
@@ -298,7 +298,7 @@ def test_a_cycle_that_ended_in_pre_filter_has_no_columns() -> None:
     ],
 )
 def test_timestamps_to_the_microsecond(written: str | None, microseconds: int) -> None:
-    assert timestamps.parse_microseconds(written) == microseconds
+    assert times.parse_microseconds(written) == microseconds
 
 
 def test_ids_only_go_up() -> None:

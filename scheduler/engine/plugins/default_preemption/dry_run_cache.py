@@ -19,7 +19,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.extender import PreemptionCandidate
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.policy import PodDisruptionBudget
+from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt, group_by_namespace, select_victims
 
 # 8 pod specs at 5,000 nodes. A result takes about a kilobyte, with the names of the victims.

@@ -20,8 +20,8 @@ from scheduler.engine.framework.interface import DryRun
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import unresolvable
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.policy import PodDisruptionBudget
 from scheduler.engine.objects.selectors import label_selector_matches
+from scheduler.engine.objects.workloads import PodDisruptionBudget
 
 NO_VICTIMS: Final = unresolvable(Reason("no-victims"))
 

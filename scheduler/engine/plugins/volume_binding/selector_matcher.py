@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.interface import Mask
 from scheduler.engine.objects import selectors
-from scheduler.engine.objects.selector_problems import is_valid
-from scheduler.engine.objects.selectors import InvalidSelectorError
+from scheduler.engine.objects.selectors import InvalidSelectorError, is_valid
 from scheduler.engine.objects.storage import TopologyTerm
 from scheduler.engine.objects.types import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 

@@ -29,9 +29,8 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, SKIP, SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.policy import PodDisruptionBudget
 from scheduler.engine.objects.types import Namespace
-from scheduler.engine.objects.workloads import Service
+from scheduler.engine.objects.workloads import PodDisruptionBudget, Service
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.objects import selectors
-from scheduler.engine.objects.selector_problems import find_term_problems, is_valid
+from scheduler.engine.objects.selectors import find_term_problems, is_valid
 from scheduler.engine.objects.types import LabelSelector, NodeSelectorTerm, Requirement
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

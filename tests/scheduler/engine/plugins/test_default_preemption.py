@@ -26,7 +26,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Verdicts, error
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.policy import PodDisruptionBudget
+from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from scheduler.offline.evaluate import NoCluster

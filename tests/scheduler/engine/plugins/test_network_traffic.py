@@ -14,7 +14,7 @@ import pytest
 from herodotus_record import notes
 from scheduler import klog
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.metric_query import MetricAnswer as Samples
+from scheduler.engine.framework.plugin import MetricAnswer as Samples
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, build_query
 from scheduler.prometheus import BackgroundQuery, Prometheus

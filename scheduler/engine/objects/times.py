@@ -1,8 +1,9 @@
-"""Go's duration notation: `15s`, `1m30s`, `250ms`."""
+"""Durations in Go's notation (`15s`, `1m30s`, `250ms`), and timestamps of API objects."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 
 _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -46,3 +47,14 @@ def normalize(text: str) -> str:
 def _decimal(number: Fraction) -> str:
     """Return a non-negative number as decimal text with at most nine decimal places and no trailing zeros."""
     return f"{int(number)}.{int(number % 1 * 10**9):09}".rstrip("0").rstrip(".")
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def parse_microseconds(rfc3339: str | None) -> int:
+    """Return an API timestamp in microseconds since the epoch, 0 for None or "". Raise ValueError if malformed."""
+    if not rfc3339:
+        return 0
+    at = datetime.fromisoformat(rfc3339.replace("Z", "+00:00"))
+    return (at - _EPOCH) // timedelta(microseconds=1)

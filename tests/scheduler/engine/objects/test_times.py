@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.objects import durations
+from scheduler.engine.objects import times
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ from scheduler.engine.objects import durations
     ],
 )
 def test_one_duration_has_one_form(text: str, canonical: str) -> None:
-    assert durations.normalize(text) == canonical
+    assert times.normalize(text) == canonical
 
 
 @given(st.integers(-(10**18), 10**18))
 def test_written_duration_parses_to_the_same_value(ns: int) -> None:
-    assert durations.parse_nanoseconds(durations.normalize(f"{ns}ns")) == ns
+    assert times.parse_nanoseconds(times.normalize(f"{ns}ns")) == ns
