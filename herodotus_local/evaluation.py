@@ -33,7 +33,6 @@ from herodotus_record.model import (
     Reconstruction,
     SchedulerInfo,
     Source,
-    Times,
 )
 from herodotus_record.templates import PodTemplate
 from herodotus_record.version import __version__
@@ -44,7 +43,6 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
@@ -153,12 +151,7 @@ class ClusterEvaluation:
             profile=name,
             snapshot=snapshot,
             result=result,
-            times=Times(
-                created_us=parse_microseconds(pod.pod.metadata.creation_timestamp),
-                queued_us=started_us,
-                started_us=started_us,
-                phases_s=dict(result.trace.phases_s),
-            ),
+            times=build.build_evaluation_times(pod, result, started_us),
             seed=SEED,
             unknown=UNKNOWN,
             reconstruction=reconstruction,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import (
     Amounts,
     Int32,
@@ -222,6 +223,12 @@ class CSIStorageCapacity(Object, frozen=True):
     node_topology: LabelSelector | None = None
     capacity: str | int | float | None = None
     maximum_volume_size: str | int | float | None = None
+
+    @property
+    def largest_volume(self) -> int | None:
+        """The size in bytes of the largest volume that can be provisioned, or None if it is unknown."""
+        room = self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
+        return None if room is None else quantity.scaled_value(room, quantity.WHOLE)
 
 
 class AttachmentSource(Struct, frozen=True):

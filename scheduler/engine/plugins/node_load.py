@@ -5,19 +5,18 @@ Source of the model: IBM's kube-safe-scheduler, agent `safe`; the arithmetic is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, risk
 from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
-from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.interface import Mask
 from scheduler.engine.framework.plugin import Args, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
@@ -61,12 +60,6 @@ class NodeLoad:
     deviation: Floats
     reading: NodeMeasurements
 
-    @property
-    def has_statistics(self) -> NDArray[np.bool_]:
-        """A mask of the node slots whose nodes have statistics."""
-        has_statistics: NDArray[np.bool_] = ~np.isnan(self.mean)
-        return has_statistics
-
     def inputs(self, risky: Floats | None = None) -> NodeInputs:
         """Return the load as inputs for the record, with `risky`, each node's risk of overload, if it is given."""
         keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
@@ -104,8 +97,3 @@ class LoadPlugin(TenPointPlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         return self._reader.report_stale(nodes, feasible)
-
-
-def lowest_points(loads: Iterable[NodeLoad], points: Iterable[Scores]) -> Scores:
-    """Return, for each node slot, the lowest points of the resources with statistics, or 0 if there are none."""
-    return risk.least_known(list(points), [load.has_statistics for load in loads])

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import risk
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plugins.node_load import LoadArgs, LoadPlugin, NodeLoad, lowest_points
+from scheduler.engine.plugins.node_load import LoadArgs, LoadPlugin, NodeLoad
 
 
 class SafeBalanceArgs(LoadArgs, frozen=True):
@@ -42,7 +44,8 @@ class SafeBalance(LoadPlugin):
         """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
         loads = tuple(self.compute_loads(pod, nodes))
         state.write(_NodeLoads(loads))
-        return lowest_points(loads, (risk.balance_points(load.mean, load.deviation) for load in loads))
+        points = [risk.balance_points(load.mean, load.deviation) for load in loads]
+        return risk.least_known(points, [~np.isnan(load.mean) for load in loads])
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
         """Report each node's used share of each resource and its deviation, for the record."""

@@ -26,7 +26,8 @@ _NO_VALUE: Final = 0  # in every label column, the number of the value None, for
 class DomainCounts:
     """The number of pods in each topology domain of a key. A domain may have 0 pods.
 
-    Counts are indexed by the label column's number of each value; other columns may number values differently.
+    `by_value` holds the counts, indexed by the label column's number of each value; 0 if the value is no domain. Other
+    columns may number values differently.
     """
 
     def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
@@ -35,9 +36,9 @@ class DomainCounts:
         The list `values` belongs to the label column and is never changed in place.
         """
         self.key = key
-        self._values = values
+        self.values = values
+        self.by_value = counts
         self._present = present
-        self._counts = counts
         self._numbers: dict[str | None, int] | None = None  # value -> its number, built at first use
 
     @classmethod
@@ -65,7 +66,7 @@ class DomainCounts:
 
     def clone(self) -> DomainCounts:
         """Return a copy that may be changed without changing this object."""
-        copy = DomainCounts(self.key, self._values, self._present.copy(), self._counts.copy())
+        copy = DomainCounts(self.key, self.values, self._present.copy(), self.by_value.copy())
         copy._numbers = self._numbers
         return copy
 
@@ -75,21 +76,11 @@ class DomainCounts:
     @property
     def counts(self) -> Counts:
         """The number of pods in each domain, in no particular order."""
-        return self._counts[self._present]
-
-    @property
-    def values(self) -> list[str | None]:
-        """The values of the label; a value's number is its index in this list."""
-        return self._values
-
-    @property
-    def by_value(self) -> Counts:
-        """The number of pods for each value of the label, by the value's number; 0 if the value is no domain."""
-        return self._counts
+        return self.by_value[self._present]
 
     def per_slot(self, nodes: NodeColumns) -> Counts:
         """Return, for each node slot, the number of pods in its domain; 0 if the node is in no known domain."""
-        return self.map_to_slots(self._counts, nodes)
+        return self.map_to_slots(self.by_value, nodes)
 
     def map_to_slots(self, by_value: NDArray[Any], nodes: NodeColumns) -> NDArray[Any]:
         """Return, for each node slot, the entry of `by_value` for the node's value of the label.
@@ -98,7 +89,7 @@ class DomainCounts:
         """
         column = nodes.label(self.key)
         ids = column.ids(nodes.slots)
-        if column.values is self._values and len(column.values) == len(by_value):
+        if column.values is self.values and len(column.values) == len(by_value):
             return by_value.take(ids)
         numbers = self._numbers_by_value()
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
@@ -108,7 +99,7 @@ class DomainCounts:
 
         Return None if every node may be affected.
         """
-        return find_changed_slots(self.key, (self._values, self._present), (before._values, before._present), nodes)
+        return find_changed_slots(self.key, (self.values, self._present), (before.values, before._present), nodes)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
         """Add `change` to the number of pods in the domain of a node slot; do nothing if its node lacks the key."""
@@ -117,16 +108,16 @@ class DomainCounts:
             return
         number = self._numbers_by_value().get(value)
         if number is None:
-            number = len(self._counts)
-            self._values = [*self._values[:number], value]
+            number = len(self.by_value)
+            self.values = [*self.values[:number], value]
             self._numbers = {**self._numbers_by_value(), value: number}
-            self._present, self._counts = np.append(self._present, False), np.append(self._counts, 0)
+            self._present, self.by_value = np.append(self._present, False), np.append(self.by_value, 0)
         self._present[number] = True
-        self._counts[number] += change
+        self.by_value[number] += change
 
     def _numbers_by_value(self) -> Mapping[str | None, int]:
         if self._numbers is None:
-            self._numbers = {value: number for number, value in enumerate(self._values[: len(self._counts)])}
+            self._numbers = {value: number for number, value in enumerate(self.values[: len(self.by_value)])}
         return self._numbers
 
 

@@ -45,6 +45,7 @@ from scheduler.engine.formulas import inputs
 from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.engine.objects import pod as objects
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Volume
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
@@ -194,6 +195,12 @@ def decision(
         inputs=tuple([_inputs(run) for run in trace.inputs]),
         suggestions=attempt.suggestions,
     )
+
+
+def build_evaluation_times(pod: objects.PodInfo, result: CycleResult, now_us: int) -> Times:
+    """Return the times of an attempt that was evaluated at `now_us` without waiting in a queue."""
+    created_us = parse_microseconds(pod.pod.metadata.creation_timestamp)
+    return Times(created_us, now_us, now_us, phases_s=dict(result.trace.phases_s))
 
 
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:

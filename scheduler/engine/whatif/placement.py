@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from herodotus_record.codec import fill_derived
-from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source, Times
+from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
 from herodotus_record.version import __version__
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
@@ -59,12 +58,7 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(nodes)
         result = _without_eviction(schedule(framework, pod, snapshot, seed + number))
-        times = Times(
-            created_us=parse_microseconds(pod.pod.metadata.creation_timestamp),
-            queued_us=started_us,
-            started_us=started_us,
-            phases_s=dict(result.trace.phases_s),
-        )
+        times = build.build_evaluation_times(pod, result, started_us)
         profile = framework.profile.scheduler_name
         attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.marks)
         attempt = attempt._replace(suggestions=suggest(framework, pod, nodes, result))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
-from herodotus_record.model import AttemptKey, DecisionPath, NodeTable, Reason, SchedulerInfo, Source, Times
+from herodotus_record.model import AttemptKey, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
 from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
@@ -24,7 +24,6 @@ from scheduler.engine.manifests.cluster import LoadedCluster
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
@@ -100,12 +99,7 @@ class EvaluatedPod:
         table = NodeTable()
         table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
         profile, result = self.framework.profile.scheduler_name, self.result
-        times = Times(
-            created_us=parse_microseconds(self.pod.pod.metadata.creation_timestamp),
-            queued_us=now_us,
-            started_us=now_us,
-            phases_s=dict(result.trace.phases_s),
-        )
+        times = build.build_evaluation_times(self.pod, result, now_us)
         attempt = AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0)
         attempt = attempt._replace(suggestions=suggest(self.framework, self.pod, self.nodes, result))
         key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)

@@ -29,7 +29,8 @@ from scheduler.engine.framework.verdicts import (
 )
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.plugins.volume_binding import binding, hints
+from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from scheduler.engine.plugins.volume_binding import binding
 from scheduler.engine.plugins.volume_binding.binding import ReservedVolumes
 from scheduler.engine.plugins.volume_binding.claims import PodClaims, UnusableClaimError, find_claims
 from scheduler.engine.plugins.volume_binding.search import StorageIndexes, VolumeChoices, VolumeSearch
@@ -67,17 +68,13 @@ class VolumeBinding(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
-        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, hints.is_schedulable_after_class_change)
+        yield ClusterEventWithHint(EventResource.STORAGE_CLASS, either, _is_schedulable_after_class_change)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME_CLAIM, either, is_claim_of_pod)
         yield ClusterEventWithHint(EventResource.PERSISTENT_VOLUME, either)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        yield ClusterEventWithHint(EventResource.CSI_NODE, either, hints.is_schedulable_after_csi_node_change)
-        yield ClusterEventWithHint(
-            EventResource.CSI_DRIVER, ActionType.UPDATE, hints.is_schedulable_after_driver_change
-        )
-        yield ClusterEventWithHint(
-            EventResource.CSI_STORAGE_CAPACITY, either, hints.is_schedulable_after_capacity_change
-        )
+        yield ClusterEventWithHint(EventResource.CSI_NODE, either, _is_schedulable_after_csi_node_change)
+        yield ClusterEventWithHint(EventResource.CSI_DRIVER, ActionType.UPDATE, _is_schedulable_after_driver_change)
+        yield ClusterEventWithHint(EventResource.CSI_STORAGE_CAPACITY, either, _is_schedulable_after_capacity_change)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -154,3 +151,27 @@ class VolumeBinding(BasePlugin):
             return SUCCESS if binding.check_bound(self.handle, self._storage, reserved) else None
         except binding.BindingError as e:
             return error(f"binding volumes: {e}")
+
+
+def _is_schedulable_after_class_change(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
+    return old is None or old.allowed_topologies != new.allowed_topologies
+
+
+def _is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode | None, new: CSINode) -> bool:
+    return old is None or old.migrated != new.migrated
+
+
+def _is_schedulable_after_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
+    """Return whether the CSI driver stopped tracking storage capacity.
+
+    Upstream considers only inline volumes of the driver. Claims may profit too, so every such driver counts here.
+    """
+    return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+
+
+def _is_schedulable_after_capacity_change(
+    pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity
+) -> bool:
+    """Return whether the CSIStorageCapacity is new or allows larger volumes than before."""
+    before, after = None if old is None else old.largest_volume, new.largest_volume
+    return old is None or (after is not None and (before is None or after > before))

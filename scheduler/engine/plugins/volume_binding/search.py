@@ -215,8 +215,7 @@ class VolumeSearch:
         size = quantity.scaled_value((claim.spec.resources.requests or {})[STORAGE], quantity.WHOLE)
         where = np.zeros(self._nodes.slots, np.bool_)
         for capacity in self._storage.capacities.get(storage_class.metadata.name):
-            room = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-            if room is not None and quantity.scaled_value(room, quantity.WHOLE) >= size:
+            if capacity.largest_volume is not None and capacity.largest_volume >= size:
                 where[self._matcher.match_labels(capacity.node_topology)] = True
         return where
 
