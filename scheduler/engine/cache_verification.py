@@ -61,14 +61,12 @@ class CacheVerifier:
         self._report = report
         self._decisions = 0
 
-    def verify(
-        self, framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int, result: CycleResult
-    ) -> CycleResult:
-        """Return `result`, or the decision without caches if this decision is verified and the results differ.
+    def schedule(self, framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int) -> CycleResult:
+        """Return the result of `cycle.schedule`, or of a cycle without caches if it is verified and differs.
 
-        The arguments are those of `cycle.schedule`, and what it returned. After a difference, the framework's cached
-        results are discarded.
+        After a difference, the framework's cached results are discarded.
         """
+        result = schedule(framework, pod, snapshot, seed, start)
         self._decisions += 1
         if self._decisions % self._every:
             return result

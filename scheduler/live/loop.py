@@ -218,9 +218,8 @@ class Loop:
         self._metrics.started(pod.uid)
         started, started_us, seed = time.monotonic(), time.time_ns() // 1000, random.getrandbits(32)
         snapshot = self.cache.snapshot()
-        result = schedule(framework, pod, snapshot, seed, self._next_start)
-        if self._cache_verifier is not None:
-            result = self._cache_verifier.verify(framework, pod, snapshot, seed, self._next_start, result)
+        decide = schedule if self._cache_verifier is None else self._cache_verifier.schedule
+        result = decide(framework, pod, snapshot, seed, self._next_start)
         self._next_start = result.next_start
         decided = time.monotonic()
         self._metrics.cycle(framework.profile.scheduler_name, result, decided - started)

@@ -7,6 +7,7 @@ that they were counted on, and can change by single pods.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,38 @@ from scheduler.engine.framework.verdicts import PASS, Verdicts
 Counts = NDArray[np.int64]
 
 _NO_VALUE: Final = 0  # in every label column, the number of the value None, for nodes that lack the key
+
+
+@dataclass(frozen=True, eq=False)
+class DomainEntries:
+    """An array with an entry for each topology domain of a key, such as its points.
+
+    `values` are the values of the label `key`; `entries` has an entry for each of them, by its number in the column.
+    """
+
+    key: str
+    values: list[str | None]
+    entries: NDArray[Any]
+
+    def per_slot(self, nodes: NodeColumns) -> NDArray[Any]:
+        """Return the entry of each node slot's domain. `nodes` must be the columns of the label's values."""
+        return self.entries.take(nodes.label(self.key).ids(nodes.slots))
+
+    def changed_slots(self, before: DomainEntries, nodes: NodeColumns) -> NDArray[np.intp] | None:
+        """Return the slots of the nodes whose entry differs from that in `before`, or None if every node may differ."""
+        column = nodes.label(self.key)
+        if self.values is not before.values or self.values is not column.values:
+            return None
+        known = len(before.entries)  # nodes with newer values have changed rows anyway
+        numbers = np.flatnonzero(self.entries[:known] != before.entries)
+        if not len(numbers):
+            return numbers
+        ids = column.ids(nodes.slots)
+        if len(numbers) == 1:
+            return np.flatnonzero(ids == numbers[0])
+        chosen = np.zeros(len(column.values), np.bool_)
+        chosen[numbers] = True
+        return np.flatnonzero(chosen.take(ids))
 
 
 class DomainCounts:
@@ -99,7 +132,11 @@ class DomainCounts:
 
         Return None if every node may be affected.
         """
-        return find_changed_slots(self.key, (self.values, self._present), (before.values, before._present), nodes)
+        return self.entries(self._present).changed_slots(before.entries(before._present), nodes)
+
+    def entries(self, by_value: NDArray[Any]) -> DomainEntries:
+        """Return the array `by_value`, which has an entry for each value of the label, with the label's values."""
+        return DomainEntries(self.key, self.values, by_value)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:
         """Add `change` to the number of pods in the domain of a node slot; do nothing if its node lacks the key."""
@@ -119,32 +156,6 @@ class DomainCounts:
         if self._numbers is None:
             self._numbers = {value: number for number, value in enumerate(self.values[: len(self.by_value)])}
         return self._numbers
-
-
-def find_changed_slots(
-    key: str,
-    now: tuple[list[str | None], NDArray[Any]],
-    before: tuple[list[str | None], NDArray[Any]],
-    nodes: NodeColumns,
-) -> NDArray[np.intp] | None:
-    """Return the slots of the nodes whose entry differs between `now` and `before`, or None if every node may differ.
-
-    `now` and `before` each hold the values of the label `key`, and an array with an entry for each value. A node's
-    entry is that of its value.
-    """
-    column = nodes.label(key)
-    if now[0] is not before[0] or now[0] is not column.values:
-        return None
-    known = len(before[1])  # nodes with newer values have changed rows anyway
-    numbers = np.flatnonzero(now[1][:known] != before[1])
-    if not len(numbers):
-        return numbers
-    ids = column.ids(nodes.slots)
-    if len(numbers) == 1:
-        return np.flatnonzero(ids == numbers[0])
-    chosen = np.zeros(len(column.values), np.bool_)
-    chosen[numbers] = True
-    return np.flatnonzero(chosen.take(ids))
 
 
 class FirstRejections:

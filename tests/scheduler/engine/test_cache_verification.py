@@ -88,7 +88,7 @@ def decide_twice(plugins: dict[str, Any], every: int = 1) -> tuple[CycleResult, 
     verifier = CacheVerifier(every, {made.profile.scheduler_name: lambda: framework(**plugins).profile}, reports)
     for name in ("first", "second"):
         pod, snapshot = make_pod(name).info(), Snapshot.from_columns(nodes)
-        result = verifier.verify(made, pod, snapshot, 1, 0, schedule(made, pod, snapshot, 1))
+        result = verifier.schedule(made, pod, snapshot, 1, 0)
         if name == "first":
             nodes.add_pod(pod, "n1")
     return result, reports, made
@@ -151,6 +151,6 @@ def test_a_column_that_was_not_kept_current_is_named_and_decides_nothing() -> No
     nodes.unschedulable[:] = True
     verifier = CacheVerifier(1, {made.profile.scheduler_name: lambda: made.profile}, reports)
     pod, snapshot = make_pod("p").info(), Snapshot.from_columns(nodes)
-    result = verifier.verify(made, pod, snapshot, 1, 0, schedule(made, pod, snapshot, 1))
+    result = verifier.schedule(made, pod, snapshot, 1, 0)
     assert reports.differences[0][0] == CacheDifference("unschedulable", "NodeColumns", ("n0", "n1", "n2"))
     assert result.chosen is not None

@@ -34,7 +34,7 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
     get_namespace_labels,
     read_valid_terms,
 )
-from scheduler.engine.plugins.topology import Counts, DomainCounts, FirstRejections, find_changed_slots, has_label
+from scheduler.engine.plugins.topology import DomainCounts, DomainEntries, FirstRejections, has_label
 
 # With at most this many closed domains, the reason names a pod in each; more names would only fill the record.
 _MAX_NAMED_DOMAINS: Final = 8
@@ -140,12 +140,9 @@ class _PreFilterState:
 
 @dataclass(frozen=True, eq=False)
 class _PreScoreState:
-    """The state that PreScore writes: the points of each topology domain.
+    """The state that PreScore writes: the points of each topology domain, by topology key."""
 
-    `by_key` maps a topology key to the values of its label, and to an array with the points of each value.
-    """
-
-    by_key: Mapping[str, tuple[list[str | None], Counts]]
+    by_key: Mapping[str, DomainEntries]
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
         """Return the slots of the nodes whose topology domain has other points than in `before`.
@@ -154,7 +151,7 @@ class _PreScoreState:
         """
         if self.by_key.keys() != before.by_key.keys():
             return None
-        return union_rows(find_changed_slots(key, now, before.by_key[key], nodes) for key, now in self.by_key.items())
+        return union_rows(now.changed_slots(before.by_key[key], nodes) for key, now in self.by_key.items())
 
 
 class InterPodAffinity(BasePlugin):
@@ -265,8 +262,8 @@ class InterPodAffinity(BasePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the sum of the points of the node's topology domains, which may be negative."""
         raw = np.zeros(nodes.slots, np.int64)
-        for key, (_, points) in state.read(_PreScoreState).by_key.items():
-            raw += points.take(nodes.label(key).ids(nodes.slots))
+        for points in state.read(_PreScoreState).by_key.values():
+            raw += points.per_slot(nodes)
         return raw
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
@@ -344,7 +341,7 @@ class _ScoreSums:
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
-        self.by_key: dict[str, tuple[list[str | None], Counts]] = {}
+        self.by_key: dict[str, DomainEntries] = {}
 
     def add(self, key: str, pods: Tally, weights: Tally, times: int) -> bool:
         """Add `weights` * `times` to the points of each domain of topology key `key`.
@@ -356,8 +353,8 @@ class _ScoreSums:
         found = bool(pods.by_value(column)[1:].any())  # index 0 stands for nodes that lack the key
         if found:
             if key not in self.by_key:
-                self.by_key[key] = column.values, np.zeros(len(column.values), np.int64)
-            points = self.by_key[key][1]
+                self.by_key[key] = DomainEntries(key, column.values, np.zeros(len(column.values), np.int64))
+            points = self.by_key[key].entries
             points += weights.by_value(column) * times
             points[0] = 0
         return found

@@ -28,7 +28,7 @@ from scheduler.engine.plugins.pod_topology_spread import constraints as spread
 from scheduler.engine.plugins.pod_topology_spread import hints
 from scheduler.engine.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
 from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
-from scheduler.engine.plugins.topology import Counts, DomainCounts, FirstRejections, find_changed_slots, has_label
+from scheduler.engine.plugins.topology import Counts, DomainCounts, DomainEntries, FirstRejections, has_label
 
 Slots = NDArray[np.intp]
 
@@ -90,35 +90,32 @@ class _PreFilterState:
         fewest_before, closed_before = before.find_closed_domains(i)
         if fewest != fewest_before and not (_all_open(closed) and _all_open(closed_before)):
             return None
-        now, then = self.domains[i], before.domains[i]
-        return find_changed_slots(now.key, (now.values, closed), (then.values, closed_before), nodes)
+        return self.domains[i].entries(closed).changed_slots(before.domains[i].entries(closed_before), nodes)
 
 
 @dataclass(frozen=True, eq=False)
 class _ScoreTerm:
-    """The points that one soft constraint adds to the score, by value of its topology key.
+    """The points that one soft constraint adds to the score, by topology domain.
 
     For the key kubernetes.io/hostname, `points` has an entry for each node slot instead.
     """
 
     constraint: Constraint
-    values: list[str | None]
-    points: NDArray[np.floating]
+    points: DomainEntries
 
     def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
         """Return the constraint's points for each node slot."""
         if self.constraint.key == HOSTNAME:  # every node is its own domain, regardless of its label
-            return self.points[nodes.slot_numbers]
-        return self.points.take(nodes.label(self.constraint.key).ids(nodes.slots))
+            return self.points.entries[nodes.slot_numbers]
+        return self.points.per_slot(nodes)
 
     def changed_slots(self, before: _ScoreTerm, nodes: NodeColumns) -> Slots | None:
         if self.constraint != before.constraint:
             return None
         if self.constraint.key == HOSTNAME:
-            return np.flatnonzero(self.points != before.points) if len(self.points) == len(before.points) else None
-        return find_changed_slots(
-            self.constraint.key, (self.values, self.points), (before.values, before.points), nodes
-        )
+            now, then = self.points.entries, before.points.entries
+            return np.flatnonzero(now != then) if len(now) == len(then) else None
+        return self.points.changed_slots(before.points, nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +300,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
     spare = float(constraint.max_skew - 1)
     if constraint.key == HOSTNAME:
         points = np.where(has_label(constraint.key, nodes), tally.counts * _weight(scored) + spare, 0.0)
-        return _ScoreTerm(constraint, column.values, points)
+        return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points))
     pods = tally.by_value(column, spread.find_counted_nodes(constraint, keys, pod, nodes)).copy()
     seen = np.zeros(len(column.values), np.bool_)
     seen[column.ids(nodes.slots)[scored]] = True
@@ -314,7 +311,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
         seen[0] = False
     points = pods * _weight(seen) + spare
     points[0] = 0.0  # index 0 stands for nodes that lack the key
-    return _ScoreTerm(constraint, column.values, points)
+    return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points))
 
 
 def _weight(domains: Mask) -> float:
