@@ -20,6 +20,7 @@ COPY herodotus_serving herodotus_serving
 COPY scheduler scheduler
 COPY herodotus_endpoint herodotus_endpoint
 COPY herodotus_agents herodotus_agents
+COPY herodotus_local herodotus_local
 COPY herodotus_sim herodotus_sim
 COPY packages/servers packages/servers
 RUN /build/bin/python -m hatchling build --target wheel --directory /wheels

@@ -7,7 +7,7 @@ set -eu
 
 usage() {
     cat <<'END'
-Usage: install.sh [--prefix DIR] [--wheels DIR]
+Usage: install.sh [--local] [--prefix DIR] [--wheels DIR]
                                install or upgrade the plugin kubectl-herodotus
        install.sh --demo       install, then show it on a simulated cluster
        install.sh --demo-stop  end the demo's processes
@@ -17,6 +17,8 @@ Usage: install.sh [--prefix DIR] [--wheels DIR]
                                start it again on what it had stored
        install.sh --uninstall  remove what was installed, the demo included
 
+  --local        with the scheduler's engine, so that the plugin can answer on
+                 a cluster where nothing of Herodotus runs (Python 3.11)
   --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of
                  /usr/local/bin and $XDG_DATA_HOME/herodotus
                  (~/.local/share/herodotus); give it to every call
@@ -60,7 +62,7 @@ wrong_usage() {
     exit 2
 }
 
-# --- the command line, parsed to values: ACTION, COMPONENT, PREFIX, WHEELS
+# --- the command line, parsed to values: ACTION, COMPONENT, PREFIX, WHEELS, LOCAL
 
 absolute() {
     case $1 in
@@ -76,7 +78,7 @@ act() {
 }
 
 parse() {
-    ACTION='' COMPONENT='' PREFIX='' WHEELS=''
+    ACTION='' COMPONENT='' PREFIX='' WHEELS='' LOCAL=''
     while [ $# -gt 0 ]; do
         case $1 in
             --*=*) # --option=value is --option value
@@ -92,6 +94,7 @@ parse() {
                 exit 0
                 ;;
             --demo | --demo-stop | --uninstall) act "${1#--}" ;;
+            --local) LOCAL=yes ;;
             --prefix | --wheels | --demo-kill | --demo-restart)
                 [ $# -gt 1 ] && [ -n "$2" ] || wrong_usage "$1 needs a value"
                 case $1 in
@@ -110,6 +113,7 @@ parse() {
         shift
     done
     ACTION=${ACTION:-install}
+    [ -z "$LOCAL" ] || [ "$ACTION" = install ] || wrong_usage "--local and --$ACTION exclude each other"
     [ -z "$WHEELS" ] || [ -d "$WHEELS" ] || fail "--wheels: there is no directory $WHEELS"
 }
 
@@ -381,7 +385,14 @@ report() {
         say "kubectl is not on PATH; without it: kubectl-herodotus --endpoint URL pod NAME"
     fi
     [ "$ACTION" = install ] || return 0
-    say "" "Try:" "" \
+    if [ -n "$SERVERS" ]; then
+        say "" "Try it on your own cluster, where it only reads:" "" \
+            "  kubectl herodotus pending -A" \
+            "  kubectl herodotus pod NAME -n NAMESPACE"
+    else
+        say "" "Without a decisions service in the cluster, the plugin needs the engine:  $SELF --local"
+    fi
+    say "" "Then:" "" \
         "  kubectl herodotus --help" \
         "  kubectl apply -k deploy     # scheduler and decisions service, with your images: docs/installing.md" \
         "  kubectl -n herodotus wait --for=condition=Available deployment --all --timeout=3m" \
@@ -446,7 +457,7 @@ warn_of_pods() {
 main() {
     parse "$@"
     locate
-    SERVERS=''
+    SERVERS=$LOCAL
     case $ACTION in
         install) install_plugin ;;
         demo)

@@ -67,7 +67,7 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
     except ConfigError as e:
         why = f"cannot be used ({e})"
     return FoundConfiguration(
-        Configuration(),
+        _DEFAULT,
         f"default profile, because kube-scheduler's --config {path} {why}; name a copy: --config",
         notes,
     )

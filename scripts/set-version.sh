@@ -29,6 +29,7 @@ edit() { # edit FILE SED-SCRIPT: without -i, which some versions of sed lack
 }
 
 edit herodotus_record/version.py "s/^__version__ = .*/__version__ = \"$version\"/"
+edit pyproject.toml "s/\"herodotus-servers==[^\"]*\"/\"herodotus-servers==$version\"/"
 edit packages/servers/pyproject.toml "s/\"herodotus==[^\"]*\"/\"herodotus==$version\"/"
 find deploy -name '*.y*ml' | sort | while IFS= read -r manifest; do
     edit "$manifest" "

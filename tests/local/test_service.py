@@ -1,0 +1,264 @@
+"""Answers of local mode: the decisions service's documents, from a cluster that is read when a question comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from herodotus_local.cluster_reader import ClusterReader
+from herodotus_local.configuration import find_configuration
+from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
+from herodotus_local.service import LocalService
+from scheduler.config import Configuration
+from tests.local.api_server import ApiServer, node, pod
+
+Json = dict[str, Any]
+API = "/apis/herodotus.dev/v1alpha1"
+WAITS = "fits now; default-scheduler has not placed it yet"
+CLUSTER = [
+    node("worker-1"),
+    node("worker-2", cpu="8"),
+    node("worker-3", taints=[{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]),
+    pod("big", cpu="3", on="worker-1"),
+    pod("web", cpu="1", on="worker-2"),
+    pod("waits", cpu="2"),
+    pod("huge", cpu="20"),
+    pod("gated", schedulingGates=[{"name": "quota"}]),
+    pod("elsewhere", cpu="20", namespace="ml"),
+]
+
+Open = Callable[..., LocalService]
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def local(notes: list[str]) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def opened(api: ApiServer) -> LocalService:
+            reader = stack.enter_context(ClusterReader(api.fetch, lambda _plural, _count: None))
+            return stack.enter_context(LocalService(reader, find_configuration(api.fetch).configuration, notes.append))
+
+        yield opened
+
+
+def document(service: LocalService, path: str) -> Json:
+    answer = service.get(f"{API}/{path}")
+    assert answer.code == 200, answer.document
+    return answer.document
+
+
+def test_a_pod_that_fits_nowhere(local: Open) -> None:
+    found = document(local(ApiServer(CLUSTER)), "namespaces/shop/podexplanations/huge")
+    assert found["outcome"]["state"] == "Unschedulable"
+    assert found["attempt"]["source"] == "evaluated"
+    assert found["message"].startswith(
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+    )
+
+
+def test_a_pod_that_fits_and_waits_is_not_called_placed(local: Open) -> None:
+    found = document(local(ApiServer(CLUSTER)), "namespaces/shop/podexplanations/waits")
+    assert (found["outcome"]["node"], found["outcome"]["state"]) == ("worker-2", "Failed")
+    assert found["message"] == WAITS
+
+
+def test_a_placed_pod_is_decided_as_if_it_were_not_there(local: Open) -> None:
+    found = document(local(ApiServer(CLUSTER)), "namespaces/shop/podexplanations/big?all=true")
+    assert (found["outcome"]["node"], found["outcome"]["state"]) == ("worker-1", "Bound")
+    assert {row["node"] for row in found["ranking"]} == {"worker-1", "worker-2"}
+    assert found["reconstruction"]["cause"] == "evaluated-later"  # worker-2 would be better today
+
+
+def test_questions_do_not_change_the_cluster(local: Open) -> None:
+    service = local(ApiServer(CLUSTER))
+    before = document(service, "namespaces/shop/podexplanations/huge?all=true")["perNode"]
+    for name in ("big", "web", "waits"):
+        document(service, f"namespaces/shop/podexplanations/{name}")
+    again = local(ApiServer(CLUSTER))
+    document(again, "namespaces/shop/podexplanations/big")
+    assert document(again, "namespaces/shop/podexplanations/huge?all=true")["perNode"] == before
+
+
+@pytest.mark.parametrize(
+    ("path", "pods"),
+    [
+        ("pendingpods", ["ml/elsewhere", "shop/huge", "shop/waits"]),
+        ("namespaces/shop/pendingpods", ["shop/huge", "shop/waits"]),
+    ],
+)
+def test_pending_pods(local: Open, path: str, pods: list[str]) -> None:
+    found = document(local(ApiServer(CLUSTER)), path)
+    assert sorted(f"{p['namespace']}/{p['pod']}" for p in found["pods"]) == pods
+    assert {p["reason"] for p in found["pods"]} == {
+        "Insufficient cpu",
+        "fits now; default-scheduler has not placed it yet",
+    }
+
+
+def test_a_node_is_explained_by_its_pods_and_the_waiting_ones(local: Open) -> None:
+    found = document(local(ApiServer(CLUSTER)), "nodehistories/worker-1")
+    assert {row["pod"] for row in found["recent"]} == {"big", "waits", "huge", "elsewhere"}
+
+
+def test_two_pods_and_two_nodes_are_compared(local: Open) -> None:
+    service = local(ApiServer(CLUSTER))
+    assert document(service, "namespaces/shop/podcomparisons/waits?with=huge")["kind"] == "PodComparison"
+    found = document(service, "namespaces/shop/nodecomparisons/huge?a=worker-1&b=worker-2")
+    assert found["kind"] == "NodeComparison"
+
+
+def test_a_review_places_pods_that_do_not_exist(local: Open) -> None:
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}
+    spec = {"replicas": 3, "selector": {}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "new"}, "spec": spec}
+    review = {"kind": "PlacementReview", "spec": {"object": deployment}}
+    answer = local(ApiServer(CLUSTER)).post(f"{API}/namespaces/shop/placementreviews", review)
+    assert answer.code == 201, answer.document
+    assert answer.document["status"]["fits"] == 2  # on worker-2, which has 7 of 8 CPU free
+    assert answer.document["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_an_invalid_review_is_refused_as_the_service_does(local: Open) -> None:
+    review = {"kind": "PlacementReview", "spec": {"object": {"kind": "Pod", "metadata": {"name": "x"}}}}
+    assert local(ApiServer(CLUSTER)).post(f"{API}/namespaces/shop/placementreviews", review).code == 422
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["namespaces/shop/podhistories/web", "balances", "namespaces/shop/podexplanations/web?attempt=2", "agreements"],
+)
+def test_a_question_about_the_past_is_refused(local: Open, path: str) -> None:
+    with pytest.raises(HistoryNeededError):
+        local(ApiServer(CLUSTER)).get(f"{API}/{path}")
+
+
+def test_an_unknown_pod_is_named_with_similar_ones(local: Open) -> None:
+    with pytest.raises(NoPodError, match='pods "wait" not found') as e:
+        local(ApiServer(CLUSTER)).get(f"{API}/namespaces/shop/podexplanations/wait")
+    assert e.value.similar == ("waits",)
+
+
+def test_a_gated_pod_has_no_decision(local: Open) -> None:
+    answer = local(ApiServer(CLUSTER)).get(f"{API}/namespaces/shop/podexplanations/gated")
+    assert (answer.code, answer.document["message"]) == (404, 'no decision for pod "gated" in namespace "shop"')
+
+
+def test_lists_are_read_in_pages(local: Open) -> None:
+    api = ApiServer(CLUSTER, page=2)
+    found = document(local(api), "namespaces/shop/podexplanations/huge")
+    assert found["nodes"]["total"] == 3
+    assert any("continue=2" in path for path in api.requests)
+
+
+def test_a_pod_with_volumes_needs_their_kinds_and_others_do_not(local: Open) -> None:
+    api = ApiServer(CLUSTER)
+    document(local(api), "namespaces/shop/podexplanations/huge")
+    assert not any("persistentvolumes" in path for path in api.requests)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    api = ApiServer([*CLUSTER, pod("stateful", volumes=[volume])])
+    found = document(local(api), "namespaces/shop/podexplanations/stateful")
+    assert any("persistentvolumes" in path for path in api.requests)
+    assert 'persistentvolumeclaim "data" not found' in found["message"]
+
+
+# --- rights
+
+
+def test_unreadable_storage_is_unknown_and_not_absent(local: Open, notes: list[str]) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    api = ApiServer(
+        [*CLUSTER, pod("stateful", volumes=[volume])], forbidden=["persistentvolumeclaims", "persistentvolumes"]
+    )
+    found = document(local(api), "namespaces/shop/podexplanations/stateful")
+    assert found["message"] == "fits now (whether its volumes fit is unknown); default-scheduler has not placed it yet"
+    assert notes == [
+        "persistentvolumeclaims, persistentvolumes cannot be read: whether volumes fit is not evaluated"
+        " (VolumeBinding, VolumeZone, NodeVolumeLimits)"
+    ]
+
+
+def test_where_only_one_namespace_may_be_read_its_pods_count(local: Open, notes: list[str]) -> None:
+    api = ApiServer([*CLUSTER, pod("theirs", cpu="7", on="worker-2", namespace="ml")], forbidden=["pods"])
+    found = document(local(api), "namespaces/shop/podexplanations/waits")
+    assert found["outcome"]["node"] == "worker-2"  # which is full, but the user may not know
+    assert notes == [
+        "pods cannot be read: pods of other namespaces are not counted, and nodes seem to have more free than they have"
+    ]
+
+
+def test_without_the_right_to_nodes_there_is_no_answer(local: Open) -> None:
+    with pytest.raises(ReadError, match="nodes is forbidden"):
+        local(ApiServer(CLUSTER, forbidden=["nodes"])).get(f"{API}/pendingpods")
+
+
+def test_an_invalid_quantity_is_named(local: Open) -> None:
+    with pytest.raises(UnusableInputError, match="Pod shop/odd"):
+        local(ApiServer([*CLUSTER, pod("odd", cpu="many")])).get(f"{API}/pendingpods")
+
+
+# --- configuration
+
+
+def scheduler_pod(*flags: str, volume: Json | None = None) -> Json:
+    container: Json = {"name": "kube-scheduler", "command": ["kube-scheduler", *flags]}
+    spec: Json = {"containers": [container]}
+    if volume is not None:
+        container["volumeMounts"] = [{"name": "config", "mountPath": "/etc/scheduler"}]
+        spec["volumes"] = [{"name": "config", **volume}]
+    metadata = {"name": "kube-scheduler-a", "namespace": "kube-system", "labels": {"component": "kube-scheduler"}}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
+
+
+WRITTEN = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: packs}]
+"""
+CONFIG_MAP = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "scheduler", "namespace": "kube-system"},
+    "data": {"config.yaml": WRITTEN},
+}
+
+
+def names(configuration: Configuration) -> list[str]:
+    return [profile.scheduler_name for profile in configuration.profiles]
+
+
+def test_the_configuration_of_kube_scheduler_is_read_from_its_config_map() -> None:
+    mounted = scheduler_pod("--config=/etc/scheduler/config.yaml", volume={"configMap": {"name": "scheduler"}})
+    found = find_configuration(ApiServer([mounted, CONFIG_MAP]).fetch)
+    assert names(found.configuration) == ["packs"]
+    assert found.origin == "kube-scheduler's configuration /etc/scheduler/config.yaml"
+
+
+@pytest.mark.parametrize(
+    ("objects", "origin"),
+    [
+        ([], "default profile, because kube-scheduler's configuration is not visible here"),
+        ([scheduler_pod()], "kube-scheduler's default profile"),
+        (
+            [scheduler_pod("--config", "/etc/x", volume={"hostPath": {}})],
+            "default profile, because kube-scheduler's --config /etc/x cannot be read from here; name a copy: --config",
+        ),
+    ],
+)
+def test_the_origin_of_the_configuration_is_stated(objects: list[Json], origin: str) -> None:
+    found = find_configuration(ApiServer(objects).fetch)
+    assert (names(found.configuration), found.origin) == (["default-scheduler"], origin)
+
+
+def test_another_minor_version_is_stated() -> None:
+    api = ApiServer([])
+    api.version = {"minor": "33+", "gitVersion": "v1.33.4"}
+    assert find_configuration(api.fetch).notes == (
+        "note: the API server is v1.33.4; what differs from v1.36: docs/local-mode.md",
+    )
