@@ -52,6 +52,10 @@ class ServiceMissingError(ConnectionFailedError):
     """The error for a cluster that has no Service of the decisions service, and no APIService either."""
 
 
+class ProxyStartError(CliError):
+    """The error for a `kubectl proxy` that ended or was too slow before it could be used."""
+
+
 def print_to_stderr(*lines: str) -> None:
     """Print each argument as one line on standard error, with control characters escaped."""
     import sys  # here and below, because only failures need it

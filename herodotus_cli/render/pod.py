@@ -31,7 +31,6 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
-_EVALUATION = "Evaluation"  # `herodotus_record.model.EVALUATION`, whose import takes 10 ms
 _TIED_NAMED = 8
 _MAX_PREFILTER_NODES = 8
 _VICTIMS_NAMED = 4  # a line's worth
@@ -110,10 +109,10 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         first = f"Decided for {node} in a dry run: not bound."
     elif outcome["state"] == "Failed":
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
-        if failed["phase"] == _EVALUATION:
+        if answer["attempt"]["source"] == "evaluated":
             return [
                 headline(f"The pod {answer['message']}.", None),
-                TextLine(said.replace(f"On {node}: ", f"Best is {node}: ", 1)),
+                TextLine(said.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
             ]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:

@@ -35,15 +35,16 @@ def connect(
     return KubectlTransport(connection, environ, prefetched)
 
 
-def open_local(connection: ConnectionSettings, environ: Mapping[str, str]) -> LocalTransport:
+def open_local(connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> LocalTransport:
     """Return the local transport of a connection: the same one for each call, so that the cluster is read once.
 
-    Raises CliError if local mode is not installed.
+    `because` is the right that the user lacks to reach a decisions service. Raises CliError if local mode is not
+    installed.
     """
     from herodotus_cli.transport.local import LocalTransport
 
     if connection not in _local:
-        _local[connection] = LocalTransport(connection, environ)
+        _local[connection] = LocalTransport(connection, environ, because)
     return _local[connection]
 
 

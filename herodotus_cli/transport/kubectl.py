@@ -27,9 +27,9 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import (
     CliError,
     ConnectionFailedError,
+    ProxyStartError,
     ServerError,
     ServiceMissingError,
-    print_to_stderr,
     unreachable,
 )
 from herodotus_cli.transport import api_paths
@@ -96,7 +96,7 @@ class KubectlTransport:
             return parse_response(run.stdout, "the decisions service")
         failure = self._failure(_stderr(run))
         if path != api_paths.service_version() and self._has_no_service(failure):
-            return self._local_transport(failure).get(path)
+            return self._answer_locally(failure, lambda local: local.get(path))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
         raise failure
@@ -107,7 +107,7 @@ class KubectlTransport:
         if run.returncode:
             failure = self._failure(_stderr(run), "create")
             if self._has_no_service(failure):
-                return self._local_transport(failure).post(path, document_)
+                return self._answer_locally(failure, lambda local: local.post(path, document_))
             raise failure
         return parse_response(run.stdout, "the decisions service")
 
@@ -115,8 +115,10 @@ class KubectlTransport:
         """Return whether the cluster has no decisions service for this user.
 
         A user without the right to the service's proxy is refused whether or not the Service exists. If the user may
-        not see the Service either, a note says so.
+        not see the Service either, it counts as missing.
         """
+        if self._kubectl.has_custom_service:
+            return False
         if isinstance(failure, ServiceMissingError):
             return True
         if not isinstance(failure, ServerError) or not failure.words.startswith("services "):
@@ -124,23 +126,22 @@ class KubectlTransport:
         service = self._connection.service
         found = self._run(f"/api/v1/namespaces/{service.namespace}/services/{service.name}")
         reason, words = _parse_status(_stderr(found))
-        if reason == "Forbidden":
-            note = "note: you may not reach a decisions service in this cluster, if there is one"
-            print_to_stderr(note, f"  {failure.hints[0]}")
         return reason == "Forbidden" or _is_service_missing(reason, words)
 
-    def _local_transport(self, failure: CliError) -> Transport:
-        """Return the transport that evaluates the cluster, because it has no decisions service.
+    def _answer_locally(self, failure: CliError, ask: Callable[[Transport], Json]) -> Json:
+        """Return the answer of local mode, because the cluster has no decisions service.
 
-        Raises `failure`, with a hint, if local mode is not installed or a Service was named.
+        Raises `failure` if local mode cannot start, with a hint if it is not installed.
         """
         from herodotus_cli.transport import local, open_local
 
-        if self._kubectl.has_custom_service:
-            raise failure
         if not local.is_installed():
             raise CliError(failure.message, [*failure.hints, local.INSTALL_HINT])
-        return open_local(self._connection, self._environ)
+        because = "" if isinstance(failure, ServiceMissingError) else failure.hints[0]
+        try:
+            return ask(open_local(self._connection, self._environ, because))
+        except ProxyStartError:
+            raise failure from None
 
     def get_from_api_server(self, path: str) -> dict[str, Any]:
         """Return the JSON document at a path of the API server itself. Raises CliError if the request fails."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
-from herodotus_cli.errors import CliError, unreachable
+from herodotus_cli.errors import ProxyStartError
 
 _PREFIX, _SOCKET = "herodotus-", "kubectl"
 _RANDOM_LENGTH = 8  # characters that tempfile adds
@@ -49,8 +49,8 @@ def running_proxy(
     """Run `kubectl proxy` during the block and yield its process and the path of its socket, as soon as it exists.
 
     `command` returns the command line for a socket, and `meanwhile` is called while the process starts. The output of
-    the process goes to a file, because no thread would drain a pipe. Raises CliError if the process ends or is too
-    slow.
+    the process goes to a file, because no thread would drain a pipe. Raises ProxyStartError if the process ends, or has
+    no socket after _START_TIMEOUT_S seconds.
     """
     _treat_sigterm_as_interrupt()
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_socket_folder()) as folder:  # readable by this user only
@@ -73,9 +73,9 @@ def _wait_for_socket(kubectl: subprocess.Popen[bytes], path: str, log: Path) -> 
     while not os.path.exists(path):
         if kubectl.poll() is not None:
             lines = log.read_text(errors="replace").strip().splitlines()
-            raise CliError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
+            raise ProxyStartError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
         if time.monotonic() > until:
-            raise unreachable(f"kubectl proxy: no response within {_START_TIMEOUT_S:g}s", [])
+            raise ProxyStartError(f"error: kubectl proxy: no response within {_START_TIMEOUT_S:g}s")
         time.sleep(_POLL_INTERVAL_S)
 
 

@@ -50,10 +50,14 @@ class LocalTransport:
     answered from what was read then.
     """
 
-    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
-        """Prepare without reading the cluster. Raises CliError if local mode is not installed."""
+    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> None:
+        """Prepare without reading the cluster. Raises CliError if local mode is not installed.
+
+        `because` is the right that the user lacks to reach a decisions service, or "".
+        """
         if not is_installed():
             raise CliError("error: local mode is not installed", [INSTALL_HINT])
+        self._because = because
         self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
         self._opened: LocalService | None = None
         self._stack = ExitStack()
@@ -111,6 +115,10 @@ class LocalTransport:
         from herodotus_local.service import LocalService
 
         found = find_configuration(fetch, self._connection.scheduler_config)
+        if self._because:
+            print_to_stderr(
+                "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
+            )
         print_to_stderr(f"{HEADER}; {found.origin}", *found.notes)
         return stack.enter_context(LocalService(reader, found.configuration, _note))
 

@@ -90,7 +90,7 @@ def test_a_wheel_has_version_programs_and_licence(wheel_dir: Path, distribution:
 
 def test_the_plugin_needs_no_server_package_and_servers_pin_its_version(wheel_dir: Path) -> None:
     needed = {d: metadata(wheel_dir, d).get_all("Requires-Dist", []) for d in DISTRIBUTIONS}
-    optional = f'herodotus-servers=={__version__}; extra == \'local\''
+    optional = f"herodotus-servers=={__version__}; extra == 'local'"
     assert {line.partition("==")[0] for line in needed["herodotus"] if line != optional} == PLUGINS_LIBRARIES
     assert optional in needed["herodotus"]
     assert f"herodotus=={__version__}" in needed["herodotus-servers"]

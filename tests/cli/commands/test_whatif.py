@@ -183,7 +183,8 @@ FORBIDDEN = (
         (
             "proxy",
             FORBIDDEN.format("services/proxy", "", "herodotus").replace("services/proxy is", 'services "x" is'),
-            "needed: create on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus",
+            "needed: create on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus\n"
+            "  or evaluate the cluster with your own rights: --local",
         ),
         (
             "group",

@@ -107,7 +107,8 @@ def test_reads_service_from_environment(fake: Fake) -> None:
         (
             'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"',
             'Error from server (Forbidden): services "x" is forbidden: User "u" cannot get resource "services/proxy"\n'
-            "  needed: get on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus\n",
+            "  needed: get on services/proxy, https:herodotus-endpoint:8000 in namespace herodotus\n"
+            "  or evaluate the cluster with your own rights: --local\n",
         ),
         (
             "Error from server (NotFound): the server could not find the requested resource",

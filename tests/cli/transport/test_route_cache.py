@@ -21,6 +21,8 @@ NO_TLS = "tls: first record does not look like a TLS handshake"
 TLS_TO_PLAIN = f"Error from server (ServiceUnavailable): error trying to reach service: {NO_TLS}"
 AWAY = "Error from server (ServiceUnavailable): the server is currently unable to handle the request"
 BY_PROXY, BY_GROUP, LOOKED = f"{PROXY}{PATH}", PATH, API
+CUT = "Unable to connect to the server: x"
+EXISTS = "/api/v1/namespaces/herodotus/services/herodotus-endpoint"
 BY_PLAIN = f"/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy{PATH}"
 
 
@@ -122,11 +124,15 @@ def test_answers_without_a_writable_cache(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("says", "paths", "printed"),
     [
-        ({"proxy": NO_PROXY, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], "needed: get on services/proxy, https:"),
+        (
+            {"proxy": NO_PROXY, "look": UNKNOWN},
+            [BY_PROXY, LOOKED, BY_PLAIN, EXISTS],
+            "needed: get on services/proxy, https:",
+        ),
         ({"proxy": TLS_TO_PLAIN, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], NO_TLS),
         ({"proxy": NO_PROXY, "look": "", "group": NO_RIGHT}, [BY_PROXY, LOOKED, BY_GROUP], "needed: the ClusterRole"),
         ({"proxy": NO_PROXY, "look": AWAY, "group": AWAY}, [BY_PROXY, LOOKED, BY_GROUP], "is it running?"),
-        ({"proxy": NO_PROXY, "look": "Unable to connect to the server: x"}, [BY_PROXY, LOOKED], "needed: get on"),
+        ({"proxy": NO_PROXY, "look": CUT}, [BY_PROXY, LOOKED, EXISTS], "needed: get on"),
         ({"proxy": WHO, "look": WHO}, [BY_PROXY, LOOKED], WHO),
         ({"proxy": "Error from server (BadRequest): no"}, [BY_PROXY], "Error from server (BadRequest): no"),
     ],
