@@ -30,6 +30,7 @@ from herodotus_record.model import (
     FilterColumn,
     FirstRejection,
     Frame,
+    Inputs,
     NodeRows,
     NodeTable,
     Outcome,
@@ -72,6 +73,7 @@ def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
         totals=_select(d.totals, kept),
         filters=tuple(_filter(f, kept) for f in d.filters),
         scores=tuple(_score(s, kept) for s in d.scores),
+        inputs=tuple(_inputs(i, kept) for i in d.inputs),
         summary=_build_summary(d, now_us),
     )
     t = record.table
@@ -183,6 +185,12 @@ def _filter(f: FilterColumn, kept: Sequence[int]) -> FilterColumn:
 
 def _score(s: ScoreColumn, kept: Sequence[int]) -> ScoreColumn:
     return replace(s, raw=_select(s.raw, kept), normalized=_select(s.normalized, kept))
+
+
+def _inputs(i: Inputs, kept: Sequence[int]) -> Inputs:
+    numbers = [replace(n, values=_select(n.values, kept), lacking=_select(n.lacking, kept)) for n in i.numbers]
+    measured = _select(i.measured, kept) if len(i.measured) > 1 else i.measured  # one entry applies to all nodes
+    return replace(i, numbers=tuple(numbers), measured=measured, stale=_select(i.stale, kept))
 
 
 def _select(column: Column, kept: Sequence[int]) -> Column:

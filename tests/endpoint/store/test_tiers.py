@@ -4,6 +4,7 @@ Each store test runs on SQLite and on a real PostgreSQL.
 """
 
 import warnings
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from herodotus_record import codec
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, suggest_changes
 from herodotus_record.headlines import format_headline
-from herodotus_record.model import NOT_RUN, Decision, Frame
+from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 from tests.endpoint.service import API, Clock, Service, rows
@@ -476,3 +477,16 @@ def test_lists_and_aggregates_include_summaries(summarised_service: Service) -> 
         ("Success", 16, 0),
         ("UnschedulableAndUnresolvable", 8, 8),
     ]
+
+
+def test_summary_keeps_the_measurements_of_its_nodes() -> None:
+    """Records of plugins that score by measurements have columns of them, too."""
+    load = InputColumn("used", "%", 0, array("q", range(len(NODES))), array("B", [0] * len(NODES)))
+    times = (array("q", [7]), array("q", range(len(NODES))))
+    sources = tuple(Inputs(f"Load{i}", "metrics", (load,), measured) for i, measured in enumerate(times))
+    decision = replace(a_decision(nodes=NODES, points=POINTS), inputs=sources)
+    found = decode_summary(encode_summary(summarise_record(DecisionRecord(decision, (), TABLE), 1)))
+    one, each = found.decision.inputs
+    kept = [NODES.index(name) for name in found.table.names]
+    assert list(one.numbers[0].values) == list(each.measured) == kept
+    assert list(one.measured) == [7]
