@@ -28,7 +28,7 @@ from scheduler.kube.http import ApiServer
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.observer import Observer
+from scheduler.offline.observe.observer import Observer, ObserverSettings
 from scheduler.serving import port
 from scheduler.serving.routes import Content
 
@@ -99,7 +99,8 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             records, cluster, identity, process.build_absent_api_marks(absent), health, closing
         )
         kinds = {kind.name: kind.decode_as for kind in KINDS}
-        observer = Observer(frameworks, theirs, recorder, shared, kinds, metrics, window_s=arguments.window)
+        settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)
+        observer = Observer(settings, recorder, shared, metrics)
         health.loop = observer
         reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()))
         for reflector in reflectors:

@@ -67,36 +67,43 @@ class _Compared:
     suggestions: tuple[Suggestion, ...] = ()
 
 
+@dataclass(frozen=True)
+class ObserverSettings:
+    """What an observer follows and how.
+
+    For each observed scheduler, by name, `frameworks` has the framework that reconstructs its decisions, and `theirs`
+    the settings in which the scheduler differs from it. `kinds` are the watched kinds besides nodes and pods, by
+    resource name. Watch events are applied `window_s` seconds after they arrive.
+    """
+
+    frameworks: Mapping[str, Framework]
+    theirs: Mapping[str, ObservedScheduler]
+    kinds: Mapping[str, type[Object]]
+    window_s: float
+
+
 class Observer:
     """The observer's thread: follows the cluster and reconstructs and records the decisions of other schedulers."""
 
     def __init__(
         self,
-        frameworks: Mapping[str, Framework],
-        theirs: Mapping[str, ObservedScheduler],
+        settings: ObserverSettings,
         recorder: Recorder,
         shared: ClusterState,
-        kinds: Mapping[str, type[Object]],
         metrics: ObserverMetrics,
-        *,
-        window_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare without starting to observe.
-
-        For each observed scheduler, by name, `frameworks` has the framework that reconstructs its decisions, and
-        `theirs` the settings in which the scheduler differs from it. `kinds` are the watched kinds besides nodes and
-        pods, by resource name. Watch events are applied `window_s` seconds after they arrive.
-        """
+        """Prepare without starting to observe."""
+        frameworks = settings.frameworks
         self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._frameworks = frameworks
-        self._theirs = theirs
+        self._theirs = settings.theirs
         self._recorder = recorder
         self._cache = shared.cache
         self._nominator = shared.nominator
         self._metrics = metrics
         self._clock = clock
-        self._window = ReorderWindow(window_s)
+        self._window = ReorderWindow(settings.window_s)
         self._own_writes = SchedulerClaimWrites(shared.objects)
         self._image_counts = ImageCounts()
         self._suggester = Suggester(clock)
@@ -111,7 +118,7 @@ class Observer:
             {name: framework.profile.hints for name, framework in frameworks.items()},
         )
         annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
-        self._handlers = EventHandlers(shared, self._queue, kinds, frameworks.keys(), {}, annotations)
+        self._handlers = EventHandlers(shared, self._queue, settings.kinds, frameworks.keys(), {}, annotations)
 
     @property
     def synced(self) -> bool:

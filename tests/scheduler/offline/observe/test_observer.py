@@ -24,7 +24,7 @@ from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins
 from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.observer import Observer
+from scheduler.offline.observe.observer import Observer, ObserverSettings
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools, storage
@@ -51,13 +51,12 @@ class World:
         profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
         self.metrics = ObserverMetrics()
         self.observer = Observer(
-            {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)},
-            theirs,
+            ObserverSettings(
+                {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, KINDS, WINDOW_S
+            ),
             Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
             shared,
-            KINDS,
             self.metrics,
-            window_s=WINDOW_S,
             clock=lambda: self.now,
         )
 
