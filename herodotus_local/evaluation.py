@@ -33,6 +33,7 @@ from herodotus_record.model import (
     Reconstruction,
     SchedulerInfo,
     Source,
+    Suggestion,
 )
 from herodotus_record.templates import PodTemplate
 from herodotus_record.version import __version__
@@ -47,6 +48,7 @@ from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
+from scheduler.engine.suggestions.search import Suggester
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import Origin, place
 from scheduler.engine.whatif.pods import build_pods
@@ -55,6 +57,8 @@ from scheduler.offline.observe.agreement import follows, with_outcome
 
 CLUSTER: Final = "local"  # the cluster's ID in records
 IDENTITY: Final = "kubectl-herodotus"  # the scheduler's identity in records
+SUGGESTION_SHARE: Final = 0.5  # of the time, after the burst: a reader waits, and no scheduling does
+SUGGESTION_BURST_S: Final = 2.0  # some two hundred pods of different templates
 SEED: Final = 0  # which of equally good nodes a scheduler would draw is unknown
 UNKNOWN: Final = ("seed", "times.queueSeconds", "wokenBy")
 
@@ -88,6 +92,7 @@ class ClusterEvaluation:
         self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
         self._incarnation = str(uuid.uuid4())
         self._sequence, self._base = 0, -1
+        self._suggester = Suggester(time.monotonic, SUGGESTION_SHARE, SUGGESTION_BURST_S)
 
     def decide(self, pods: Sequence[Pod]) -> Iterator[Frame]:
         """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod."""
@@ -155,6 +160,7 @@ class ClusterEvaluation:
             seed=SEED,
             unknown=UNKNOWN,
             reconstruction=reconstruction,
+            suggestions=() if node else self._suggest(framework, pod, result),
         )
         self._sequence += 1
         key = AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1)
@@ -166,6 +172,13 @@ class ClusterEvaluation:
             yield self._outcome(decision, "Bind", Code.SUCCESS, node)
         elif result.chosen is not None:
             yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
+
+    def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
+        """Return the suggestions for a pod; they are not checked if the volumes of the pod could not be evaluated."""
+        found = self._suggester.suggest(framework, pod, self.nodes, result)
+        if self._disabled and has_volumes(pod.pod):
+            return tuple(replace(suggestion, is_checked=False) for suggestion in found)
+        return found
 
     def _outcome(self, decision: Decision, phase: str, status: Code, node: str) -> Outcome:
         self._sequence += 1

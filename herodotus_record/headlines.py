@@ -25,6 +25,7 @@ from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, No
 from herodotus_record.node_results import (
     build_reason_detail,
     explain_not_evaluated,
+    find_resource,
     list_rejections,
     list_verdicts,
     pluralize,
@@ -155,8 +156,8 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
         return f"No node fits: none of {decision.nodes_total} nodes was evaluated."
     position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
     plugin, looked, slots = decision.filters[position].plugin, decision.nodes_evaluated, by_filter.get(position, [])
-    who = "The only node is" if looked == 1 else f"{nodes} of {looked} nodes {'is' if nodes == 1 else 'are'}"
-    text = f"No node fits. {who} rejected first by {plugin}"
+    who = "the only node" if looked == 1 else f"{nodes} of {looked} nodes"
+    text = f"No node fits: {who} {'is' if nodes == 1 else 'are'} rejected first by {plugin}"
     if not slots:
         return f"{text}."
     (nearest,) = select_nearest(decision, table, slots, 1)
@@ -165,7 +166,24 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
     words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender may reject without a reason
     where = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
     narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.narrowed_by)})."
-    return f"{text}: {words}{where}." + (narrowed if decision.narrowed_by else "")
+    scarce = _list_scarce_resources(decision, position)
+    if scarce:
+        text = f"No node fits: {who} {'has' if nodes == 1 else 'have'} too little {' or '.join(scarce)}"
+        text += f" ({words})." if looked == 1 else f". Closest: {table.names[nearest]} ({words})."
+    else:
+        text = f"{text}: {words}{where}."
+    return text + (narrowed if decision.narrowed_by else "")
+
+
+def _list_scarce_resources(decision: Decision, position: int) -> list[str]:
+    """Return the resources of which the nodes that a filter rejected first have too little; [] if it has other reasons.
+
+    `position` is the filter's index.
+    """
+    verdicts = [number for first, number in find_first_rejections(decision) if first == position]
+    found = [reason for number in verdicts for reason in decision.filters[position].verdicts[number].reasons]
+    scarce = list(dict.fromkeys(find_resource(reason) for reason in found if reason.code == "insufficient"))
+    return scarce if all(reason.code == "insufficient" for reason in found) else []
 
 
 def _numeric(details: Sequence[Json]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render import formatting, inputs, rejections, scores
+from herodotus_cli.render import formatting, inputs, rejections, scores, suggestions
 from herodotus_cli.render.formatting import (
     NOT_EVALUATED,
     NOT_KEPT,
@@ -40,7 +40,8 @@ _DIFFERENCES_NAMED = 4
 def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
     """Return the blocks of the screen that explains a pod's attempt. With `every_node`, each node has a row."""
     found = build_evidence(answer, view, every_node=every_node)
-    head = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
+    head: list[Block] = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
+    head += suggestions.build_blocks(answer)
     return join_sections([head, *found, _hints(answer, view, every_node=every_node)])
 
 
@@ -53,9 +54,9 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
     return [
         scores.build_blocks(answer, view, every_node=every_node),
         inputs.build_blocks(answer, _nodes_with_inputs(answer, view, every_node=every_node), view),
-        _rejected(answer, view, every_node=every_node, placed=placed),
+        _rejected(answer, view, every_node=every_node),
         rejections.build_verdict_matrix(answer, view) if every_node else [],
-        [labelled_rows(notes, bold=("FIX",))] if (notes := _notes(answer, view, every_node=every_node)) else [],
+        [labelled_rows(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
         _event(answer) if not placed else [],
     ]
 
@@ -63,7 +64,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
 def describe_pod(answer: Json) -> str:
     """Return a text with the name, namespace and owner of the pod that the answer document is about."""
     meta = answer["metadata"]
-    parts = [meta["name"], f"namespace {meta['namespace']}", answer["pod"]["owner"] or ""]
+    parts = [f"{meta['name']} ({meta['namespace']})", answer["pod"]["owner"] or ""]
     return "  ".join(part for part in parts if part)
 
 
@@ -83,7 +84,13 @@ def _state(answer: Json, view: ViewOptions) -> str:
             "DryRun": f"decided in a dry run {when}",
             "Failed": f"binding failed {when}",
             "Error": f"failed {when}",
-        }.get(outcome["state"], f"not scheduled, last tried {when}")
+        }.get(outcome["state"], "")
+    if not said:
+        age = format_age(attempt.get("podCreatedAt"), view.now)
+        said = f"Pending{' ' + age if age else ''}, last tried {when}"
+    attempts = attempt.get("attempts") or 1
+    if attempts > 1 and attempt.get("ordinal") == attempts:
+        return f"{said}, {attempts} attempts (--attempts)"
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempts)" if before else ""
     return f"{said}, {formatting.attempt_label(attempt)}{failed}"
@@ -116,7 +123,8 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
             ]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
-        return [headline(said, node)]
+        sign = "" if view.piped else "✓ " if node else "✗ "
+        return [headline(sign + said, node)]
     placed = node if outcome["state"] not in ("Failed", "Error") else None
     return [headline(first, placed), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
 
@@ -131,17 +139,15 @@ def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> 
     return answer.get("perNode", []) if every_node or view.wide else []
 
 
-def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, placed: bool) -> list[Block]:
-    """Return tables of the rejected nodes: grouped by reason and, if the answer has them, node by node.
+def _rejected(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
+    """Return a table of the rejected nodes grouped by reason and, with `every_node`, one with a row for each node.
 
-    For a `placed` pod the second table is left out unless `every_node` is set.
+    If no node was rejected, a line says so.
     """
-    if placed and not every_node:
-        return rejections.build_groups(answer, title="REJECTED", name_nodes=True) or rejections.build_all_passed_line(
-            answer
-        )
-    nodes = rejections.build_node_table(answer, view)
+    nodes = rejections.build_node_table(answer, view) if every_node else []
     groups = rejections.build_groups(answer, title="REJECTED", name_nodes=not nodes)
+    if not groups and not every_node:
+        return rejections.build_all_passed_line(answer)
     return [*groups, *([Blank()] if groups and nodes else []), *nodes]
 
 
@@ -158,7 +164,6 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("PREEMPTION", said) for said in _preemption(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("wokenBy"))),
         ("NEXT TRY", _next_try(answer, view)),
-        ("FIX", _fix(answer)),
         *_origins(answer),
         *(("NOTE", mark) for mark in answer["marks"]),
     ]
@@ -260,10 +265,6 @@ def _origins(answer: Json) -> list[tuple[str, str]]:
     disagrees = answer["reconstruction"] and answer["reconstruction"]["agreement"] == "disagree"
     evaluated = [("EVALUATED", found["evaluation"])] if disagrees and found["evaluation"] != answer["headline"] else []
     return [("SOURCES", f"an observer and the scheduler's log, which takes precedence{said}"), *evaluated]
-
-
-def _fix(answer: Json) -> str:
-    return " and ".join(answer["nextSteps"])
 
 
 def _event(answer: Json) -> list[Block]:

@@ -16,6 +16,7 @@ from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
 from herodotus_record import reasons
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
+from herodotus_record.disclosure import HIDDEN
 from herodotus_record.histories import build_pod_history
 from herodotus_record.model import (
     NOT_RUN,
@@ -36,6 +37,7 @@ from herodotus_record.model import (
     RequeueEvent,
     Retry,
     ScoreColumn,
+    Suggestion,
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
@@ -96,6 +98,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "pruned-pending": lambda: Scene(pruned(a_pending())),
         "second-attempt": lambda: Scene(second_attempt()),
         "pending": lambda: Scene(explained(a_pending())),
+        "pending-fixes": lambda: Scene(explained(pending_with_fixes())),
         "woken": lambda: Scene(explained(woken())),
         "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
@@ -302,6 +305,21 @@ def a_pending() -> Decision:
     rejected["worker-9"] = {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
     owner = Owner("StatefulSet", "payments")
     return a_decision(pod="payments-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000}, owner=owner, attempt=5)
+
+
+def pending_with_fixes() -> Decision:
+    """Return a rejected decision with three suggestions: one checked, one not, and one without a command."""
+    lowered = {"container": "app", "group": "containers", "resource": "cpu", "from": "2", "to": "1700m"}
+    patch = '{"containers":[{"name":"app","resources":{"requests":{"cpu":"1700m"}}}]}'
+    tolerated = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule", "count": "2", "templateCount": "0"}
+    return replace(
+        a_pending(),
+        suggestions=(
+            Suggestion("worker-1", (Reason("set-request", lowered),), patch, is_checked=True),
+            Suggestion("worker-10", (Reason("add-toleration", tolerated),), is_checked=False),
+            Suggestion("worker-9", (Reason("set-request", lowered),), HIDDEN, is_checked=True),
+        ),
+    )
 
 
 def extender_scored() -> Decision:

@@ -187,14 +187,12 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
         ),
         pytest.param(
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES}),
-            "No node fits. 3 of 3 nodes are rejected first by NodeResourcesFit: cpu: requests 500m; free 8 of 8"
-            " on worker-3, the nearest.",
+            "No node fits: 3 of 3 nodes have too little cpu. Closest: worker-3 (cpu: requests 500m; free 8 of 8).",
             id="all full",
         ),
         pytest.param(
             a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodeResourcesFit": INSUFFICIENT_CPU}}),
-            "No node fits. The only node is rejected first by NodeResourcesFit: cpu: requests 500m; free 400m of 8"
-            " on worker-1.",
+            "No node fits: the only node has too little cpu (cpu: requests 500m; free 400m of 8).",
             id="one node, full",
         ),
     ],

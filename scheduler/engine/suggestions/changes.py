@@ -119,6 +119,8 @@ def label_node(place: Place) -> Draft | None:
     It is not for labels that state what a node is, or if no node has the demanded value.
     """
     spec, wanted = place.pod.pod.spec, dict[str, str]()
+    if _hard_constraints(spec):
+        return None  # they count the nodes that the pod selects, so the label would change what they demand
     for key, value in (spec.node_selector or {}).items():
         if place.labels.get(key) != value:
             wanted[key] = value
@@ -134,7 +136,7 @@ def label_node(place: Place) -> Draft | None:
     without = msgspec.structs.replace(
         spec, node_selector=selector, affinity=_with_required_terms(spec.affinity, None) if terms else spec.affinity
     )
-    draft = Draft(spec, {}, is_exact=not _hard_constraints(spec))  # constraints count the nodes that the pod selects
+    draft = Draft(spec, {})
     for key, value in wanted.items():
         draft = draft.with_change("label-node", {"key": key, "value": value, "from": place.labels.get(key, "")}, spec)
     return replace(draft, spec=without)

@@ -354,7 +354,7 @@ def test_namespace_defaults_to_the_kubeconfigs(service: Service, tmp_path: Path)
     config.write_text("current-context: a\ncontexts: [{name: a, context: {namespace: shop}}]")
     service.answer(f"{API}/namespaces/shop/podexplanations/payments-0", explained(a_pending()))
     ran = command("pod", "payments-0", "--endpoint", service.url, environ={"KUBECONFIG": str(config)})
-    assert (ran.code, "No node fits." in ran.out) == (0, True)
+    assert (ran.code, "No node fits:" in ran.out) == (0, True)
 
 
 def test_namespace_is_default_without_kubeconfig(service: Service, tmp_path: Path) -> None:

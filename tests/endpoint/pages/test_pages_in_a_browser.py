@@ -264,7 +264,7 @@ def test_links_between_attempts_and_to_the_node_history(pages: Pages) -> None:
     page.get_by_role("region", name="Attempts, newest first").get_by_role("link", name="1", exact=True).click()
     page.wait_for_url("**name=01900000*")
     pages.ready()
-    assert pages.answer().startswith("No node fits.")
+    assert pages.answer().startswith("No node fits:")
     pages.open(THIS_POD).get_by_role("link", name="worker-1", exact=True).first.click()
     page.wait_for_url("**view=node*")
     pages.ready()

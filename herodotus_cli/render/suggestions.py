@@ -1,0 +1,50 @@
+"""The lines that say what would make a pending pod fit, with the commands to paste.
+
+Owns: their layout. Does not own: sentences and commands (`herodotus_record.suggestions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
+
+Json = dict[str, Any]
+_INDENT = " " * 5  # as wide as the label FIX with its gap
+_NOT_CHECKED = "not checked"
+
+
+def build_blocks(answer: Json) -> list[Block]:
+    """Return the suggestions, the smallest first, each with its command on a line that is never wrapped.
+
+    Without any, return what the record says of the nearest node; [] if that is nothing too.
+    """
+    found = answer.get("suggestions") or []
+    if not found:
+        steps = " and ".join(answer["nextSteps"])
+        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
+    blocks: list[Block] = []
+    for number, suggestion in enumerate(found):
+        blocks += _sentence("or" if number else "FIX", _describe(answer, suggestion))
+        if suggestion["command"]:
+            blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", exact=True))
+    return blocks
+
+
+def _sentence(label: str, text: str) -> list[Block]:
+    return [build_table((), [(Cell(label, "strong"), Cell(text, "strong"))])]
+
+
+def _describe(answer: Json, suggestion: Json) -> str:
+    """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
+    known = [_format_deletions(suggestion["deletes"])] if suggestion["deletes"] else []
+    if not suggestion["command"]:
+        known.append(f"no command known for {suggestion['object']}")
+    known += [] if suggestion["checked"] else [_NOT_CHECKED]
+    notes = f" ({'; '.join(known)})" if known else ""
+    return f"{suggestion['text']}: fits {suggestion['node']}{notes}"
+
+
+def _format_deletions(deleted: Sequence[str]) -> str:
+    return f"deletes {', '.join(deleted)}"

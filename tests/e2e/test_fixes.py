@@ -1,0 +1,148 @@
+"""Every fix that is suggested for a pending pod makes it schedulable, carried out with the command as it is printed.
+
+FIX_NODES, FIX_PODS (running ones) and FIX_WORKLOADS (stuck ones) make the run larger (`make fixes`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from herodotus_local.cluster_reader import ClusterReader
+from herodotus_local.errors import ReadError
+from herodotus_local.service import LocalService
+from herodotus_sim import SimulatedCluster
+from scheduler.config import Configuration
+from tests.e2e import control_plane
+from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus
+from tests.e2e.fixes import DAEMON_SET_REASONS, NAMESPACE, OWNERS, STUCK, FixTrial
+from tests.processes import Process, eventually, free_port
+
+Json = dict[str, Any]
+
+NOT_FOUND = "NO FIX JUDGED BY A REAL kube-scheduler: it or kube-controller-manager is not beside kube-apiserver"
+NODES, PODS = int(os.environ.get("FIX_NODES", "20")), int(os.environ.get("FIX_PODS", "100"))
+WORKLOADS = int(os.environ.get("FIX_WORKLOADS", "18"))
+CONTROLLERS = "deployment,replicaset,statefulset,job,daemonset,garbagecollector"
+PATIENCE_S = 60.0
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(max(900, WORKLOADS * 30))]
+
+
+def workloads(kinds: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, kind and reason of the workloads: each reason once, then each with every kind of owner."""
+    pairs = [(k, r) for k, r in product(kinds, STUCK) if k != "DaemonSet" or r in DAEMON_SET_REASONS]
+    owners = {reason: [kind for kind, its in pairs if its == reason] for reason in STUCK}
+    first = [(owners[reason][i % len(owners[reason])], reason) for i, reason in enumerate(STUCK)]
+    others = [pair for pair in pairs if pair not in first]
+    random.Random(1).shuffle(others)
+    for number, (kind, reason) in enumerate([*first, *others][:WORKLOADS]):
+        yield f"stuck-{number:03}", kind, reason
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Cluster]:
+    """Run kube-apiserver, kube-scheduler and the controllers of workloads."""
+    binaries = control_plane.assets()
+    programs = ("kube-scheduler", "kube-controller-manager")
+    if binaries is None or not all((binaries / program).exists() for program in programs):
+        pytest.skip(NOT_FOUND)
+    plane = control_plane.ControlPlane(binaries, tmp_path)
+    started: list[Process] = []
+    try:
+        plane.wait_until_ready()
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+        config = tmp_path / "scheduler.yaml"
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
+                    "leaderElection": {"leaderElect": False},
+                    "podMaxBackoffSeconds": 1,
+                }
+            )
+        )
+        port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={tmp_path / 'certs-s'}")
+        command = [str(binaries / "kube-scheduler"), f"--config={config}", *port]
+        started.append(Process("kube-scheduler", command, tmp_path / "scheduler.log"))
+        command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
+        command += [f"--controllers={','.join(f'{name}-controller' for name in _controllers())}", "--secure-port=0"]
+        started.append(Process("kube-controller-manager", command, tmp_path / "controllers.log"))
+        cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+        yield cluster
+        cluster.close()
+    finally:
+        for process in started:
+            process.kill()
+        plane.stop()
+
+
+def _controllers() -> list[str]:
+    return [name.replace("garbagecollector", "garbage-collector") for name in CONTROLLERS.split(",")]
+
+
+def local_explanations(cluster: Cluster) -> Callable[[str], Json]:
+    """Return a function that explains a pod as local mode does: from the cluster as it is now."""
+
+    def fetch(path: str) -> bytes:
+        response = cluster._http.get(path)
+        if response.status_code != 200:
+            raise ReadError(response.status_code, response.text)
+        return response.content
+
+    def explain(pod: str) -> Json:
+        path = f"/apis/herodotus.dev/v1alpha1/namespaces/{NAMESPACE}/podexplanations/{pod}"
+        reader = ClusterReader(fetch, lambda _kind, _count: None)
+        with reader, LocalService(reader, Configuration(), lambda _note: None) as service:
+            return service.get(path).document
+
+    return explain
+
+
+def recorded_explanations(herodotus: Herodotus) -> Callable[[str], Json]:
+    """Return a function that fetches the explanation of a pod's last attempt, once the service has it."""
+
+    def explain(pod: str) -> Json:
+        def find() -> Json | None:
+            with suppress(AssertionError):
+                return herodotus.explanation(NAMESPACE, pod)
+            return None
+
+        return eventually(find, f"a record of {pod}")
+
+    return explain
+
+
+def run(trial: FixTrial, kinds: tuple[str, ...]) -> None:
+    trial.populate(random.Random(7), NODES, PODS)
+    for name, kind, reason in workloads(kinds):
+        trial.try_workload(name, kind, reason)
+    print(f"\n{NODES} nodes, {PODS} running pods: {trial.figures}")
+    assert not trial.figures.failures, "\n".join(trial.figures.failures)
+    assert trial.figures.with_fix >= 0.9 * trial.figures.pods, str(trial.figures)
+
+
+def test_kube_scheduler_places_the_pod_after_each_fix(real: Cluster) -> None:
+    run(FixTrial(real, local_explanations(real), "default-scheduler", PATIENCE_S), OWNERS)
+
+
+def test_our_scheduler_places_the_pod_after_each_fix_that_it_recorded(tmp_path: Path) -> None:
+    with SimulatedCluster(run_controllers=True) as sim:
+        cluster = Cluster("simulated", sim.url, {}, sim.write_kubeconfig(tmp_path / "kubeconfig"))
+        herodotus = Herodotus(cluster, tmp_path, podMaxBackoffSeconds=1)
+        try:
+            kinds = tuple(kind for kind in OWNERS if kind != "DaemonSet")  # the simulated cluster has no controller
+            run(FixTrial(cluster, recorded_explanations(herodotus), SCHEDULER, PATIENCE_S), kinds)
+        finally:
+            herodotus.stop()
+            cluster.close()
