@@ -62,7 +62,8 @@ def test_screen_is_as_recorded(scene: str, view: str) -> None:
 @pytest.mark.parametrize("scene", scenes())
 def test_screens_fit_80_columns(scene: str) -> None:
     text = drawn(scenes()[scene](), VIEWS["80"])
-    too_long = [line for line in text.splitlines() if len(line) > 80 and not line.startswith(("Event: ", "     kubectl "))]
+    copied = ("Event: ", "     kubectl ")  # never wrapped
+    too_long = [line for line in text.splitlines() if len(line) > 80 and not line.startswith(copied)]
     assert not too_long
 
 
