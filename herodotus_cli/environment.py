@@ -193,12 +193,20 @@ def _import_renderers(*names: str) -> None:
 
 def _build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
     try:
-        return screen(view)
+        blocks = screen(view)
+        return blocks if view.headers else _keep_rows(blocks)
     except (LookupError, TypeError, AttributeError, ValueError) as e:
         raise CliError(
             f"error: the decisions service returned a document that this version cannot read ({type(e).__name__}: {e})",
             ["compare the versions: kubectl herodotus version", "show the document: -o json"],
         ) from e
+
+
+def _keep_rows(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Return the tables that have a header, for --no-headers: sentences and labelled lines are left out."""
+    from herodotus_cli.render.screen_elements import Table
+
+    return [block for block in blocks if isinstance(block, Table) and block.header]
 
 
 def _draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.transport import api_paths
+from herodotus_cli.unrecorded_pods import was_created_with_node
 
 if TYPE_CHECKING:
     from herodotus_cli.environment import Environment
@@ -75,12 +76,13 @@ def fetch_pod_answer(
     namespace: str,
     connection: ConnectionSettings,
     environment: Environment,
-    answer_gated: Callable[[Json], Json] | None = None,
+    answer_unrecorded: Callable[[Json, bool], Json | None] | None = None,
 ) -> Json:
     """Return the document about a pod that `ask` requests. For a pod just created, wait for its first decision.
 
-    `answer_gated` builds the document for a pod with scheduling gates from its Pod object. Raises ServerError with
-    hints if there is no document.
+    `answer_unrecorded` builds the document for an existing pod without decisions, or returns None if it does not know
+    why there is none. Its arguments are the Pod object, and whether the service has records of any scheduler. Raises
+    ServerError with hints if there is no document.
     """
     try:
         return ask()
@@ -89,13 +91,13 @@ def fetch_pod_answer(
             raise e.with_hints([*similar_name_hints(e), *_attempt_hints(e)]) from None
         absent = str(e.details.get("name") or pod)
         lookup = _look_up_pod(absent, namespace, connection, environment)
-        if lookup.pod and answer_gated and lookup.pod["spec"].get("schedulingGates"):
-            return answer_gated(lookup.pod)
         if lookup.pod and _is_fresh(lookup.pod, environment.now()):
             try:
                 return _wait_for_first_decision(ask)
             except ServerError as later:
                 e = later
+        if lookup.pod and answer_unrecorded and (answer := answer_unrecorded(lookup.pod, not _no_records_hints(e))):
+            return answer
         raise e.with_hints(_pod_hints(e, absent, namespace, connection, lookup)) from None
 
 
@@ -135,22 +137,8 @@ def _is_fresh(pod: Json, now: datetime) -> bool:
     A pod with scheduling gates or created with spec.nodeName is not, because no scheduler decides it.
     """
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
-    undecided = pod["spec"].get("schedulingGates") or _was_created_with_node(pod)
+    undecided = pod["spec"].get("schedulingGates") or was_created_with_node(pod)
     return not undecided and (now - created).total_seconds() < MAX_FRESH_AGE_S
-
-
-def _was_created_with_node(pod: Json) -> bool:
-    """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
-
-    Binding sets the condition PodScheduled and leaves no trace of spec.nodeName among the managed fields.
-    """
-    if not pod["spec"].get("nodeName"):
-        return False
-    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
-    if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
-        return True
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
 def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
@@ -202,7 +190,7 @@ def _explain_missing_record(pod: Json) -> str:
         return (
             f"the pod waits for its schedulingGates ({', '.join(gates)}): no scheduler tries it before they are removed"
         )
-    if _was_created_with_node(pod):
+    if was_created_with_node(pod):
         return f"the pod was created with spec.nodeName {node}: no scheduler decided it"
     if node:
         return (

@@ -92,7 +92,7 @@ _OUTPUT = (
         " custom-columns=HEADER:PATH,…: parts of the document.",
     ),
     click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
-    click.option("--no-headers", is_flag=True, help="Omit the header rows of tables."),
+    click.option("--no-headers", is_flag=True, help="Print only the rows of tables: no headers and no sentences."),
     click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),

@@ -1,4 +1,4 @@
-"""Match the records of one attempt: one reconstructed by the observer, one read from the scheduler's log.
+"""Match the records of one attempt: by the scheduler itself, by the observer, and read from the scheduler's log.
 
 Owns: the matching, by what the store keeps about every record. Does not own: combining matched records (`merging`),
 statements.
@@ -30,8 +30,8 @@ class AttemptRecords:
     """All stored records of one scheduling attempt, from any source.
 
     `record` is the most detailed one. `logged` is the record read from the scheduler's log, if `record` has another
-    source. `duplicates` are copies of the log record, read again from overlapping parts of the log. `uid` is the pod's
-    UID.
+    source. `duplicates` add nothing to it: copies of the log record, read again from overlapping parts of the log, or
+    the observer's reconstruction of an attempt that the scheduler recorded. `uid` is the pod's UID.
     """
 
     uid: str
@@ -67,13 +67,39 @@ def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
     logged = [first for first, *_ in same.values()]
     duplicates = {first.id: tuple(rest) for first, *rest in same.values()}
     others = [record for record in records if record.source != Source.LOGGED.value]
+    twins = _find_reconstructions(others)
+    reconstructions = {record.id for found in twins.values() for record in found}
     for record in others:
+        if record.id in reconstructions:
+            continue
         match = _find_log_record(record, logged) if record.source == Source.RECONSTRUCTED.value else None
         if match is not None:
             logged.remove(match)
-        yield AttemptRecords(record.pod_uid, record, match, duplicates[match.id] if match is not None else ())
+        copies = duplicates[match.id] if match is not None else tuple(twins.get(record.id, ()))
+        yield AttemptRecords(record.pod_uid, record, match, copies)
     for record in logged:
         yield AttemptRecords(_infer_uid(record, others), record, None, duplicates[record.id])
+
+
+def _find_reconstructions(records: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the observer's reconstructions of attempts that the scheduler recorded, by the id of its record.
+
+    A reconstruction matches the record of the same pod and node whose start is nearest, at most SKEW_US apart. A record
+    matches one reconstruction, because the observer may miss an attempt but sees none twice.
+    """
+    found: dict[int, list[Record]] = {}
+    for seen in (record for record in records if record.source == Source.RECONSTRUCTED.value):
+        near = [
+            record
+            for record in records
+            if record.source == Source.SCHEDULER.value
+            and record.id not in found
+            and (record.pod_uid, record.node) == (seen.pod_uid, seen.node)
+            and abs(record.started_us - seen.started_us) <= SKEW_US
+        ]
+        if near:
+            found[min(near, key=lambda record: abs(record.started_us - seen.started_us)).id] = [seen]
+    return found
 
 
 def _find_log_record(seen: Record, logged: Sequence[Record]) -> Record | None:

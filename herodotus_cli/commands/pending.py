@@ -5,23 +5,84 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
+from typing import Any, NamedTuple
 
 import click
 
 from herodotus_cli import option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 
+# What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
+SORT_FIELDS = {
+    "name": "pod",
+    "namespace": "namespace",
+    "age": "createdAt",
+    "tried": "startedAt",
+    "attempt": "attempt",
+    "next-try": "notBefore",
+    "reason": "reason",
+    "owner": "owner",
+}
+_MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
+_NO_RECORDS = (
+    "This decisions service has no records of any scheduler yet, so it does not know which pods are pending.",
+    "  after an installation, records take a minute or two; to see pending pods: kubectl get pods -A"
+    " --field-selector status.phase=Pending",
+)
+
+
+class PendingArguments(NamedTuple):
+    """The parsed arguments of `kubectl herodotus pending`.
+
+    If `namespace` is empty, all namespaces count. `labels` is a label selector. `sort_field` is the field of a pod by
+    which the pods are sorted, or "" for the oldest pod first.
+    """
+
+    namespace: str
+    labels: str
+    sort_field: str
+
+
+class SortField(click.ParamType[str]):
+    """The type of --sort-by: a word of SORT_FIELDS, or a JSONPath such as `{.createdAt}`."""
+
+    name = "field"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of the field, or fail with a usage error."""
+        text = str(value).strip("{}").removeprefix(".")
+        field = {"metadata.name": "pod", "metadata.creationTimestamp": "createdAt"}.get(
+            text, SORT_FIELDS.get(text, text)
+        )
+        if field not in SORT_FIELDS.values():
+            self.fail(f"{value!r} is not a field to sort by: use one of {', '.join(SORT_FIELDS)}", param, ctx)
+        return field
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the words that start with the given one."""
+        from click.shell_completion import CompletionItem  # here, because only completion needs it
+
+        return [CompletionItem(word) for word in SORT_FIELDS if word.startswith(incomplete)]
+
 
 @click.command(short_help="List pending pods by reason, and when each is tried again.")
 @options.namespaces_options
 @options.selector_option
+@click.option(
+    "--sort-by",
+    "sort_field",
+    type=SortField(),
+    metavar="FIELD",
+    help=f"Sort by {', '.join(SORT_FIELDS)} [the oldest first].",
+)
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -40,37 +101,28 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
     """
     environment = environment_of(ctx)
     every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
-    labels = ctx.params["selector"]
-    run(
-        namespace,
-        every,
-        labels,
-        option_values.connection_settings(ctx, environment.environ),
-        option_values.output_options(ctx),
-        environment,
-    )
+    connection = option_values.connection_settings(ctx, environment.environ)
+    namespace = "" if every else environment.resolve_namespace(namespace, connection)
+    arguments = PendingArguments(namespace, ctx.params["selector"], ctx.params["sort_field"] or "")
+    run(arguments, connection, option_values.output_options(ctx), environment)
 
 
 def run(
-    given_namespace: str,
-    every: bool,
-    labels: str,
-    connection: ConnectionSettings,
-    output: OutputOptions,
-    environment: Environment,
+    arguments: PendingArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
     """Fetch the pending pods and print them, or print a sentence on stderr if there are none.
 
-    With --watch, repeat it when decisions change. `every` means all namespaces; `labels` is a label selector.
+    With --watch, repeat it when decisions change.
     """
-    namespace = "" if every else environment.resolve_namespace(given_namespace, connection)
-    once = partial(_once, namespace, labels, connection, output, environment)
-    environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=labels))
+    once = partial(_once, arguments, connection, output, environment)
+    selector = api_paths.DecisionSelector(labels=arguments.labels)
+    environment.run_or_watch(once, connection, output, arguments.namespace, selector)
 
 
 def _once(
-    namespace: str, labels: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    arguments: PendingArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
+    namespace, labels, _ = arguments
     with (
         _unassigned_pods(namespace, labels, connection, environment) as query,
         # which pods exist does not depend on labels, which may have changed since a decision
@@ -82,17 +134,47 @@ def _once(
         from herodotus_record.pending import remove_deleted_pods
 
         answer = remove_deleted_pods(answer, unassigned)
+        _look_up_fates(answer["gone"], connection, environment)
     if gated:
         from herodotus_cli import gated_pods  # here, because few clusters have such pods
 
         answer = gated_pods.add_to_pending_pods(answer, gated)
-    if not answer.get("pods") and not is_document(output.format):
+    if arguments.sort_field:
+        answer["pods"] = sort_pods(answer["pods"], arguments.sort_field)
+    if answer.get("noRecords") and not answer.get("pods") and not is_document(output.format):
+        print_to_stderr(*_NO_RECORDS)
+        return
+    if not answer.get("pods") and not answer.get("gone") and not is_document(output.format):
         where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No pending pods{where}.")
         return
     from herodotus_cli.render import pending as pending_screen
 
     environment.print_answer(answer, output, lambda view: pending_screen.build_screen(answer, view))
+
+
+def sort_pods(pods: list[Json], field: str) -> list[Json]:
+    """Return the pods sorted by a field; pods without a value come last."""
+    return sorted(pods, key=lambda pod: (pod[field] is None, pod[field] if pod[field] is not None else ""))
+
+
+def _look_up_fates(absent: list[Json], connection: ConnectionSettings, environment: Environment) -> None:
+    """Add `fate`, what became of a pod that is no longer pending: deleted, replaced, placed, or None if unknown.
+
+    Only the first _MAX_LOOKED_UP are looked up, at the same time.
+    """
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    transport = KubectlTransport(connection, environment.environ)
+    with ExitStack() as stack:
+        asked = [
+            (pod, stack.enter_context(transport.live_pod(pod["namespace"], pod["pod"])))
+            for pod in absent[:_MAX_LOOKED_UP]
+        ]
+        for pod, query in asked:
+            pod["fate"] = query.fate({"metadata": pod}) or ("placed" if query.has_answer else None)
+    for pod in absent[_MAX_LOOKED_UP:]:
+        pod["fate"] = None
 
 
 def _unassigned_pods(

@@ -13,6 +13,7 @@ import click
 from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
+from herodotus_cli.errors import CliError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
@@ -162,7 +163,8 @@ def _once(
     screen = "attempts" if arguments.history else "pod_on_node" if arguments.node else "pod"
     with _live_pod(arguments, connection, output, environment, namespace) as query:
         ask = partial(environment.fetch, connection, path, output, screen)
-        answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, _answer_gated)
+        unrecorded = partial(_answer_unrecorded, namespace, connection, output, environment)
+        answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, unrecorded)
         fate = query.fate(answer)
     _show(answer, arguments, output, environment, fate=fate)
 
@@ -188,6 +190,10 @@ def _live_pod(
 def _show(answer: Json, arguments: PodArguments, output: OutputOptions, environment: Environment, *, fate: str) -> None:
     from herodotus_cli.render.screen_elements import TextLine
 
+    if fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
+        answer["attempt"]["retry"] = None
+        answer["nextSteps"] = []
+
     def screen(view: ViewOptions) -> list[Block]:
         note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
         return [*note, *_screen(answer, arguments, view)]
@@ -195,18 +201,38 @@ def _show(answer: Json, arguments: PodArguments, output: OutputOptions, environm
     environment.print_answer(answer, output, screen)
 
 
-def _answer_gated(pod: Json) -> Json:
-    from herodotus_cli import gated_pods  # here, because few pods have gates
+def _answer_unrecorded(
+    namespace: str,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+    pod: Json,
+    has_records: bool,
+) -> Json | None:
+    """Return the answer about a pod without decisions from its Pod object, or None if the cause is unknown.
 
-    return gated_pods.build_answer(pod)
+    `has_records` is whether the decisions service has records of any scheduler.
+    """
+    from herodotus_cli import unrecorded_pods  # here, because few pods have no decision
+    from herodotus_record.model import API_GROUP
+
+    def is_recorded(scheduler: str) -> bool:
+        selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
+        path = api_paths.decisions(namespace, selector=selector, limit=1)
+        try:
+            return not has_records or bool(environment.fetch(connection, path, output)["items"])
+        except CliError:  # not known
+            return True
+
+    return unrecorded_pods.build_answer(pod, is_recorded)
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
-    if answer["kind"] == "GatedPod":
-        from herodotus_cli.render import gated_pod
+    if answer["kind"] in ("GatedPod", "UnrecordedPod"):
+        from herodotus_cli.render import unrecorded_pod
 
-        return gated_pod.build_screen(answer, view)
+        return unrecorded_pod.build_screen(answer, view)
     if arguments.history:
         from herodotus_cli.render import attempts
 

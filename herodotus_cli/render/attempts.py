@@ -5,9 +5,16 @@ Owns: the content of the screen. Does not own: changes between two attempts (`he
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from herodotus_cli.render.formatting import format_age_or_time, format_count, format_feasible, format_time_between
+from herodotus_cli.render.formatting import (
+    format_age_or_time,
+    format_ago,
+    format_count,
+    format_feasible,
+    format_time_between,
+)
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -26,7 +33,8 @@ NO_CHANGE = "no change"
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: the pod, then a table with one row per scheduling attempt, oldest first.
 
-    On a terminal, each change since the previous attempt has a line of its own.
+    On a terminal, each change since the previous attempt has a line of its own. Consecutive attempts without a change
+    share a row, except with -o wide.
     """
     attempts = answer["attempts"]
     last = attempts[-1]
@@ -49,21 +57,43 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 def _table(attempts: list[Json], view: ViewOptions) -> Block:
     rows: list[list[Cell | str]] = []
-    for i, a in enumerate(attempts):
-        said = _describe_changes(a, first=i == 0)
-        fits = format_feasible(a["nodes"])
-        state = a["state"]
+    for group in _group_unchanged(attempts, every=view.wide):
+        a, last = group[0], group[-1]
+        said = _describe_changes(a, first=a is attempts[0]) if a is last else _describe_unchanged(group, view)
         facts: list[Cell | str] = [
-            str(a["ordinal"]),
+            str(a["ordinal"]) if a is last else f"{a['ordinal']}–{last['ordinal']}",
             format_age_or_time(a["startedAt"], view),
-            state,
+            a["state"],
             a["node"] or "–",
-            fits,
+            format_feasible(a["nodes"]),
         ]
         lines = ["; ".join(said)] if view.piped else said
         rows += [[*(facts if j == 0 else [""] * len(facts)), line] for j, line in enumerate(lines)]
     header = ("ATTEMPT", "AGE", "RESULT", "NODE", "FIT", "WHAT CHANGED")
     return build_table(header, rows, right=(0, 4))
+
+
+def _group_unchanged(attempts: list[Json], *, every: bool) -> list[list[Json]]:
+    """Return the attempts in groups: consecutive ones that changed nothing are one group, unless `every` is set."""
+    groups: list[list[Json]] = []
+    may_join = False
+    for i, attempt in enumerate(attempts):
+        before = attempts[i - 1] if i and not every else None
+        is_unchanged = before is not None and not attempt["changes"] and attempt["state"] == before["state"]
+        if is_unchanged and may_join:
+            groups[-1].append(attempt)
+        else:
+            groups.append([attempt])
+        may_join = is_unchanged
+    return groups
+
+
+def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
+    """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
+    events = Counter(attempt["wokenBy"]["event"] for attempt in group if attempt["wokenBy"])
+    requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
+    said = f"{len(group)} attempts, {NO_CHANGE}; the last {format_ago(group[-1]['startedAt'], view)}"
+    return [said, *([f"requeued by {requeued}"] if requeued else [])]
 
 
 def _describe_changes(attempt: Json, *, first: bool) -> list[str]:

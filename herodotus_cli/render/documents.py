@@ -64,6 +64,7 @@ _POD_ROWS = ("PendingPods", "Agreements")
 _KINDS = {
     "PluginExplanation": "plugin",
     "GatedPod": "pod",
+    "UnrecordedPod": "pod",
     "PodExplanation": "pod",
     "PodHistory": "pod",
     "PodComparison": "pod",

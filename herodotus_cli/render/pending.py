@@ -19,6 +19,12 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOpti
 Json = dict[str, Any]
 _MAX_PODS = 20  # on a terminal, one by one; every pod when piped
 _NAMED = 3  # of a group
+_FATES = {
+    "deleted": "deleted since",
+    "replaced": "deleted since, and created again with the same name",
+    "placed": "placed since",
+    None: "deleted or placed since",
+}
 _ROOMY = 100  # columns of a terminal that hold the queue too
 
 
@@ -33,12 +39,10 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)
-    if not view.headers and view.piped:
-        return [_pods(shown, view)] if shown else []
     sections: list[list[Block]] = [
         [TextLine(said, "strong")],
-        [] if view.piped else [_groups(answer["groups"], view)],
-        [_pods(shown, view)],
+        [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
+        [_pods(shown, view)] if shown else [],
         [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
         [] if view.piped else [TextLine("more: kubectl herodotus pod NAME (why it is pending)", "dim")],
     ]
@@ -47,19 +51,19 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
-    gone = answer.get("gone") or []
-    if not gone:
-        return ""
-    named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
-    verb = "no longer waits" if len(gone) == 1 else "no longer wait"
-    return f" {len(gone)} {verb} (deleted or placed): {join_limited(named, _NAMED)}."
+    said = ""
+    for fate, words in _FATES.items():
+        gone = [pod for pod in answer.get("gone") or () if pod.get("fate") == fate]
+        named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
+        said += f" {len(gone)} {words}: {join_limited(named, _NAMED)}." if gone else ""
+    return said
 
 
 def _groups(groups: list[Json], view: ViewOptions) -> Block:
     rows = []
     for g in groups:
         which = join_limited(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
-        late = "overdue (no scheduler runs, or the pod was deleted); " if g["overdue"] else ""
+        late = "overdue (the scheduler does not run, or the pod was deleted); " if g["overdue"] else ""
         said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), said))
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))

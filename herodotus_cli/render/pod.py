@@ -245,10 +245,10 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
         return ""
     earliest = format_time_until(said["notBefore"], view.now)
     if said["latest"] is None:
-        return f"in {earliest}" if earliest else "now, if a scheduler runs"
+        return f"in {earliest}" if earliest else "as soon as the scheduler reaches it"
     latest = format_time_until(said["latest"], view.now)
     if not latest:
-        return "overdue: no scheduler runs, or the pod was deleted"
+        return "overdue: the scheduler does not run, or the pod was deleted"
     return f"on an event that may help{f', after {earliest}' if earliest else ''}, or in {latest}"
 
 

@@ -56,7 +56,12 @@ class ConcurrentQuery:
 
 
 class LivePodQuery(ConcurrentQuery):
-    """A running request to the API server for the Pod object that has a given name now."""
+    """A running request to the API server for the Pod object that has a given name now.
+
+    `has_answer` is whether `fate` read such an object.
+    """
+
+    has_answer = False
 
     def fate(self, answer: dict[str, Any]) -> str:
         """Return DELETED or REPLACED if the pod of the answer no longer exists; "" if it exists or this is unknown.
@@ -66,6 +71,7 @@ class LivePodQuery(ConcurrentQuery):
         found = self._document(_TIMEOUT_S)
         if self._error.startswith(_NO_SUCH_POD):
             return DELETED
+        self.has_answer = bool(found)
         try:
             uid, recorded = found["metadata"]["uid"], answer["metadata"]["uid"]
         except (KeyError, TypeError):

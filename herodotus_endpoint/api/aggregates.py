@@ -93,7 +93,8 @@ class AggregateViews:
     def pending(self, namespace: str = "") -> Response:
         """Return the PendingPods document: the pods whose latest attempt was unsuccessful.
 
-        If `namespace` is "", all namespaces count. Retry times are included for the newest MAX_DECISIONS_READ pods.
+        If `namespace` is "", all namespaces count. If no scheduler has ever sent records, so that the list says nothing
+        about pods, it has `noRecords`. Retry times are included for the newest MAX_DECISIONS_READ pods.
         """
         within = self._within(namespace)
         failed = self._rows([*within, UnsuccessfulCondition()])
@@ -104,9 +105,10 @@ class AggregateViews:
         waits = self._reader.find_pod_waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
         told = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
         now_us = int(self._clock() * 1e6)
-        return json_response(
-            build_pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace)
-        )
+        document = build_pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace)
+        if not told and not self._reader.has_records():
+            document["noRecords"] = True
+        return json_response(document)
 
     @declare(
         Route(

@@ -234,6 +234,7 @@ SCHEMAS: Final[Json] = {
             groups=array("Pending pods, grouped by the reason of most nodes.", anything("A reason and its pods.")),
             pods=array("Pending pods, oldest first.", anything("A pod.")),
             podsOmitted=integer("Number of pods that are not listed."),
+            noRecords=boolean("Present and true if no scheduler has ever sent records."),
         ),
         "WorkloadPlacement": _object_schema(
             "WorkloadPlacement",

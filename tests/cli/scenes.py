@@ -118,6 +118,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "extender-refused": lambda: Scene(explained(extender_refused())),
         "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), pod_on_node.build_screen),
         "attempts": lambda: Scene(attempts(), history_screen),
+        "attempts-unchanged": lambda: Scene(unchanged_attempts(), history_screen),
         "attempts-of-many": lambda: Scene(attempts(total=57), history_screen),
         "compared-pods": lambda: Scene(compared_pods(), comparison.build_pods_screen),
         "compared-nodes": lambda: Scene(compared_nodes("worker-7", "worker-3"), comparison.build_nodes_screen),
@@ -157,6 +158,14 @@ def attempts(*, total: int = 3) -> Json:
     last = Recorded(third, roomier, (bound(third, roomier),))
     recorded = [Recorded(first, table_of(first)), Recorded(second, table_of(second)), last]
     return build_pod_history(recorded, first=total - 2, total=total)
+
+
+def unchanged_attempts() -> Json:
+    """Return seventeen attempts of a pending pod, of which the last sixteen changed nothing."""
+    first = woken()
+    at = first.times.started_us - 1_600_000_000
+    tries = [replace(first, times=replace(first.times, started_us=at + i * 100_000_000)) for i in range(17)]
+    return build_pod_history([Recorded(d, table_of(d)) for d in tries], first=1, total=17)
 
 
 def many_nodes_attempts() -> Json:

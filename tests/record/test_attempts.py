@@ -26,7 +26,7 @@ class Row:
 
     @property
     def id(self) -> int:
-        return int(self.at_s * 1000) + (1 + self.part if self.source == "logged" else 0)
+        return int(self.at_s * 1000) + {"logged": 1 + self.part, "scheduler": 500}.get(self.source, 0)
 
     @property
     def started_us(self) -> int:
@@ -45,6 +45,10 @@ def logged(at_s: float, node: str | None = None, message: str = "", pod: str = "
     return Row("logged", at_s, node, message, "", pod)
 
 
+def own(at_s: float, node: str | None = None, uid: str = "u1") -> Row:
+    return Row("scheduler", at_s, node, "", uid, part=1)
+
+
 def match_rows(*rows: Row) -> list[tuple[str, float, float | None]]:
     """Return for each attempt its UID, the start of its record, and that of the matched log record."""
     return [(a.uid, a.record.at_s, a.logged.at_s if a.logged else None) for a in group_by_attempt(rows)]
@@ -55,6 +59,17 @@ def match_rows(*rows: Row) -> list[tuple[str, float, float | None]]:
     [
         pytest.param([seen(10, "n1"), logged(9, "n1")], [("u1", 10, 9)], id="a placement"),
         pytest.param([seen(10, message=FULL), logged(9, message=FULL)], [("u1", 10, 9)], id="a rejection"),
+        pytest.param([own(10, "n1"), seen(10.2, "n1")], [("u1", 10, None)], id="observer of our own scheduler"),
+        pytest.param(
+            [own(10), seen(10.1), own(11), seen(11.1), own(13, "n1"), seen(13.2, "n1")],
+            [("u1", 10, None), ("u1", 11, None), ("u1", 13, None)],
+            id="observer of our own scheduler, several attempts",
+        ),
+        pytest.param(
+            [own(10, "n1"), seen(10.1, "n2"), seen(10.2, "n1", uid="u2"), seen(14, "n1")],
+            [("u1", 10, None), ("u1", 10.1, None), ("u2", 10.2, None), ("u1", 14, None)],
+            id="other nodes, pods and times are other attempts",
+        ),
         pytest.param(
             [seen(10, "n1"), logged(9, "n2")], [("u1", 9, None), ("u1", 10, None)], id="another node is another attempt"
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,35 @@ def test_template_on_a_list_of_objects_is_refused(service: Service, capsys: pyte
     ran = command("pod", "-n", "shop", "--endpoint", service.url, "-o", "jsonpath={.items}", environ={"PATH": PATH})
     assert ran.code == 1
     assert "-o jsonpath cannot be used on a DecisionList" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [0, 60, 100])
+def test_no_headers_prints_only_rows(pending: Service, width: int) -> None:
+    ran = command("pending", "-n", "shop", "--endpoint", pending.url, "--no-headers", width=width)
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["shop/a", "shop/b\\u001b[2J"]
+
+
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [
+        ("name", ["a", "b", "c"]),
+        ("{.createdAt}", ["c", "b", "a"]),
+        (".attempt", ["b", "c", "a"]),
+        ("owner", ["b", "a", "c"]),
+    ],
+    ids=str,
+)
+def test_pending_is_sorted_by_a_field(service: Service, field: str, names: list[str]) -> None:
+    pods = [
+        replace(pending_pod(name, owner), attempt=attempt, created_us=at)
+        for name, owner, attempt, at in (("c", None, 2, 10), ("a", "Job/x", 3, 30), ("b", "Job/a", 1, 20))
+    ]
+    service.answer(PENDING, build_pending_pods(pods, now_us=10**15, namespace="shop"))
+    ran = command("pending", "-n", "shop", "--endpoint", service.url, "--sort-by", field, "-o", "name")
+    assert ran.out.split() == [f"pod/{name}" for name in names]
+
+
+def test_pending_without_any_record_says_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(PENDING, build_pending_pods([], now_us=10**15) | {"noRecords": True})
+    assert command("pending", "-n", "shop", "--endpoint", service.url).code == 0
+    assert capsys.readouterr().err.startswith("This decisions service has no records of any scheduler yet")

@@ -99,7 +99,7 @@ def test_states_that_no_node_was_rejected() -> None:
     [
         (2, "on an event that may help, after 2s, or in 5m28s"),
         (60, "on an event that may help, or in 4m30s"),
-        (400, "overdue: no scheduler runs, or the pod was deleted"),
+        (400, "overdue: the scheduler does not run, or the pod was deleted"),
     ],
 )
 def test_next_try_counts_from_now(later_s: int, said: str) -> None:

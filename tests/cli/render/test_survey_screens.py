@@ -119,13 +119,6 @@ def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
-def test_pending_without_headers_has_only_rows(service: Service) -> None:
-    document = service.get(f"{API}/pendingpods")
-    view = ViewOptions(NOW, headers=False)
-    lines = plain_text.draw(pending.build_screen(document, view), view).splitlines()
-    assert [line.split()[0] for line in lines] == [f"shop/{pod['pod']}" for pod in document["pods"]]
-
-
 def test_terminal_screens_are_limited(service: Service) -> None:
     document = service.get(f"{API}/balances")
     document["nodes"] = document["nodes"] * 500

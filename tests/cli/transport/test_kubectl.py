@@ -316,6 +316,9 @@ def undecided(service: Service) -> None:
     service.refuse(EXPLAINED, 404, "NotFound", words, similar=["web-1"], otherNamespaces=["ci"])
 
 
+PROFILE = f"{API}/namespaces/shop/decisions?labelSelector=herodotus.dev%2Fprofile%3D{{}}&limit=1"  # as kubectl sorts it
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
@@ -334,17 +337,47 @@ def undecided(service: Service) -> None:
     ],
     ids=["placed", "pending"],
 )
-def test_explains_existing_pod_without_decision(
+@pytest.mark.parametrize("decisions", [{"items": [{}]}, None], ids=["recorded scheduler", "unknown scheduler"])
+def test_pod_without_decision_for_unknown_cause_is_an_error(
     service: Service,
     as_kubectl_sees_it: dict[str, str],
     capsys: pytest.CaptureFixture[str],
     spec: dict[str, Any],
     why: str,
+    decisions: Any,
 ) -> None:
     undecided(service)
+    if decisions:
+        service.answer(PROFILE.format(spec["schedulerName"]), decisions)
     service.answer(LIVE, WEB | {"spec": spec, "status": {"conditions": [{"type": "PodScheduled"}]}})
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"nodeName": "worker-1"}, "On worker-1. Why is not known:"),
+        ({}, "Pending. Why is not known:"),
+    ],
+    ids=["placed", "pending"],
+)
+def test_answers_about_pod_of_a_scheduler_without_records(
+    service: Service, as_kubectl_sees_it: dict[str, str], spec: dict[str, Any], said: str
+) -> None:
+    undecided(service)
+    service.answer(PROFILE.format("default-scheduler"), {"items": []})
+    pod = WEB | {"metadata": {**GATED["metadata"], "name": "web"}, "spec": spec}
+    service.answer(LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled"}]}})
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    first, headline, *fixes = ran.out.splitlines()
+    assert (ran.code, first) == (0, "web  namespace shop  Job/nightly  created 1h ago")
+    assert headline == f"{said} the pod belongs to default-scheduler, whose decisions are not recorded."
+    assert "kubectl apply -f deploy/observer.yaml" in fixes[0]
+    assert ("--local" in ran.out) is (not spec)
+    assert json.loads(command("pod", "web", "-o", "json", environ=as_kubectl_sees_it).out)["cause"] == (
+        "SchedulerNotRecorded"
+    )
 
 
 OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:containers": {}}}}]}
@@ -355,21 +388,20 @@ OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName"
     [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled"}]})],
     ids=["no condition", "managed field"],
 )
-def test_does_not_wait_for_pod_created_with_node(
-    service: Service,
-    as_kubectl_sees_it: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    metadata: dict[str, Any],
-    status: dict[str, Any],
+def test_answers_about_pod_created_with_node_without_waiting(
+    service: Service, as_kubectl_sees_it: dict[str, str], metadata: dict[str, Any], status: dict[str, Any]
 ) -> None:
     """No scheduler decides such a pod, and the kubelet's condition PodScheduled does not show who chose the node."""
     undecided(service)
-    fresh = {"name": "web", "creationTimestamp": NOW.isoformat(), **metadata}
+    fresh = GATED["metadata"] | {"name": "web", "creationTimestamp": NOW.isoformat(), **metadata}
     service.answer(LIVE, {"kind": "Pod", "metadata": fresh, "spec": {"nodeName": "worker-1"}, "status": status})
-    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
-    assert capsys.readouterr().err == (
-        f"{NOT_DECIDED}  in other namespaces: ci\n"
-        "  the pod was created with spec.nodeName worker-1: no scheduler decided it\n"
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    assert (ran.code, ran.out.splitlines()) == (
+        0,
+        [
+            "web  namespace shop  Job/nightly  created 0s ago",
+            "On worker-1: the pod was created with spec.nodeName, so no scheduler decided it.",
+        ],
     )
 
 
@@ -398,9 +430,31 @@ def unassigned(*uids: str, more: str = "") -> dict[str, Any]:
     return {"metadata": {"continue": more} if more else {}, "items": items}
 
 
+@pytest.mark.parametrize(
+    ("live", "words"),
+    [
+        pytest.param("NotFound", "deleted since", id="deleted"),
+        pytest.param("Forbidden", "deleted or placed since", id="unknown"),
+        pytest.param("u2", "placed since", id="placed"),
+        pytest.param("u4", "deleted since, and created again with the same name", id="recreated"),
+    ],
+)
 @pytest.mark.parametrize("labels", ["", "a=b"])
-def test_omits_deleted_pods_from_pending(service: Service, as_kubectl_sees_it: dict[str, str], labels: str) -> None:
+def test_omits_deleted_pods_from_pending(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    labels: str,
+    live: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The newest pod may be newer than the list of pods, which is read at the same time."""
+    monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
+    path = "/api/v1/namespaces/shop/pods/gone"
+    if live.startswith("u"):
+        service.answer(path, {"kind": "Pod", "metadata": {"uid": live}})
+    else:
+        service.refuse(path, {"NotFound": 404}.get(live, 403), live, 'pods "gone" not found')
     now_us = int(NOW.timestamp()) * 1_000_000
     pods = [waits("here", "u1", 300), waits("gone", "u2", 300), waits("young", "u3", 2)]
     query = f"?labelSelector={labels.replace('=', '%3D')}" if labels else ""
@@ -408,9 +462,7 @@ def test_omits_deleted_pods_from_pending(service: Service, as_kubectl_sees_it: d
     service.answer(f"{UNASSIGNED}&limit=500", unassigned("u1", "other"))
     selector = ("-l", labels) if labels else ()
     ran = command("pending", "-n", "shop", *selector, environ=as_kubectl_sees_it)
-    assert ran.out.splitlines()[0] == (
-        "2 pods are pending. 1 no longer waits (deleted or placed): shop/gone (last tried 5m ago)."
-    )
+    assert ran.out.splitlines()[0] == (f"2 pods are pending. 1 {words}: shop/gone (last tried 5m ago).")
     document = json.loads(command("pending", "-n", "shop", *selector, "-o", "json", environ=as_kubectl_sees_it).out)
     assert document["count"] == sum(group["count"] for group in document["groups"]) == 2
     assert [pod["pod"] for pod in document["pods"]] == ["here", "young"]
