@@ -1,5 +1,5 @@
 """Agents that kube-scheduler calls over HTTP as extenders, and annotators that measure nodes for them.
 
-From the other packages it may import only the arithmetic (`scheduler.engine.formulas`), the extender wire format
-(`scheduler.extenders.wire`), quantities (`scheduler.engine.objects.quantity`) and the version of the record package.
+Agents are plugins of the scheduling framework (`scheduler.engine`). Of the rest of the scheduler, only the extender
+wire format (`scheduler.extenders.wire`) and the Prometheus client (`scheduler.prometheus`) are imported.
 """

@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agents", metavar="NAMES", help=f"comma-separated names, or all: {', '.join(AGENTS)}")
+    parser.add_argument(
+        "--agents", metavar="NAMES", help=f"comma-separated names of agents or plugins, or all: {', '.join(AGENTS)}"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration of the service and of each agent")
     parser.add_argument("--address", help="address to listen on (default 0.0.0.0)")
     parser.add_argument(

@@ -1,43 +1,18 @@
-"""The interface of an agent: named predicates and priorities over nodes, and the settings that create it.
+"""What an agent is: plugins of the scheduling framework, each behind a verb, and the settings that they share.
 
 A new agent takes one file in `herodotus_agents/agents/` and one line in `AGENTS` (docs/writing-an-agent.md).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar
 
 import msgspec
 
-from herodotus_agents.objects import NodeView, PodView
-from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.plugin import BasePlugin
 
-MAX_POINTS: Final = 10
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ExplainedResult(Generic[T]):
-    """The result of a predicate or priority, with the measurements of nodes from which it was computed.
-
-    `answer` is the result. `inputs` has one element per source of measurements; the arrays in it have one entry per
-    node, in the order of the request.
-    """
-
-    answer: T
-    inputs: Sequence[NodeInputs] = ()
-
-
-# The reason for each rejected node, by name. Nodes that are absent are accepted.
-Rejected = Mapping[str, str]
-Predicate = Callable[[PodView, Sequence[NodeView]], Rejected | ExplainedResult[Rejected]]
-# One score per node, 0 to MAX_POINTS, in the order of the nodes.
-Points = Sequence[int]
-Priority = Callable[[PodView, Sequence[NodeView]], Points | ExplainedResult[Points]]
 # Binds a pod (namespace, name, uid) to a node. Raises BindError.
 Bind = Callable[[str, str, str, str], None]
 
@@ -65,29 +40,14 @@ class NoSettings(AgentSettings, frozen=True):
 
 @dataclass(frozen=True)
 class Agent:
-    """A filtering or scoring algorithm that the extender service offers to schedulers.
+    """Filter and score plugins that the extender service offers to schedulers.
 
-    `predicates` and `priorities` map a verb, the last part of the URL path, to the function that filters or scores
-    nodes. `bind` is None unless the agent binds pods itself.
+    `plugins` maps a verb, the last part of the URL path, to a plugin class. It gets the agent's settings as its
+    arguments. `legacy_file` names an optional file in the working directory with settings as lines of `key = value`.
+    `bind` is None unless the agent binds pods itself.
     """
 
-    predicates: Mapping[str, Predicate] = field(default_factory=dict)
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
-    bind: Bind | None = None
-
-
-@dataclass(frozen=True)
-class AgentFactory:
-    """The type of an agent's settings, and the function `make` that creates the agent from them.
-
-    `make` takes the settings and a clock that returns seconds since 1970. `legacy_file` names an optional file in the
-    working directory with settings as lines of `key = value`.
-    """
-
-    settings: type[AgentSettings]
-    make: Callable[..., Agent]
+    plugins: Mapping[str, type[BasePlugin]] = field(default_factory=dict)
+    settings: type[AgentSettings] = NoSettings
     legacy_file: str = ""
-
-    def create(self, settings: AgentSettings, clock: Callable[[], float] = time.time) -> Agent:
-        """Return a new agent. Raises AgentError if the settings contradict each other."""
-        return self.make(settings, clock)
+    bind: Bind | None = None

@@ -10,20 +10,26 @@ the process, and no response body is empty.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from herodotus_agents.agent import BindError, ExplainedResult
+from herodotus_agents.agent import BindError
 from herodotus_agents.nodes import NodeCache
-from herodotus_agents.objects import AmountError, NodeView, PodView, decode_nodes
+from herodotus_agents.objects import NodeView, decode_nodes
 from herodotus_agents.registry import LoadedAgents
+from herodotus_record import reasons
+from herodotus_record.model import Code
 from herodotus_record.version import __version__
+from scheduler.engine.columns import InvalidAmountError, NodeObjectColumns
 from scheduler.engine.formulas import measurements
 from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.verdicts import Verdicts
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
 from scheduler.extenders import wire
 
 _log: Final = logging.getLogger(__name__)
@@ -59,8 +65,9 @@ def create_app(loaded: LoadedAgents, node_cache: NodeCache | None = None) -> Fla
             return _respond_unknown_verb("predicate", verb, loaded)
         args = _decode_body(wire.ExtenderArgs)
         pod, nodes = _decode_pod(args.pod), _decode_nodes(args, node_cache)
-        result = predicate(pod, nodes)
-        return _respond_with_inputs(result, lambda rejected: _filter_result(args, nodes, dict(rejected)))
+        _log.info("==> %s pod=%s nodes=%d", request.path, pod.full_name, nodes.slots)
+        result = predicate.filter(pod, nodes, explain=_wants_inputs())
+        return _respond_with_inputs(_filter_result(args, nodes.names, result.answer), result.inputs)
 
     @app.post("/scheduler/priorities/<verb>")
     def prioritize_nodes(verb: str) -> Response:
@@ -69,8 +76,9 @@ def create_app(loaded: LoadedAgents, node_cache: NodeCache | None = None) -> Fla
             return _respond_unknown_verb("priority", verb, loaded)
         args = _decode_body(wire.ExtenderArgs)
         pod, nodes = _decode_pod(args.pod), _decode_nodes(args, node_cache)
-        result = priority(pod, nodes)
-        return _respond_with_inputs(result, lambda points: _host_priorities(nodes, points))
+        _log.info("==> %s pod=%s nodes=%d", request.path, pod.full_name, nodes.slots)
+        result = priority.prioritize(pod, nodes, explain=_wants_inputs())
+        return _respond_with_inputs(_host_priorities(nodes.names, result.answer), result.inputs)
 
     @app.post("/scheduler/preemption")
     def preemption() -> Response:
@@ -133,7 +141,7 @@ def _add_error_handlers(app: Flask) -> None:
     """Add handlers that make every error response `{"Error": reason}`, the key that kube-scheduler reads."""
 
     @app.errorhandler(BadRequestError)
-    @app.errorhandler(AmountError)
+    @app.errorhandler(InvalidAmountError)
     def bad_request(error: Exception) -> Response:
         return _respond_error(400, str(error))
 
@@ -160,14 +168,17 @@ def _decode_body(kind: type[T]) -> T:
         raise BadRequestError(f"cannot decode the body as {kind.__name__}: {e}") from e
 
 
-def _decode_pod(raw: msgspec.Raw) -> PodView:
+def _decode_pod(raw: msgspec.Raw) -> PodInfo:
+    """Decode a pod and check its requests. Raises BadRequestError."""
     try:
-        return msgspec.json.decode(raw, type=PodView)
-    except msgspec.MsgspecError as e:
+        pod = PodInfo(msgspec.json.decode(raw, type=Pod))
+        _ = pod.requests
+    except ValueError as e:  # msgspec.ValidationError is one too
         raise BadRequestError(f"Pod: {e}") from e
+    return pod
 
 
-def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> Sequence[NodeView]:
+def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> NodeObjectColumns:
     """Return the nodes of a request in its order, from its Node objects, or from the cache if it has only names.
 
     Raises BadRequestError or TooManyNodesError.
@@ -177,29 +188,28 @@ def _decode_nodes(args: wire.ExtenderArgs, node_cache: NodeCache | None) -> Sequ
             raise BadRequestError(
                 "NodeNames without Nodes: nodeCacheCapable needs the service to run with --watch-nodes"
             )
-        return node_cache.get(args.node_names)
+        return node_cache.get_columns(args.node_names)
     if args.nodes is None:
         raise BadRequestError("the request has neither Nodes nor NodeNames")
     if len(args.nodes.items or ()) > MAX_NODES:
         raise TooManyNodesError(f"the request has {len(args.nodes.items or ())} nodes; the limit is {MAX_NODES}")
     try:
-        return decode_nodes(args.nodes.items or ())
+        return NodeObjectColumns(decode_nodes(args.nodes.items or ()))
     except msgspec.MsgspecError as e:
         raise BadRequestError(f"Nodes: {e}") from e
 
 
-def _respond_with_inputs(result: T | ExplainedResult[T], to_wire: Callable[[T], Any]) -> Response:
-    """Return the response for an agent's result, which `to_wire` converts to kube-scheduler's format.
+def _wants_inputs() -> bool:
+    """Return whether the request's Accept header prefers a response with the measurements behind the result."""
+    return request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON) == wire.EXPLAINED
 
-    If the request's Accept header prefers it, the response also contains the measurements behind the result.
-    """
-    explained = result if isinstance(result, ExplainedResult) else ExplainedResult(result)
-    answer = to_wire(explained.answer)
-    media_type = request.accept_mimetypes.best_match([wire.JSON, wire.EXPLAINED], default=wire.JSON)
-    if media_type != wire.EXPLAINED:
+
+def _respond_with_inputs(answer: Any, inputs: Sequence[NodeInputs]) -> Response:
+    """Return kube-scheduler's message `answer`, with the measurements behind it if the request prefers that."""
+    if not _wants_inputs():
         return _respond(answer)
     extended = wire.ExplainedAnswer(
-        answer=msgspec.Raw(wire.encode(answer)), inputs=[_encode_inputs(each) for each in explained.inputs]
+        answer=msgspec.Raw(wire.encode(answer)), inputs=[_encode_inputs(each) for each in inputs]
     )
     return Response(wire.encode(extended), content_type=wire.EXPLAINED)
 
@@ -217,25 +227,31 @@ def _encode_inputs(inputs: NodeInputs) -> wire.ExplainedInputs:
     )
 
 
-def _host_priorities(nodes: Sequence[NodeView], points: Sequence[int]) -> list[wire.HostPriority]:
-    return [wire.HostPriority(host=n.name, score=p) for n, p in zip(nodes, points, strict=True)]
+def _host_priorities(nodes: Sequence[str], points: Sequence[int]) -> list[wire.HostPriority]:
+    return [wire.HostPriority(host=name, score=score) for name, score in zip(nodes, points, strict=True)]
 
 
-def _filter_result(
-    args: wire.ExtenderArgs, nodes: Sequence[NodeView], rejected: dict[str, str]
-) -> wire.ExtenderFilterResult:
+def _filter_result(args: wire.ExtenderArgs, nodes: Sequence[str], verdicts: Verdicts) -> wire.ExtenderFilterResult:
     """Return the extender's response to a filter request: the accepted nodes, and the rejected ones with reasons.
 
-    The accepted nodes are unchanged Node objects or names, depending on what the request contained. `rejected` maps
-    node names to reasons.
+    The accepted nodes are unchanged Node objects or names, depending on what the request contained.
     """
-    if args.node_names is not None:
-        accepted = [name for name in args.node_names if name not in rejected]
-        return wire.ExtenderFilterResult(node_names=accepted, failed_nodes=rejected)
-    assert args.nodes is not None
-    items = [raw for raw, node in zip(args.nodes.items or (), nodes, strict=True) if node.name not in rejected]
-    accepted_nodes = wire.NodeList(metadata=args.nodes.metadata, items=items)
-    return wire.ExtenderFilterResult(nodes=accepted_nodes, failed_nodes=rejected)
+    names, items = args.node_names, args.nodes.items if args.nodes else None
+    failed: dict[Code, dict[str, str]] = {Code.UNSCHEDULABLE: {}, Code.UNSCHEDULABLE_AND_UNRESOLVABLE: {}}
+    if verdicts.ids is not None:
+        codes = verdicts.codes(len(nodes)).tolist()
+        texts = ["; ".join(map(reasons.format_reason, verdict.reasons)) for verdict in verdicts.table]
+        for name, code, number in zip(nodes, codes, verdicts.ids.tolist(), strict=True):
+            if code:
+                failed[code][name] = texts[number]
+        names = names and [name for name, code in zip(names, codes, strict=True) if not code]
+        items = items and [raw for raw, code in zip(items, codes, strict=True) if not code]
+    return wire.ExtenderFilterResult(
+        nodes=wire.NodeList(metadata=args.nodes.metadata, items=items or []) if args.nodes and names is None else None,
+        node_names=names,
+        failed_nodes=failed[Code.UNSCHEDULABLE],
+        failed_and_unresolvable_nodes=failed[Code.UNSCHEDULABLE_AND_UNRESOLVABLE] or None,
+    )
 
 
 def _keep_victims(args: wire.ExtenderPreemptionArgs) -> wire.ExtenderPreemptionResult:
@@ -247,7 +263,7 @@ def _keep_victims(args: wire.ExtenderPreemptionArgs) -> wire.ExtenderPreemptionR
 
 
 def _to_meta_victims(victims: wire.Victims) -> wire.MetaVictims:
-    pods = [wire.MetaPod(uid=_decode_pod(raw).metadata.uid) for raw in victims.pods or ()]
+    pods = [wire.MetaPod(uid=_decode_pod(raw).uid) for raw in victims.pods or ()]
     return wire.MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
 
 

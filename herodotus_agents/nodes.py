@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from herodotus_agents.objects import NodeView, ObjectMeta
+from herodotus_agents.objects import NodeView
+from scheduler.engine.columns import NodeObjectColumns
+from scheduler.engine.objects.types import NodeMetadata
 
 
 class NodeCache:
@@ -18,14 +20,22 @@ class NodeCache:
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeView] = {}
+        self._revision = 0  # increases after each change
+        self._latest = (0, NodeObjectColumns([]))  # and the revision for which they are valid
 
-    def get(self, names: Sequence[str]) -> list[NodeView]:
-        """Return the nodes with these names, in this order.
+    def get_columns(self, names: Sequence[str]) -> NodeObjectColumns:
+        """Return the nodes with these names as columns, in this order.
 
-        A node that the watch has not delivered yet has no capacity and no annotations.
+        A node that the watch has not delivered yet has no capacity and no annotations. The columns of the latest call
+        are reused if it had the same names and no node changed, because a scheduler calls several verbs for each pod.
         """
+        revision, (latest_revision, latest) = self._revision, self._latest
+        if latest_revision == revision and latest.names == names:
+            return latest
         known = self._nodes
-        return [known.get(name) or NodeView(metadata=ObjectMeta(name=name)) for name in names]
+        columns = NodeObjectColumns([known.get(name) or NodeView(metadata=NodeMetadata(name=name)) for name in names])
+        self._latest = revision, columns
+        return columns
 
     def list_all(self) -> list[NodeView]:
         """Return every node, sorted by name."""
@@ -35,6 +45,7 @@ class NodeCache:
         """Replace the content of the cache with the listed nodes, given as JSON."""
         nodes = (msgspec.json.decode(raw, type=NodeView) for raw in objects)
         self._nodes = {node.name: node for node in nodes}
+        self._revision += 1
 
     def handle_event(self, event_type: str, raw: Any) -> None:
         """Apply one watch event (ADDED, MODIFIED or DELETED) of a node, given as JSON, to the cache."""
@@ -43,3 +54,4 @@ class NodeCache:
             self._nodes.pop(node.name, None)
         else:
             self._nodes[node.name] = node
+        self._revision += 1

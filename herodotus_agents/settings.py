@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 import msgspec
 import yaml
 
-from herodotus_agents.agent import AgentFactory, AgentSettings
+from herodotus_agents.agent import Agent, AgentSettings
 
 _log: Final = logging.getLogger(__name__)
 
@@ -78,22 +78,22 @@ def load_extender_service_settings(file: Path | None, environment: Mapping[str, 
 
 
 def load_agent_settings(
-    name: str, kind: AgentFactory, section: Mapping[str, Any], environment: Mapping[str, str]
+    name: str, agent: Agent, section: Mapping[str, Any], environment: Mapping[str, str]
 ) -> AgentSettings:
     """Return an agent's settings from its section of the configuration file, its legacy file and the environment.
 
     The environment wins over the legacy file, and that over the section. Raises SettingsError if the section is
     invalid.
     """
-    wire_names = dict(_wire_names(kind.settings))
+    wire_names = dict(_wire_names(agent.settings))
     own = _SettingsSource(
-        _read_pairs(Path(kind.legacy_file)) if kind.legacy_file else {},
+        _read_pairs(Path(agent.legacy_file)) if agent.legacy_file else {},
         {wire: name for name, wire in wire_names.items()},
     )
     for key in own.values.keys() - own.fields.keys():
-        _log.warning("%s: %s is not a setting, ignored", kind.legacy_file, key)
-    layers = [own, _SettingsSource(environment, kind.settings.variables)]
-    return _merge_layers(kind.settings, dict(section), layers, f"settings.{name}")
+        _log.warning("%s: %s is not a setting, ignored", agent.legacy_file, key)
+    layers = [own, _SettingsSource(environment, agent.settings.variables)]
+    return _merge_layers(agent.settings, dict(section), layers, f"settings.{name}")
 
 
 def load_from_environment(kind: type[S], environment: Mapping[str, str]) -> S:

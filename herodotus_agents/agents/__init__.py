@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-# The import path of each agent's factory, by agent name.
+# The import path of each agent, by agent name.
 AGENTS: Final[dict[str, str]] = {
-    "safe": "herodotus_agents.agents.safe:FACTORY",
-    "congestion": "herodotus_agents.agents.congestion:FACTORY",
-    "pigeon": "herodotus_agents.agents.pigeon:FACTORY",
-    "reward": "herodotus_agents.agents.reward:FACTORY",
-    "foo": "herodotus_agents.agents.foo:FACTORY",
+    "safe": "herodotus_agents.agents.safe:AGENT",
+    "congestion": "herodotus_agents.agents.congestion:AGENT",
+    "pigeon": "herodotus_agents.agents.pigeon:AGENT",
+    "reward": "herodotus_agents.agents.reward:AGENT",
+    "foo": "herodotus_agents.agents.foo:AGENT",
 }

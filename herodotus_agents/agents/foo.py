@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from herodotus_agents.agent import Agent, AgentFactory, NoSettings, Rejected
-from herodotus_agents.objects import NodeView, PodView
+import numpy as np
 
-_log: Final = logging.getLogger(__name__)
-
-
-def predicate(pod: PodView, nodes: Sequence[NodeView]) -> Rejected:
-    """Return no rejected nodes: this template for new agents accepts every node."""
-    _log.info("==> FooPredicate pod=%s nodes=%d", pod.name, len(nodes))
-    return {}
-
-
-def priority(pod: PodView, nodes: Sequence[NodeView]) -> Sequence[int]:
-    """Return the score 1 for every node."""
-    _log.info("==> FooPriority pod=%s nodes=%d", pod.name, len(nodes))
-    return [1] * len(nodes)
+from herodotus_agents.agent import Agent
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.plugin import BasePlugin, PluginInput
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import PASS, Verdicts
+from scheduler.engine.objects.pod import PodInfo
 
 
-def _make(settings: NoSettings, clock: Callable[[], float]) -> Agent:
-    return Agent(predicates={"foo": predicate}, priorities={"foo": priority})
+class Foo(BasePlugin):
+    """A plugin that accepts every node and gives each the score 10, which is one point."""
+
+    name = "Foo"
+    reads = frozenset({PluginInput.NODE})
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        return PASS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        return np.full(nodes.slots, 10)
 
 
-FACTORY: Final = AgentFactory(NoSettings, _make)
+AGENT: Final = Agent({"foo": Foo})

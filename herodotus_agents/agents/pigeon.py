@@ -1,32 +1,34 @@
 """The agent `pigeon`, with the verb `pigeon-holing`: places pods by one of three objectives for the whole cluster.
 
-Owns: which resources count, their units, and the learned demand. Does not own: the objectives
-(`scheduler.engine.formulas.packing`). The nodes of the request are the cluster; annotations give what pods request on
-them.
-
-Invariant: concurrent requests learn one after another.
+Owns: the inputs that an extender has (the nodes of the request are the cluster, annotations give what pods request on
+them), and the file with the learned demand. Does not own: the algorithm (`scheduler.engine.plugins.pigeon`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 
-from herodotus_agents.agent import Agent, AgentError, AgentFactory, AgentSettings, ExplainedResult, Points
-from herodotus_agents.measured import present_keys, read_measurement_times, read_numbers
-from herodotus_agents.objects import NodeView, PodView
+from herodotus_agents.agent import Agent, AgentError, AgentSettings
+from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, packing
-from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
+from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.formulas.packing import Demand, Floats
+from scheduler.engine.framework.interface import Mask
+from scheduler.engine.framework.plugin import Handle, PluginInput
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.requests import compute_running_requests
+from scheduler.engine.plugins.node_measurements import MeasurementReader
+from scheduler.engine.plugins.pigeon import Pigeon, ScoredNodes
 
 _log: Final = logging.getLogger(__name__)
 
@@ -40,13 +42,15 @@ class Objective(str, Enum):
     LOAD_BALANCE = "LOAD_BALANCE"
     CONSOLIDATE = "CONSOLIDATE"
 
+    __str__ = str.__str__
+
 
 class PigeonSettings(AgentSettings, frozen=True):
     """Settings of the pigeon agent.
 
-    The first `num_resources` of cpu, memory, pods, gpu and ephemeral-storage count. `policy_resource_index` is the
-    index of the resource that LOAD_BALANCE and CONSOLIDATE optimize. `gpu_resource` is the resource name of GPUs.
-    `state_file` keeps the learned demand across restarts. Allocation annotations older than `max_age_s` seconds are
+    The first `numResources` of cpu, memory, pods, gpu and ephemeral-storage count. `policyResourceIndex` is the
+    index of the resource that LOAD_BALANCE and CONSOLIDATE optimize. `gpuResource` is the resource name of GPUs.
+    `stateFile` keeps the learned demand across restarts. Allocation annotations older than `maxAgeS` seconds are
     ignored.
     """
 
@@ -62,101 +66,49 @@ class PigeonSettings(AgentSettings, frozen=True):
     policy_resource_index: Annotated[int, msgspec.Meta(ge=0, le=4)] = 0
     gpu_resource: str = "nvidia.com/gpu"
     state_file: str = ""
-    max_age_s: Annotated[float, msgspec.Meta(gt=0)] = measurements.DEFAULT_LIMIT_S
+    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] = msgspec.field(
+        default=measurements.DEFAULT_LIMIT_S, name="maxAgeS"
+    )
 
 
-class PigeonAgent:
-    """Scores nodes for the verb `pigeon-holing`, by the objective that the settings name.
+class _Pigeon(Pigeon):
+    """Pigeon with usage from annotations, and with the containers' requests alone as a pod's demand."""
 
-    It also learns the distribution of resource demand from every pod that it scores; the objective A_BINPACK uses it.
-    """
+    reads = frozenset({PluginInput.NODE})
+    annotations = frozenset({*measurements.REQUESTED.values(), measurements.MEASURED["allocation"]})
 
-    def __init__(self, settings: PigeonSettings, clock: Callable[[], float]) -> None:
-        if settings.policy_resource_index >= settings.num_resources:
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        if args.policy_resource_index >= args.num_resources:
             raise AgentError(
-                f"policyResourceIndex {settings.policy_resource_index} must be less than"
-                f" numResources {settings.num_resources}"
+                f"policyResourceIndex {args.policy_resource_index} must be less than numResources {args.num_resources}"
             )
-        self._settings = settings
-        self._clock = clock
-        self._resources = measurements.ALLOCATED[: settings.num_resources]
-        self._lock = threading.Lock()
-        self._file = Path(settings.state_file) if settings.state_file else None
-        self._learned = _load_demand(self._file, settings.num_resources)
-        _log.info("==> pigeon resources=%s objective=%s", ",".join(self._resources), settings.policy_objective.value)
+        self._reader = MeasurementReader("allocation", args.max_age_seconds)
+        self._file = Path(args.state_file) if args.state_file else None
+        self._learned = _load_demand(self._file, args.num_resources)
+        _log.info("==> pigeon resources=%s objective=%s", ",".join(self.resources), args.policy_objective)
 
-    def priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Return 0 to 10 points per node: 10 for the best node, 0 where the pod does not fit.
+    def learn(self, demand: Floats, capacity: Floats) -> None:
+        super().learn(demand, capacity)
+        if self._file is not None:
+            _save(self._file, self._learned)
 
-        The pod's demand is also added to the learned distribution of demand.
-        """
-        demand = np.array([self._demand(pod, resource) for resource in self._resources], np.float64)
-        capacity = self._matrix(nodes, self._capacity)
-        learned = self._learn(demand, capacity)
-        measured = read_measurement_times("allocation", nodes, self._clock(), self._settings.max_age_s)
-        usage = self._usage(nodes, measured)
-        values = self._values(capacity, usage, demand, learned) if nodes else np.zeros(0)
-        points: list[int] = packing.points(values).tolist()
-        _log.info("==> PigeonHoling pod=%s nodes=%d demand=%s", pod.name, len(nodes), demand.tolist())
-        _log.debug("samples=%d mean=%s second=%s", learned.count, learned.mean, learned.second)
-        if _log.isEnabledFor(logging.DEBUG):
-            for node, value, score in zip(nodes, values, points, strict=True):
-                _log.debug("pod=%s node=%s value=%.6f points=%d", pod.name, node.name, value, score)
-        return ExplainedResult(points, (self._inputs(values, nodes, measured),))
+    def read_usage(self, nodes: NodeColumns, feasible: Mask) -> Floats:
+        """Return what pods request on the feasible nodes, by resource, according to the allocation annotations."""
+        reading = self._reader.read(nodes)
+        requested = [np.nan_to_num(reading.get(measurements.REQUESTED[resource])) for resource in self.resources]
+        counted = [np.clip(amounts[feasible], 0, _MAX_AMOUNT).astype(np.int64) for amounts in requested]
+        return np.array([packing.scaled(r, c) for r, c in zip(self.resources, counted, strict=True)], np.float64)
 
-    def _inputs(self, values: Floats, nodes: Sequence[NodeView], measured: MeasurementTimes) -> NodeInputs:
-        """Return the objective's value for each node, computed as if the pod were on it, for the decision's record.
+    def requested_by(self, pod: PodInfo, resource: str) -> int:
+        return compute_running_requests(pod.pod, resource)
 
-        `measured` says which nodes' allocation annotations are too old; these nodes count as unused.
-        """
-        keys = present_keys(nodes, [measurements.REQUESTED[resource] for resource in self._resources])
-        inputs = measured.inputs(keys, NodeInputColumn("objective", values, digits=6))
-        return replace(inputs, source=f"{self._settings.policy_objective.value} of {inputs.source}")
-
-    def _values(self, capacity: Floats, usage: Floats, demand: Floats, learned: Demand) -> Floats:
-        resource_index = self._settings.policy_resource_index
-        if self._settings.policy_objective is Objective.LOAD_BALANCE:
-            return packing.load_balance(capacity, usage, demand, resource_index)
-        if self._settings.policy_objective is Objective.CONSOLIDATE:
-            return packing.consolidate(capacity, usage, demand, resource_index)
-        return packing.adaptive_bin_pack(capacity, usage, demand, learned)
-
-    def _learn(self, demand: Floats, capacity: Floats) -> Demand:
-        """Add the pod's demand to the learned distribution of demand, and return the distribution.
-
-        `demand` has one amount per resource, `capacity` one row per resource and one column per node. If there are no
-        nodes, nothing is learned.
-        """
-        with self._lock:
-            if not capacity.size:
-                return self._learned
-            self._learned = packing.learn(self._learned, demand.tolist(), capacity)
-            if self._file is not None:
-                _save(self._file, self._learned)
-            return self._learned
-
-    def _matrix(self, nodes: Sequence[NodeView], amount: Callable[[NodeView, str], float]) -> Floats:
-        return np.array([[amount(node, resource) for node in nodes] for resource in self._resources], np.float64)
-
-    def _usage(self, nodes: Sequence[NodeView], measured: MeasurementTimes) -> Floats:
-        rows = []
-        for resource in self._resources:
-            requested = np.nan_to_num(read_numbers(nodes, measurements.REQUESTED[resource]))
-            counted = np.clip(np.where(measured.stale, 0, requested), 0, _MAX_AMOUNT).astype(np.int64)
-            rows.append(packing.scaled(resource, counted))
-        return np.array(rows, np.float64)
-
-    def _demand(self, pod: PodView, resource: str) -> float:
-        if resource == "pods":
-            return 1.0
-        amount = packing.scaled(resource, pod.running_demand(self._name(resource)))
-        return float(amount if amount > 0 else packing.LEAST.get(resource, 0))
-
-    def _capacity(self, node: NodeView, resource: str) -> float:
-        return float(packing.scaled(resource, node.allocatable(self._name(resource))))
-
-    def _name(self, resource: str) -> str:
-        return self._settings.gpu_resource if resource == "gpu" else resource
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
+        """Report the objective's value with the pod on each node, and the annotations behind it."""
+        keys = [measurements.REQUESTED[resource] for resource in self.resources]
+        column = NodeInputColumn("objective", state.read(ScoredNodes).values, digits=6)
+        inputs = self._reader.read(nodes).inputs(keys, column)
+        return (replace(inputs, source=f"{self.args.policy_objective} of {inputs.source}"),)
 
 
 def _load_demand(file: Path | None, resources: int) -> Demand:
@@ -187,8 +139,4 @@ def _save(file: Path, learned: Demand) -> None:
         _log.warning("stateFile %s: %s", file, e)
 
 
-def _make(settings: PigeonSettings, clock: Callable[[], float]) -> Agent:
-    return Agent(priorities={"pigeon-holing": PigeonAgent(settings, clock).priority})
-
-
-FACTORY: Final = AgentFactory(PigeonSettings, _make, legacy_file="pigeon.cfg")
+AGENT: Final = Agent({"pigeon-holing": _Pigeon}, PigeonSettings, legacy_file="pigeon.cfg")

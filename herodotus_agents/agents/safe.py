@@ -7,26 +7,26 @@ and memory that the usage annotator writes. A node without statistics is accepte
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from herodotus_agents.agent import Agent, AgentFactory, AgentSettings, ExplainedResult, Points, Rejected
-from herodotus_agents.measured import present_keys, read_measurement_times, read_numbers
-from herodotus_agents.objects import NodeView, PodView
+from herodotus_agents.agent import Agent, AgentSettings
+from herodotus_record.model import SUCCESS, Reason
+from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import beta, measurements, risk
-from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
-from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.engine.formulas.inputs import NodeInputs
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import Verdicts, unschedulable
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins.node_load import LoadPlugin, NodeLoad
+from scheduler.engine.plugins.safe_balance import NodeLoads, SafeBalance
+from scheduler.engine.plugins.safe_overload import SafeOverload
 
 _log: Final = logging.getLogger(__name__)
 
-RESOURCES: Final = ("cpu", "memory")
-
-Floats = NDArray[np.float64]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
@@ -34,8 +34,8 @@ class SafeSettings(AgentSettings, frozen=True):
     """Settings of the safe agent, in per cent.
 
     A node that uses more than `utilization` of its cpu or memory is overloaded; `percentile` is the accepted risk of
-    that. `forecast_weight` is the weight of the forecast against the mean. `print_table` logs the fitted distributions.
-    Statistics older than `max_age_s` seconds are ignored.
+    that. `forecastWeight` is the weight of the forecast against the mean. `printTable` logs the fitted distributions.
+    Statistics older than `maxAgeS` seconds are ignored.
     """
 
     variables: ClassVar[Mapping[str, str]] = {
@@ -49,117 +49,50 @@ class SafeSettings(AgentSettings, frozen=True):
     percentile: Percent = 30
     forecast_weight: Percent = 20
     print_table: bool = False
-    max_age_s: Annotated[float, msgspec.Meta(gt=0)] = measurements.DEFAULT_LIMIT_S
-
-    @property
-    def threshold(self) -> float:
-        """The used share of a resource, 0 to 1, above which a node is overloaded."""
-        return self.utilization / 100
-
-    @property
-    def limit(self) -> float:
-        """The highest accepted probability, 0 to 1, that a node is overloaded."""
-        return self.percentile / 100
+    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] = msgspec.field(
+        default=measurements.DEFAULT_LIMIT_S, name="maxAgeS"
+    )
 
 
-@dataclass(frozen=True)
-class ResourceLoad:
-    """The expected load of one resource on every node, as if the pod were on that node.
+class _LoggedLoads(LoadPlugin):
+    """A plugin that logs each node's load at debug level, and the fitted distribution if `printTable` is set."""
 
-    The arrays have one entry per node, NaN if unknown: `mean` and `deviation` of the used share (0 to 1), and `risk`,
-    the probability of overload. `inputs` holds the same values with their sources, for the decision's record.
-    """
-
-    resource: str
-    mean: Floats
-    deviation: Floats
-    risk: Floats
-    inputs: NodeInputs
-
-
-class SafeAgent:
-    """Filters and scores nodes for the verbs `safe-overload` and `safe-balance`, by measured cpu and memory use."""
-
-    def __init__(self, settings: SafeSettings, clock: Callable[[], float]) -> None:
-        self._settings = settings
-        self._clock = clock
-
-    def overload_predicate(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Rejected]:
-        """Return the nodes whose risk of overload in cpu or memory is too high, each with a reason."""
-        settings = self._settings
-        reasons: dict[str, list[str]] = {}
-        loads = list(self._loads("SafeOverloadPredicate", pod, nodes))
-        for load in loads:
-            for i in np.flatnonzero(~risk.acceptable(load.risk, settings.limit)).tolist():
-                reasons.setdefault(nodes[i].name, []).append(
-                    f"{load.resource}: the risk of being used more than {settings.utilization} % is"
-                    f" {load.risk[i]:.2f}, more than {settings.limit:.2f}"
-                )
-        rejected = {name: "; ".join(found) for name, found in reasons.items()}
-        return ExplainedResult(rejected, [load.inputs for load in loads])
-
-    def overload_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Score each node by its risk of overload: 10 without risk, 0 from the accepted risk on.
-
-        A node gets the lower of its scores for cpu and memory, or 0 if neither was measured.
-        """
-        return self._points("SafeOverloadPriority", pod, nodes, self._overload)
-
-    def balance_priority(self, pod: PodView, nodes: Sequence[NodeView]) -> ExplainedResult[Points]:
-        """Score each node 0 to 10 by its load: the lower and steadier the used share, the higher the score.
-
-        A node gets the lower of its scores for cpu and memory, or 0 if neither was measured.
-        """
-        return self._points("SafeBalancePriority", pod, nodes, lambda x: risk.balance_points(x.mean, x.deviation))
-
-    def _overload(self, load: ResourceLoad) -> NDArray[np.int64]:
-        return risk.overload_points(load.risk, self._settings.limit)
-
-    def _points(
-        self, verb: str, pod: PodView, nodes: Sequence[NodeView], points: Callable[[ResourceLoad], NDArray[np.int64]]
-    ) -> ExplainedResult[Points]:
-        loads = list(self._loads(verb, pod, nodes))
-        scores = risk.least_known([points(load) for load in loads], [~np.isnan(load.mean) for load in loads])
-        return ExplainedResult(scores.tolist(), [load.inputs for load in loads])
-
-    def _loads(self, verb: str, pod: PodView, nodes: Sequence[NodeView]) -> Iterator[ResourceLoad]:
-        """Yield the load of all nodes with the pod counted, first of cpu, then of memory. `verb` is for the log."""
-        settings = self._settings
-        measured = read_measurement_times("usage", nodes, self._clock(), settings.max_age_s)
-        _log.info("==> %s pod=%s nodes=%d stale=%d", verb, pod.name, len(nodes), measured.stale.sum())
-        for resource in RESOURCES:
-            mean = np.where(measured.stale, np.nan, read_numbers(nodes, MEAN_FREE[resource]))
-            deviation = np.nan_to_num(read_numbers(nodes, DEVIATION_FREE[resource]))
-            free = risk.expected_free(
-                mean, read_numbers(nodes, *FORECAST_FREE[resource]), settings.forecast_weight / 100
-            )
-            capacity = [node.allocatable(resource) for node in nodes]
-            mu, sigma = risk.utilization(capacity, free, deviation, pod.demand(resource))
-            overload_risk = risk.risk(mu, sigma, settings.threshold)
-            keys = present_keys(nodes, (MEAN_FREE[resource], DEVIATION_FREE[resource], *FORECAST_FREE[resource]))
-            load = ResourceLoad(
-                resource,
-                mu,
-                sigma,
-                overload_risk,
-                measured.inputs(keys, *build_load_columns(resource, mu, sigma, overload_risk)),
-            )
-            self._log_load(load, nodes)
+    def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
+        for load in super().compute_loads(pod, nodes):
+            if self.args.print_table or _log.isEnabledFor(logging.DEBUG):
+                for name, mean, deviation in zip(nodes.names, load.mean, load.deviation, strict=True):
+                    _log.debug("node=%s %s: mu=%.4f sigma=%.4f", name, load.resource, mean, deviation)
+                    if self.args.print_table and not np.isnan(mean):
+                        _log.info("node=%s %s\n%s", name, load.resource, format_table(mean, deviation))
             yield load
 
-    def _log_load(self, load: ResourceLoad, nodes: Sequence[NodeView]) -> None:
-        """Log the load of each node at debug level, and its fitted beta distribution if `print_table` is set."""
-        if not (self._settings.print_table or _log.isEnabledFor(logging.DEBUG)):
-            return
-        for node, mean, deviation, overload_risk in zip(nodes, load.mean, load.deviation, load.risk, strict=True):
-            if np.isnan(mean):
-                _log.debug("node=%s %s: no statistics", node.name, load.resource)
-            else:
-                _log.debug(
-                    "node=%s %s: mu=%.4f sigma=%.4f risk=%.4g", node.name, load.resource, mean, deviation, overload_risk
-                )
-                if self._settings.print_table:
-                    _log.info("node=%s %s\n%s", node.name, load.resource, format_table(mean, deviation))
+
+class _SafeOverload(_LoggedLoads, SafeOverload):
+    """SafeOverload with a reason for each node, as an extender's response names each rejected node anyway."""
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Reject nodes whose risk of overload in cpu or memory is too high. The reason has the risk and its limit."""
+        limit = self.args.percentile / 100
+        reasons: dict[int, str] = {}
+        for resource, risks in self.compute_risks(state, pod, nodes).by_resource.items():
+            rejected = np.flatnonzero(~risk.acceptable(risks, limit))
+            for slot, value in zip(rejected.tolist(), risks[rejected].tolist(), strict=True):
+                text = f"{resource}: the risk of being used more than {self.args.utilization} % is {value:.2f}"
+                others = f"{reasons[slot]}; " if slot in reasons else ""
+                reasons[slot] = f"{others}{text}, more than {limit:.2f}"
+        texts = list(dict.fromkeys(reasons.values()))
+        numbers = {text: number for number, text in enumerate(texts, 1)}
+        ids = np.zeros(nodes.slots, np.uint16)
+        ids[list(reasons)] = [numbers[text] for text in reasons.values()]
+        return Verdicts((SUCCESS, *(unschedulable(Reason("text", {"text": text})) for text in texts)), ids)
+
+
+class _SafeBalance(_LoggedLoads, SafeBalance):
+    """SafeBalance that also reports the risk of overload."""
+
+    def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
+        for load in state.read(NodeLoads).by_resource:
+            yield load.inputs(risk.risk(load.mean, load.deviation, self.args.utilization / 100))
 
 
 def format_table(mean: float, deviation: float) -> str:
@@ -182,12 +115,4 @@ def format_table(mean: float, deviation: float) -> str:
     return "\n".join([f"{'x':>4} {'density':>10} {'P(<= x)':>10} {'residual':>10}", *rows])
 
 
-def _make(settings: SafeSettings, clock: Callable[[], float]) -> Agent:
-    safe = SafeAgent(settings, clock)
-    return Agent(
-        predicates={"safe-overload": safe.overload_predicate},
-        priorities={"safe-overload": safe.overload_priority, "safe-balance": safe.balance_priority},
-    )
-
-
-FACTORY: Final = AgentFactory(SafeSettings, _make)
+AGENT: Final = Agent({"safe-overload": _SafeOverload, "safe-balance": _SafeBalance}, SafeSettings)

@@ -11,9 +11,11 @@ from typing import Final
 import msgspec
 
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.objects import NodeView, PodView
+from herodotus_agents.objects import NodeView, read_allocatable
 from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas.measurements import ALLOCATED, FREE, REQUESTED
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
 
 _log: Final = logging.getLogger(__name__)
 
@@ -40,20 +42,18 @@ class AllocationAnnotator:
         objects, _ = kube.list_objects(PODS, ON_NODES)
         requested: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
         for raw in objects:
-            pod = msgspec.json.decode(raw, type=PodView)
-            totals = requested.get(pod.spec.node_name)
+            pod = PodInfo(msgspec.json.decode(raw, type=Pod))
+            totals = requested.get(pod.pod.spec.node_name)
             if totals is not None:
                 totals["pods"] += 1
-                totals.update({r: pod.demand(self._name(r)) for r in ALLOCATED if r != "pods"})
-        return {node.name: self._values(node, requested[node.name]) for node in nodes}
-
-    def _values(self, node: NodeView, requested: Counter[str]) -> dict[str, str | None]:
-        values: dict[str, str | None] = {}
+                totals.update({r: pod.requests.get(self._name(r), 0) for r in ALLOCATED if r != "pods"})
+        values: dict[str, dict[str, str | None]] = {node.name: {} for node in nodes}
         for resource in ALLOCATED:
-            allocatable, used = node.allocatable(self._name(resource)), requested[resource]
-            values[REQUESTED[resource]] = str(used)
-            values[FREE[resource]] = str(max(allocatable - used, 0))
-            _log.debug("node=%s %s=[%d, %d, %d]", node.name, resource, allocatable, used, max(allocatable - used, 0))
+            for node, allocatable in zip(nodes, read_allocatable(nodes, self._name(resource)), strict=True):
+                used = requested[node.name][resource]
+                free = max(allocatable - used, 0)
+                values[node.name] |= {REQUESTED[resource]: str(used), FREE[resource]: str(free)}
+                _log.debug("node=%s %s=[%d, %d, %d]", node.name, resource, allocatable, used, free)
         return values
 
     def format_table(self, nodes: Sequence[NodeView]) -> list[str]:

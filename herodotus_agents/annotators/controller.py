@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from herodotus_agents.objects import AmountError, NodeView
+from herodotus_agents.objects import NodeView
 from herodotus_kube.client import KubeClient, KubeError
 from scheduler.engine.formulas import measurements
 from scheduler.prometheus import PrometheusError
@@ -43,7 +43,7 @@ class Annotator(Protocol):
     def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
         """Measure the nodes and return, by node name, the annotations to write. A value of None removes an annotation.
 
-        Raises KubeError, PrometheusError or AmountError.
+        Raises KubeError, PrometheusError or, for an invalid quantity, ValueError.
         """
 
 
@@ -100,7 +100,7 @@ def run(kube: KubeClient, annotator: Annotator, rate: AnnotationRate, stop: thre
             _log.info("annotated %d of %d nodes with %s", done.written, done.nodes, annotator.group)
             if done.problem and not stop.is_set():
                 _log.error("round of %s: %s", annotator.group, done.problem)
-        except (KubeError, PrometheusError, AmountError) as e:
+        except (KubeError, PrometheusError, ValueError) as e:
             _log.error("no round of %s: %s", annotator.group, e)
         stop.wait(max(rate.interval_s - (time.monotonic() - started), 0.0))
 
@@ -114,8 +114,8 @@ def run_round(
 ) -> RoundResult:
     """Measure and annotate all nodes once and return how many were written. If `stop` is set, stop early.
 
-    Raises KubeError, PrometheusError or AmountError if nothing was measured. Failures to annotate single nodes are
-    logged.
+    Raises KubeError, PrometheusError or, for an invalid quantity, ValueError if nothing was measured. Failures to
+    annotate single nodes are logged.
     """
     nodes = list_nodes(kube)
     values = annotator.measure(nodes, kube)

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from herodotus_agents.annotators.allocation import ON_NODES, PODS
 from herodotus_agents.annotators.controller import Values
-from herodotus_agents.objects import NodeView, PodView
+from herodotus_agents.objects import NodeView, read_allocatable
 from herodotus_kube.client import KubeClient
 from scheduler.engine.formulas import forecast
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
 from scheduler.prometheus import Prometheus
 
 _log: Final = logging.getLogger(__name__)
@@ -117,10 +119,14 @@ def _annotations(resource: str) -> tuple[str, str, str]:
 
 def _unrequested_amounts(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
     """Return the allocatable amount that no pod on the node requests, by (node name, resource)."""
-    left = {(node.name, r): float(node.allocatable(r)) for node in nodes for r in ("cpu", "memory")}
+    left = {
+        (node.name, resource): float(amount)
+        for resource in ("cpu", "memory")
+        for node, amount in zip(nodes, read_allocatable(nodes, resource), strict=True)
+    }
     for raw in kube.list_objects(PODS, ON_NODES)[0]:
-        pod = msgspec.json.decode(raw, type=PodView)
+        pod = PodInfo(msgspec.json.decode(raw, type=Pod))
         for resource in ("cpu", "memory"):
-            if (pod.spec.node_name, resource) in left:
-                left[pod.spec.node_name, resource] -= pod.demand(resource)
+            if (pod.pod.spec.node_name, resource) in left:
+                left[pod.pod.spec.node_name, resource] -= pod.requests.get(resource, 0)
     return left

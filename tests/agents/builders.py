@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask.testing import FlaskClient
@@ -41,10 +41,9 @@ def service(
     environment: Mapping[str, str] | None = None,
     sections: Mapping[str, Json] | None = None,
     known: NodeCache | None = None,
-    clock: Callable[[], float] = lambda: NOW_S,
 ) -> FlaskClient:
     """Return a test client of the service with these agents."""
-    loaded = load_agents(names, sections or {}, environment or {}, clock)
+    loaded = load_agents(names, sections or {}, environment or {})
     assert not loaded.failed
     return create_app(loaded, known).test_client()
 

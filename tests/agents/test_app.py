@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from herodotus_agents.agent import Agent, BindError
+from herodotus_agents.agent import BindError
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.app import create_app
+from herodotus_agents.hosting import HostedPlugin
 from herodotus_agents.nodes import NodeCache
-from herodotus_agents.registry import LoadedAgents, load_agents
+from herodotus_agents.registry import LoadedAgent, LoadedAgents, load_agents
 from herodotus_record.version import __version__
+from scheduler.engine.framework.per_node import PerNodePlugin
+from scheduler.engine.framework.plugin import PluginInput
 from tests.agents.builders import a_node, a_pod, extender_args, feasible_nodes, json_of, points, service
 from tests.processes import ROOT
 
@@ -26,6 +29,18 @@ def a_cache(*nodes: dict[str, Any]) -> NodeCache:
     known = NodeCache()
     known.replace([msgspec.Raw(json.dumps(node).encode()) for node in nodes])
     return known
+
+
+REJECT_N1 = (
+    "text = Reason('text', {'text': 'barred'})\n"
+    "        return Verdicts.reject(np.array([name == 'n1' for name in nodes.names]), unschedulable(text))"
+)
+
+
+def barred(template: str) -> str:
+    """Return the template's text as the agent `bar`, whose filter rejects the node n1."""
+    text = template.replace('"foo"', '"bar"').replace("return PASS", REJECT_N1)
+    return text.replace("PASS, Verdicts", "Verdicts, unschedulable\nfrom herodotus_record.model import Reason")
 
 
 def test_version_is_text_for_probes() -> None:
@@ -106,7 +121,7 @@ def test_all_selects_every_agent() -> None:
 
 
 def test_an_agent_that_fails_to_load_is_reported_and_does_not_affect_others() -> None:
-    known = {"foo": "herodotus_agents.agents.foo:FACTORY", "broken": "tests.agents.no_such_file:FACTORY"}
+    known = {"foo": "herodotus_agents.agents.foo:AGENT", "broken": "tests.agents.no_such_file:AGENT"}
     loaded = load_agents(["all"], {}, {}, known=known)
     client = create_app(loaded).test_client()
     assert points(client, "foo", a_pod(), [a_node("n1")]) == {"n1": 1}
@@ -116,9 +131,9 @@ def test_an_agent_that_fails_to_load_is_reported_and_does_not_affect_others() ->
 
 def test_a_copy_of_the_template_and_one_line_add_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "herodotus_agents/agents/foo.py").read_text()
-    (tmp_path / "barred.py").write_text(text.replace('"foo"', '"bar"').replace("return {}", 'return {"n1": "barred"}'))
+    (tmp_path / "barred.py").write_text(barred(text))
     monkeypatch.syspath_prepend(tmp_path)
-    loaded = load_agents(["bar"], {}, {}, known={**AGENTS, "bar": "barred:FACTORY"})
+    loaded = load_agents(["bar"], {}, {}, known={**AGENTS, "bar": "barred:AGENT"})
     client = create_app(loaded).test_client()
     assert feasible_nodes(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
     assert points(client, "bar", a_pod(), [a_node("n1")]) == {"n1": 1}
@@ -140,11 +155,11 @@ def test_rewards_are_served_from_the_node_annotations() -> None:
 
 def test_an_installed_package_adds_agents_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "herodotus_agents/agents/foo.py").read_text()
-    (tmp_path / "zoned.py").write_text(text.replace('"foo"', '"bar"').replace("return {}", 'return {"n1": "barred"}'))
+    (tmp_path / "zoned.py").write_text(barred(text))
     info = tmp_path / "zoned-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoned\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[herodotus.agents]\nbar = zoned:FACTORY\nfoo = zoned:FACTORY\n")
+    (info / "entry_points.txt").write_text("[herodotus.agents]\nbar = zoned:AGENT\nfoo = zoned:AGENT\n")
     monkeypatch.syspath_prepend(tmp_path)
     client = create_app(load_agents(["bar", "foo"], {}, {})).test_client()
     assert feasible_nodes(client, "bar", a_pod(), [a_node("n1"), a_node("n2")]) == (["n2"], {"n1": "barred"})
@@ -221,11 +236,16 @@ def test_an_invalid_request_is_rejected_with_the_reason(body: bytes, why: str, k
 
 
 def test_an_agent_that_raises_gives_500_and_the_service_keeps_running() -> None:
-    def broken(*_: Any) -> Any:
-        raise ZeroDivisionError("by zero")
+    class Broken(PerNodePlugin):
+        name = "Broken"
+        reads = frozenset({PluginInput.NODE})
 
-    client = create_app(LoadedAgents({"broken": Agent(priorities={"broken": broken})})).test_client()
-    response = client.post("/scheduler/priorities/broken", json=extender_args(a_pod(), []))
+        def score(self, *_: Any) -> int:
+            raise ZeroDivisionError("by zero")
+
+    agent = LoadedAgent({"broken": HostedPlugin(Broken, None)})
+    client = create_app(LoadedAgents({"broken": agent})).test_client()
+    response = client.post("/scheduler/priorities/broken", json=extender_args(a_pod(), [a_node("n1")]))
     why = "/scheduler/priorities/broken failed: ZeroDivisionError: by zero"
     assert (response.status_code, response.json) == (500, {"Error": why})
     assert client.get("/version").status_code == 200
@@ -248,7 +268,7 @@ def test_bind_calls_the_agent_and_returns_its_error() -> None:
             raise BindError("n1 is closed")
         bound.append((namespace, name, uid, node))
 
-    client = create_app(LoadedAgents({"binder": Agent(bind=bind)})).test_client()
+    client = create_app(LoadedAgents({"binder": LoadedAgent(bind=bind)})).test_client()
     assert client.post("/scheduler/bind", json=BINDING).json == {"Error": "n1 is closed"}
     assert client.post("/scheduler/bind", json=BINDING | {"Node": "n2"}).json == {"Error": ""}
     assert bound == [("shop", "p", "uid-p", "n2")]

@@ -23,7 +23,7 @@ def test_the_agent_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     whole_file = _blocks(GUIDE, "python")[0]
     (tmp_path / "zone_of_the_guide.py").write_text(whole_file)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(AGENTS, "zone", "zone_of_the_guide:FACTORY")
+    monkeypatch.setitem(AGENTS, "zone", "zone_of_the_guide:AGENT")
     client, none_closed = service("zone", environment={"ZONE_CLOSED": "b"}), service("zone")
     nodes = [a_node("n1"), a_node("n2")]
     for node, zone in zip(nodes, "ab", strict=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_agents import settings
-from herodotus_agents.agents.safe import FACTORY, SafeSettings
+from herodotus_agents.agents.safe import AGENT, SafeSettings
 from herodotus_agents.commands import AnnotatorSettings
 from herodotus_agents.settings import ExtenderServiceSettings, SettingsError
 
@@ -21,7 +21,7 @@ def test_the_environment_overrides_the_file_and_the_file_the_defaults(tmp_path: 
     service = settings.load_extender_service_settings(file, {"HTTP_PORT": "5402"})
     expected = {"safe": {"percentile": 20, "utilization": 80}}
     assert service == ExtenderServiceSettings(http_port=5402, log_level="DEBUG", agents=("safe",), settings=expected)
-    of_safe = settings.load_agent_settings("safe", FACTORY, service.settings["safe"], {"SAFEPERCENTILE": "10"})
+    of_safe = settings.load_agent_settings("safe", AGENT, service.settings["safe"], {"SAFEPERCENTILE": "10"})
     assert of_safe == SafeSettings(percentile=10, utilization=80)
 
 

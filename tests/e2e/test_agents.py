@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from herodotus_agents.__main__ import main
-from herodotus_agents.objects import in_base_units
+from scheduler.engine.objects import quantity
 from tests.e2e import control_plane
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.e2e.real_scheduler import KubeScheduler
@@ -287,7 +287,7 @@ def _described(text: str, resource: str) -> int:
     """Return the request of a resource in base units, as `kubectl describe` prints it."""
     found = re.search(rf"^  {resource} +(\S+) \(", text.partition("Allocated resources:")[2], re.MULTILINE)
     assert found is not None, text
-    return in_base_units(resource, found[1])
+    return quantity.scaled_value(found[1], quantity.MILLI if resource == "cpu" else quantity.WHOLE)
 
 
 def test_a_pod_type_avoids_nodes_on_which_it_failed_also_after_a_restart(

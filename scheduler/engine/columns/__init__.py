@@ -4,6 +4,7 @@ Owns: `NodeColumns`, its `Snapshot`, and subsets of its rows. Does not own: whic
 (`scheduler.backend.cache`), how a plugin uses a column.
 """
 
+from scheduler.engine.columns.node_objects import InvalidAmountError, MissingInputError, NodeObjectColumns
 from scheduler.engine.columns.nodes import (
     NodeColumns,
     Snapshot,
@@ -14,7 +15,10 @@ from scheduler.engine.columns.nodes import (
 from scheduler.engine.columns.row_subset import RowCopy, RowSubset
 
 __all__ = [
+    "InvalidAmountError",
+    "MissingInputError",
     "NodeColumns",
+    "NodeObjectColumns",
     "RowCopy",
     "RowSubset",
     "Snapshot",

@@ -45,7 +45,7 @@ class DictionaryColumn(Generic[T]):
         self.version += 1
         values = list(values)
         self.values = list(dict.fromkeys([*self.values, *values]))
-        self._numbers = {value: number for number, value in enumerate(self.values)}
+        self._numbers = dict(zip(self.values, range(len(self.values)), strict=True))
         self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
 
     def set(self, slot: int, value: T) -> None:

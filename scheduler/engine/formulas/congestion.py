@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MAX_POINTS = 10
+
+
+def parse_factor(text: str | None) -> float:
+    """Return the congestion factor in an annotation, at least 0; NaN if it is absent or not an integer."""
+    try:
+        return float(max(int(text or ""), 0))
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def points(factor: ArrayLike, maximum: int) -> NDArray[np.int64]:

@@ -150,6 +150,16 @@ class DependsOn(Enum):
     AMOUNTS = "amounts"  # the allocatable and requested amounts of that row; rows with equal amounts share a result
 
 
+class PluginInput(Enum):
+    """What a plugin reads besides the pod, with the words by which errors name it."""
+
+    NODE = "the Node objects that are evaluated"
+    ALL_NODES = "all nodes of the cluster"
+    PODS = "pods on nodes"
+    OBJECTS = "other objects of the cluster"
+    METRICS = "metrics from Prometheus"
+
+
 class BasePlugin:
     """Base class of every plugin, in-tree or out-of-tree.
 
@@ -159,6 +169,8 @@ class BasePlugin:
     name: ClassVar[str]
     args_type: ClassVar[type[Args]] = NoArgs
     depends_on: ClassVar[DependsOn] = DependsOn.ANYTHING
+    # What PreFilter, Filter, PreScore and Score read. The extender service runs a plugin only if a request contains it.
+    reads: ClassVar[frozenset[PluginInput]] = frozenset(PluginInput)
     filter_state: ClassVar[type[StateData] | None] = None
     score_state: ClassVar[type[StateData] | None] = None
     # Extension points of kube-scheduler's plugin that this one does not need; a configuration may name it there.

@@ -116,6 +116,12 @@ def compute_allocatable(amounts: Amounts | None) -> dict[str, int]:
     return _sum_in_base_units(lambda parse: _parsed(amounts, parse)) | {PODS: pods}
 
 
+def compute_running_requests(pod: Pod, resource: str) -> int:
+    """Return the sum of the containers' requests of a resource in base units, without init containers and overhead."""
+    containers = Pod(spec=PodSpec(containers=pod.spec.containers))
+    return compute_spec_requests(containers).requests.get(resource, 0)
+
+
 def _sum_in_base_units(total: Callable[[Parse], Sums]) -> dict[str, int]:
     """Return the sums by resource in base units (cpu in milli), for the resources that scheduling counts.
 

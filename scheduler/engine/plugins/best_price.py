@@ -14,7 +14,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, price
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.pod import PodInfo
@@ -40,6 +40,7 @@ class BestPrice(BasePlugin):
 
     name = "BestPrice"
     args_type = BestPriceArgs
+    reads = frozenset({PluginInput.NODE})
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

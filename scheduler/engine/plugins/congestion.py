@@ -16,7 +16,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import congestion, measurements
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, Handle
+from scheduler.engine.framework.plugin import Args, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
@@ -55,6 +55,7 @@ class Congestion(TenPointPlugin):
 
     name = "Congestion"
     args_type = CongestionArgs
+    reads = frozenset({PluginInput.NODE})
     annotations = frozenset({measurements.CONGESTION, measurements.MEASURED["congestion"]})
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -70,8 +71,7 @@ class Congestion(TenPointPlugin):
         A factor that is missing, expired or not an integer counts as no congestion.
         """
         reading = self._reader.read(nodes)
-        given = reading.get(measurements.CONGESTION)
-        factors = np.where(given == np.floor(given), given, np.nan)
+        factors = reading.get(measurements.CONGESTION, parse=congestion.parse_factor)
         state.write(_Factors(reading, factors))
         return congestion.points(np.nan_to_num(factors), self.args.factor_max)
 

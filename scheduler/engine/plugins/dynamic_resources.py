@@ -63,6 +63,7 @@ class DynamicResources(BasePlugin):
     """A plugin that skips pods without resource claims and rejects the others."""
 
     name = "DynamicResources"
+    reads = frozenset()
     depends_on = DependsOn.NODE
     args_type = DynamicResourcesArgs
     fails_without: ClassVar = {"filter": ("preFilter", "not found")}

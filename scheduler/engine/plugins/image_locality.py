@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 
@@ -25,6 +25,7 @@ class ImageLocality(BasePlugin):
     """A score plugin that prefers nodes which have the pod's images; an image that few nodes have counts less."""
 
     name = "ImageLocality"
+    reads = frozenset({PluginInput.NODE, PluginInput.ALL_NODES})
     depends_on = DependsOn.NODES  # the number of nodes that have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

@@ -21,7 +21,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import traffic
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, MetricAnswer
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, MetricAnswer, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported, required
@@ -91,6 +91,7 @@ class NetworkTraffic(BasePlugin):
 
     name = "NetworkTraffic"
     args_type = NetworkTrafficArgs
+    reads = frozenset({PluginInput.NODE, PluginInput.METRICS})
 
     def __init__(self, args: Any, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(args, handle)

@@ -14,7 +14,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, error, unresolvable
 from scheduler.engine.objects import selectors
@@ -52,6 +52,7 @@ class NodeAffinity(BasePlugin):
     """
 
     name = "NodeAffinity"
+    reads = frozenset({PluginInput.NODE})
     depends_on = DependsOn.NODE
     args_type = NodeAffinityArgs
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
@@ -37,6 +37,7 @@ class NodeDeclaredFeatures(BasePlugin):
     """
 
     name = "NodeDeclaredFeatures"
+    reads = frozenset({PluginInput.NODE})
     fails_without: ClassVar = {
         "filter": ("preFilter", 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
     }

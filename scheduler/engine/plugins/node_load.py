@@ -17,7 +17,7 @@ from scheduler.engine.formulas import measurements, risk
 from scheduler.engine.formulas.inputs import NodeInputs, build_load_columns
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 from scheduler.engine.framework.interface import Mask
-from scheduler.engine.framework.plugin import Args, Handle
+from scheduler.engine.framework.plugin import Args, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
@@ -70,6 +70,7 @@ class LoadPlugin(TenPointPlugin):
     """Base class of SafeOverload and SafeBalance, which computes the loads of nodes."""
 
     args_type: ClassVar[type[Args]] = LoadArgs
+    reads = frozenset({PluginInput.NODE})
     annotations = frozenset(
         {
             measurements.MEASURED["usage"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 
 Floats = NDArray[np.float64]
-Clock = Callable[[], float]  # seconds since 1970
+Parse = Callable[[str | None], float]  # of an annotation; NaN if it holds no number
 
 
 class TenPointPlugin(BasePlugin):
@@ -39,21 +40,25 @@ class NodeMeasurements:
         moments_s = reader.parse_column(nodes, reader.time_annotation, measurements.moment)
         self.times = MeasurementTimes.from_moments(moments_s, now_s, reader.max_age_s)
 
-    def get(self, *keys: str) -> Floats:
+    def get(self, *keys: str, parse: Parse = measurements.number) -> Floats:
         """Return, for each node slot, the number in the first of these annotations that holds one.
 
         The entry is NaN if none of them holds a number, or if the measurement is too old.
         """
         values = np.full(self._nodes.slots, np.nan)
         for key in reversed(keys):
-            found = self._reader.parse_column(self._nodes, key, measurements.number)
+            found = self._reader.parse_column(self._nodes, key, parse)
             values = np.where(np.isnan(found), values, found)
         values[self.times.stale] = np.nan
         return values
 
     def inputs(self, keys: Sequence[str], *numbers: NodeInputColumn) -> NodeInputs:
         """Return the inputs for the record: `numbers`, which were computed from the annotations `keys`."""
-        present = [key for key in keys if self._nodes.annotation(key).where(self._nodes.slots, bool).any()]
+        present = [
+            key
+            for key in keys
+            if self._nodes.annotation(key).where(self._nodes.slots, lambda value: value is not None).any()
+        ]
         return self.times.inputs(present or keys[:1], *numbers)
 
 
@@ -63,19 +68,18 @@ class MeasurementReader:
     It parses an annotation of all nodes again only if a value changed.
     """
 
-    def __init__(self, group: str, max_age_s: float, clock: Clock = time.time) -> None:
+    def __init__(self, group: str, max_age_s: float) -> None:
         """Create a reader of the node annotations of the measurement group `group`, such as "usage".
 
         Values that are older than `max_age_s` seconds are ignored.
         """
         self.time_annotation = measurements.MEASURED[group]
         self.max_age_s = max_age_s
-        self._clock = clock
-        self._parsed: dict[str, tuple[DictionaryColumn[Any], int, int, Floats]] = {}
+        self._parsed: dict[str, tuple[weakref.ref[DictionaryColumn[Any]], int, int, Floats]] = {}
 
     def read(self, nodes: NodeColumns) -> NodeMeasurements:
         """Return the measurements of all nodes at the current time."""
-        return NodeMeasurements(self, nodes, self._clock())
+        return NodeMeasurements(self, nodes, time.time())
 
     def report_stale(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Return Success, with the number of feasible nodes whose values are expired, if any, as its reason."""
@@ -85,16 +89,16 @@ class MeasurementReader:
         text = f"what was measured of {stale} node(s) is older than {self.max_age_s:g} s, and ignored"
         return Verdict(Code.SUCCESS, (Reason("text", {"text": text}),))
 
-    def parse_column(self, nodes: NodeColumns, key: str, parse: Callable[[str | None], float]) -> Floats:
+    def parse_column(self, nodes: NodeColumns, key: str, parse: Parse) -> Floats:
         """Return the parsed value of an annotation for each node slot.
 
         The array is cached, and callers must not change it.
         """
         column = nodes.annotation(key)
         known = self._parsed.get(key)
-        if known is not None and known[0] is column and known[1:3] == (column.version, nodes.slots):
+        if known is not None and known[0]() is column and known[1:3] == (column.version, nodes.slots):
             return known[3]
         distinct = np.fromiter(map(parse, column.values), np.float64, len(column.values))
         found = distinct.take(column.ids(nodes.slots))
-        self._parsed[key] = (column, column.version, nodes.slots, found)
+        self._parsed[key] = (weakref.ref(column), column.version, nodes.slots, found)
         return found

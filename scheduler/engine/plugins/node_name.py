@@ -9,7 +9,7 @@ import numpy as np
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
@@ -24,6 +24,7 @@ class NodeName(BasePlugin):
     """
 
     name = "NodeName"
+    reads = frozenset({PluginInput.NODE})
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.plugin import BasePlugin, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
@@ -19,6 +19,7 @@ class NodePorts(BasePlugin):
     """A filter that rejects nodes on which a host port that the pod requests is in use."""
 
     name = "NodePorts"
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
     fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import balance_gain
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIP
 from scheduler.engine.objects.pod import PodInfo
@@ -49,6 +49,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     """
 
     name = "NodeResourcesBalancedAllocation"
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
     depends_on = DependsOn.AMOUNTS
     args_type = NodeResourcesBalancedAllocationArgs
 

@@ -19,7 +19,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import allocation
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import PASS, Verdicts
@@ -100,6 +100,7 @@ class NodeResourcesFit(BasePlugin):
     """
 
     name = "NodeResourcesFit"
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
     depends_on = DependsOn.AMOUNTS
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter", "preScore"})

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
@@ -21,6 +21,7 @@ class NodeUnschedulable(BasePlugin):
     """A filter that rejects cordoned nodes (spec.unschedulable), unless the pod tolerates cordoning."""
 
     name = "NodeUnschedulable"
+    reads = frozenset({PluginInput.NODE})
     depends_on = DependsOn.NODE
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

@@ -20,7 +20,7 @@ from scheduler.engine.formulas import measurements, packing
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.formulas.packing import Demand, Floats
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, Handle
+from scheduler.engine.framework.plugin import Args, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported
@@ -56,7 +56,7 @@ class PigeonArgs(Args, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Scored:
+class ScoredNodes:
     """The state that Score writes: the objective's value by node slot, and the number of pods learned from."""
 
     values: Floats
@@ -71,10 +71,11 @@ class Pigeon(TenPointPlugin):
 
     name = "Pigeon"
     args_type = PigeonArgs
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._resources = measurements.ALLOCATED[: args.num_resources]
+        self.resources = measurements.ALLOCATED[: args.num_resources]
         self._learned = Demand()
 
     def prepare(self, nodes: NodeColumns) -> None:
@@ -83,7 +84,11 @@ class Pigeon(TenPointPlugin):
         existing.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
         capacity = self._matrix(nodes.live, nodes.allocatable)
         for pod in existing[-packing.WINDOW :] if nodes.live.any() else ():
-            self._learned = packing.learn(self._learned, self._demand(pod).tolist(), capacity)
+            self.learn(self._demand(pod), capacity)
+
+    def learn(self, demand: Floats, capacity: Floats) -> None:
+        """Add a pod's demand, one amount for each resource, to the learned distribution."""
+        self._learned = packing.learn(self._learned, demand.tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return 10 points for the best feasible node by the objective, down to 1 for the worst.
@@ -92,21 +97,29 @@ class Pigeon(TenPointPlugin):
         """
         demand = self._demand(pod)
         capacity = self._matrix(feasible, nodes.allocatable)
-        self._learned = packing.learn(self._learned, demand.tolist(), capacity)
-        usage = self._matrix(feasible, nodes.requested)
+        self.learn(demand, capacity)
+        usage = self.read_usage(nodes, feasible)
         raw = np.zeros(nodes.slots, np.int64)
         values = np.full(nodes.slots, np.nan)
         values[feasible] = self._values(capacity, usage, demand)
-        state.write(_Scored(values, self._learned.count))
+        state.write(ScoredNodes(values, self._learned.count))
         raw[feasible] = packing.points(values[feasible])
         return raw
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """Report, for the record, the objective's value with the pod on each node; NaN if the pod does not fit."""
-        scored = state.read(_Scored)
+        scored = state.read(ScoredNodes)
         learned = f"; demand of {scored.pods} pod(s)" if self.args.policy_objective == A_BINPACK else ""
-        source = f"{self.args.policy_objective} of requested {', '.join(self._resources)}{learned}"
+        source = f"{self.args.policy_objective} of requested {', '.join(self.resources)}{learned}"
         return (NodeInputs(source, (NodeInputColumn("objective", scored.values, digits=6),)),)
+
+    def read_usage(self, nodes: NodeColumns, feasible: Mask) -> Floats:
+        """Return what pods request on the feasible nodes as a matrix [resource, node]."""
+        return self._matrix(feasible, nodes.requested)
+
+    def requested_by(self, pod: PodInfo, resource: str) -> int:
+        """Return the pod's request of a resource in base units."""
+        return pod.requests.get(resource, 0)
 
     def _values(self, capacity: Floats, usage: Floats, demand: Floats) -> Floats:
         if self.args.policy_objective == LOAD_BALANCE:
@@ -116,16 +129,16 @@ class Pigeon(TenPointPlugin):
         return packing.adaptive_bin_pack(capacity, usage, demand, self._learned)
 
     def _matrix(self, feasible: Mask, column: Callable[[str], NDArray[np.int64]]) -> Floats:
-        return np.array([packing.scaled(r, column(self._name(r))[feasible]) for r in self._resources], np.float64)
+        return np.array([packing.scaled(r, column(self._name(r))[feasible]) for r in self.resources], np.float64)
 
     def _demand(self, pod: PodInfo) -> Floats:
         def amount(resource: str) -> int:
             if resource == PODS:
                 return 1
-            requested = packing.scaled(resource, pod.requests.get(self._name(resource), 0))
+            requested = packing.scaled(resource, self.requested_by(pod, self._name(resource)))
             return requested if requested > 0 else packing.LEAST.get(resource, 0)
 
-        return np.array([amount(resource) for resource in self._resources], np.float64)
+        return np.array([amount(resource) for resource in self.resources], np.float64)
 
     def _name(self, resource: str) -> str:
         return str(self.args.gpu_resource) if resource == "gpu" else resource

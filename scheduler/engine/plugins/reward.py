@@ -15,7 +15,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, reward
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.framework.plugin import Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.node_measurements import Floats, MeasurementReader, TenPointPlugin
@@ -28,6 +28,7 @@ class Reward(TenPointPlugin):
     """
 
     name = "Reward"
+    reads = frozenset({PluginInput.NODE})
     annotations = frozenset({measurements.REWARDS, measurements.MEASURED["rewards"]})
 
     def __init__(self, args: Any, handle: Handle) -> None:

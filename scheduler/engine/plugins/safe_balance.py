@@ -25,7 +25,7 @@ class SafeBalanceArgs(LoadArgs, frozen=True):
 
 
 @dataclass(frozen=True)
-class _NodeLoads:
+class NodeLoads:
     """The state that Score writes: the load of all nodes in each resource."""
 
     by_resource: tuple[NodeLoad, ...]
@@ -43,10 +43,10 @@ class SafeBalance(LoadPlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
         loads = tuple(self.compute_loads(pod, nodes))
-        state.write(_NodeLoads(loads))
+        state.write(NodeLoads(loads))
         points = [risk.balance_points(load.mean, load.deviation) for load in loads]
         return risk.least_known(points, [~np.isnan(load.mean) for load in loads])
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
         """Report each node's used share of each resource and its deviation, for the record."""
-        yield from (load.inputs() for load in state.read(_NodeLoads).by_resource)
+        yield from (load.inputs() for load in state.read(NodeLoads).by_resource)

@@ -41,7 +41,7 @@ class SafeOverloadArgs(LoadArgs, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Risks:
+class NodeRisks:
     """The risks that Filter and Score use: each node's risk of overload with the pod, by resource.
 
     They are valid for `nodes` at `revision`. `loads` are the loads from which they were computed.
@@ -72,7 +72,7 @@ class SafeOverload(LoadPlugin):
 
         The reason has the risk in whole percent, so that many nodes share few reasons.
         """
-        risks = self._risks(state, pod, nodes).by_resource
+        risks = self.compute_risks(state, pod, nodes).by_resource
         refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}
         if not any(column.any() for column in refused.values()):
             return PASS
@@ -86,23 +86,23 @@ class SafeOverload(LoadPlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
-        risks = self._risks(state, pod, nodes).by_resource.values()
+        risks = self.compute_risks(state, pod, nodes).by_resource.values()
         points = [risk.overload_points(risky, self.args.percentile / 100) for risky in risks]
         return risk.least_known(points, [~np.isnan(risky) for risky in risks])
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
         """Report each node's used share, deviation and risk of overload by resource, for the record."""
-        found = self._risks(state, pod, nodes)
+        found = self.compute_risks(state, pod, nodes)
         yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
 
-    def _risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> _Risks:
+    def compute_risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> NodeRisks:
         """Return the risk of overload of all nodes, computed once per cycle for Filter and Score."""
-        cached = state.find(_Risks)
+        cached = state.find(NodeRisks)
         if cached is None or cached.nodes is not nodes or cached.revision != nodes.revision:
             threshold = self.args.utilization / 100
             loads = tuple(self.compute_loads(pod, nodes))
             risks = {load.resource: risk.risk(load.mean, load.deviation, threshold) for load in loads}
-            cached = _Risks(nodes, nodes.revision, risks, loads)
+            cached = NodeRisks(nodes, nodes.revision, risks, loads)
             state.write(cached)
         return cached
 

@@ -12,7 +12,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
@@ -29,6 +29,7 @@ class TaintToleration(BasePlugin):
     """
 
     name = "TaintToleration"
+    reads = frozenset({PluginInput.NODE})
     depends_on = DependsOn.NODE
     idle_at = frozenset({"preScore"})
     fails_without: ClassVar = {

@@ -12,7 +12,7 @@ from typing import ClassVar
 from herodotus_record.model import Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.plugin import BasePlugin, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
@@ -38,6 +38,7 @@ class VolumeRestrictions(BasePlugin):
     """A filter for disks that cannot be mounted twice on a node, and for ReadWriteOncePod claims in use."""
 
     name = "VolumeRestrictions"
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
     fails_without: ClassVar = {"filter": ("preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:

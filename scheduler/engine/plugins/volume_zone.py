@@ -14,7 +14,7 @@ from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask
-from scheduler.engine.framework.plugin import BasePlugin
+from scheduler.engine.framework.plugin import BasePlugin, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.engine.objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
@@ -48,6 +48,7 @@ class VolumeZone(BasePlugin):
     """A filter that rejects nodes outside the zones and regions in the labels of the pod's volumes."""
 
     name = "VolumeZone"
+    reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         yield ClusterEventWithHint(EventResource.STORAGE_CLASS, ActionType.ADD, _is_schedulable_after_class_change)

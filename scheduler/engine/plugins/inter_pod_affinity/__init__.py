@@ -19,7 +19,7 @@ from scheduler.engine.columns.tallies import Tally
 from scheduler.engine.framework.equivalence_cache import union_rows
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
@@ -161,6 +161,7 @@ class InterPodAffinity(BasePlugin):
     """
 
     name = "InterPodAffinity"
+    reads = frozenset({PluginInput.NODE, PluginInput.ALL_NODES, PluginInput.PODS, PluginInput.OBJECTS})
     fails_without: ClassVar = {
         "filter": ("preFilter", 'error reading "PreFilterInterPodAffinity" from cycleState: not found'),
         "score": ("preScore", 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'),

@@ -16,7 +16,7 @@ from herodotus_record.model import Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask
-from scheduler.engine.framework.plugin import BasePlugin, Handle
+from scheduler.engine.framework.plugin import BasePlugin, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
@@ -34,6 +34,7 @@ class NodeVolumeLimits(BasePlugin):
     """A filter that rejects nodes on which the pod would exceed a CSI driver's limit of attached volumes."""
 
     name = "NodeVolumeLimits"
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         yield ClusterEventWithHint(EventResource.CSI_NODE, ActionType.ADD)

@@ -18,7 +18,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.equivalence_cache import union_rows
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
-from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
@@ -143,6 +143,7 @@ class PodTopologySpread(BasePlugin):
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
+    reads = frozenset({PluginInput.NODE, PluginInput.ALL_NODES, PluginInput.PODS, PluginInput.OBJECTS})
     fails_without: ClassVar = {
         "filter": ("preFilter", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
         "score": ("preScore", 'error reading "PreScorePodTopologySpread" from cycleState: not found'),

@@ -15,7 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
+from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import (
     PASS,
@@ -64,6 +64,7 @@ class VolumeBinding(BasePlugin):
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
+    reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
     fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
