@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ bench: $(STAMP) ## the table of docs/performance.md; hours (BENCH narrows)
 bench-aims: $(STAMP) ## the targets against kube-scheduler; an hour
 	$(RUN) bench control-plane --aims --pods 2000 --rounds 3 --contenders delivering no-record
 	$(RUN) bench control-plane --rounds 2 --contenders delivering ColdStart
+
+examples: $(STAMP) ## refresh the example changes of tests/contract/examples
+	$(RUN) scripts.examples
 
 bench-short: $(STAMP) ## cycle rates of the algorithm alone, a minute
 	$(RUN) bench algorithm --short
