@@ -166,7 +166,8 @@ def _once(
         unrecorded = partial(_answer_unrecorded, namespace, connection, output, environment)
         answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, unrecorded)
         fate = query.fate(answer)
-    _show(answer, arguments, output, environment, fate=fate)
+    holders = [] if fate else _find_holders(answer, arguments, connection, output, environment)
+    _show(answer, arguments, output, environment, fate=fate, holders=holders)
 
 
 def _live_pod(
@@ -187,7 +188,46 @@ def _live_pod(
     return KubectlTransport(connection, environment.environ, environment.prefetched).live_pod(namespace, arguments.name)
 
 
-def _show(answer: Json, arguments: PodArguments, output: OutputOptions, environment: Environment, *, fate: str) -> None:
+def _find_holders(
+    answer: Json,
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> list[Block]:
+    """Return a table of the pods that hold what the pending pod lacks, with the reader's own rights; [] if unknown.
+
+    They are read from the API server, because records do not hold them. A line says so where the reader may not.
+    """
+    if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+        return []
+    from herodotus_record import holders
+
+    held = holders.find_held(answer)
+    if held is None:
+        return []
+    from herodotus_cli.render import holders as screen
+    from herodotus_cli.render.screen_elements import TextLine
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    with KubectlTransport(connection, environment.environ, environment.prefetched).pods_on_node(held.node) as query:
+        pods = query.pods()
+    if pods is None:
+        why = "you may not list pods in all namespaces"
+        unread = TextLine(f"Who holds {', '.join(held.names)} on {held.node} is not shown: {why}.", "dim")
+        return [unread] if query.is_forbidden else []
+    return screen.build_blocks(holders.find_holders(held, pods))
+
+
+def _show(
+    answer: Json,
+    arguments: PodArguments,
+    output: OutputOptions,
+    environment: Environment,
+    *,
+    fate: str,
+    holders: list[Block],
+) -> None:
     from herodotus_cli.render.screen_elements import TextLine
 
     if fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
@@ -196,7 +236,7 @@ def _show(answer: Json, arguments: PodArguments, output: OutputOptions, environm
 
     def screen(view: ViewOptions) -> list[Block]:
         note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
-        return [*note, *_screen(answer, arguments, view)]
+        return [*note, *_screen(answer, arguments, view, holders)]
 
     environment.print_answer(answer, output, screen)
 
@@ -227,7 +267,7 @@ def _answer_unrecorded(
     return unrecorded_pods.build_answer(pod, is_recorded)
 
 
-def _screen(answer: Json, arguments: PodArguments, view: ViewOptions) -> list[Block]:
+def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, holders: list[Block]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
     if answer["kind"] in ("GatedPod", "UnrecordedPod"):
         from herodotus_cli.render import unrecorded_pod
@@ -240,7 +280,7 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions) -> list[Bl
     if arguments.node:
         from herodotus_cli.render import pod_on_node
 
-        return pod_on_node.build_screen(answer, view, every_node=arguments.every_node)
+        return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, holders=holders)
     from herodotus_cli.render import pod as pod_screen
 
-    return pod_screen.build_screen(answer, view, every_node=arguments.every_node)
+    return pod_screen.build_screen(answer, view, every_node=arguments.every_node, holders=holders)

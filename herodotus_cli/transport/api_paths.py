@@ -143,6 +143,12 @@ def unassigned_pods(namespace: str, *, labels: str = "") -> str:
     return f"/api/v1/{_namespace_prefix(namespace)}pods{_query_string(of)}"
 
 
+def pods_on_node(node: str) -> str:
+    """Return the API server's path of the list of the pods on a node that have not ended."""
+    selector = f"spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"
+    return f"/api/v1/pods{_query_string({'fieldSelector': selector, 'limit': 500})}"
+
+
 def nodes_by_hostname(names: Sequence[str]) -> str:
     """Return the API server's path of the list of the nodes with these names.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DELETED, REPLACED = "deleted", "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
+_FORBIDDEN = b"Error from server (Forbidden)"
 _TIMEOUT_S = 0.25  # both requests start together, and this one needs the API server alone
 _LIST_TIMEOUT_S = 2.0
 _ZONE = "topology.kubernetes.io/zone"
@@ -104,6 +105,23 @@ class UnassignedPodsQuery(ConcurrentQuery):
             except (KeyError, TypeError, AttributeError):
                 self._found = []
         return self._found
+
+
+class NodePodsQuery(ConcurrentQuery):
+    """A running request to the API server for the pods on a node."""
+
+    def pods(self) -> list[dict[str, Any]] | None:
+        """Return the Pod objects, or None if the request failed."""
+        found = self._document(_LIST_TIMEOUT_S)
+        try:
+            return [pod for pod in found["items"] if pod["metadata"].get("namespace") and pod["spec"] is not None]
+        except (KeyError, TypeError, AttributeError):
+            return None
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether the request failed because the user may not list the pods of all namespaces."""
+        return self._error.startswith(_FORBIDDEN)
 
 
 class NodeZonesQuery(ConcurrentQuery):

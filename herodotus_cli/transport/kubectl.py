@@ -33,7 +33,12 @@ from herodotus_cli.errors import (
     unreachable,
 )
 from herodotus_cli.transport import api_paths
-from herodotus_cli.transport.api_server_queries import LivePodQuery, NodeZonesQuery, UnassignedPodsQuery
+from herodotus_cli.transport.api_server_queries import (
+    LivePodQuery,
+    NodePodsQuery,
+    NodeZonesQuery,
+    UnassignedPodsQuery,
+)
 from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
 from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, start_process
 from herodotus_cli.transport.response_body import parse_response
@@ -206,6 +211,10 @@ class KubectlTransport:
     def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPodsQuery:
         """Start a request to the API server for the pods without a node. `labels` is a label selector."""
         return UnassignedPodsQuery(self._start_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
+
+    def pods_on_node(self, node: str) -> NodePodsQuery:
+        """Start a request to the API server for the pods on a node."""
+        return NodePodsQuery(self._start_concurrently(api_paths.pods_on_node(node)))
 
     def node_zones(self, nodes: Sequence[str]) -> NodeZonesQuery:
         """Start a request to the API server for the zones of these nodes."""

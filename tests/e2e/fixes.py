@@ -255,14 +255,25 @@ class FixTrial:
             self._end(name, kind, {})
 
     def _begin(self, name: str, kind: str, reason: str) -> list[Json]:
-        self._cluster.create(_PATHS[kind], make_workload(name, kind, reason, self._scheduler))
-        what = f"{kind} {name} ({reason}) to be pending"
-        stuck = eventually(lambda: self._find_rejected(name), what, self._patience_s, every_s=0.1)
-        found: list[Json] = self._explain(stuck["metadata"]["name"])["suggestions"]
-        return found
+        """Create the workload until the scheduler rejects a pod of it, and return the suggestions for that pod.
 
-    def _find_rejected(self, name: str) -> Json | None:
+        The first pod may still be placed, because schedulers watch pods and nodes apart: the pod may arrive before the
+        change of a node with which the last suggestion was undone.
+        """
+        what = f"{kind} {name} ({reason}) to be pending"
+        for _ in range(5):
+            self._cluster.create(_PATHS[kind], make_workload(name, kind, reason, self._scheduler))
+            tried = eventually(lambda: self._find_tried(name), what, self._patience_s, every_s=0.1)
+            if not tried["spec"].get("nodeName"):
+                found: list[Json] = self._explain(tried["metadata"]["name"])["suggestions"]
+                return found
+            self._end(name, kind, {})
+        raise AssertionError(f"{what}: it is placed")
+
+    def _find_tried(self, name: str) -> Json | None:
         for pod in self._pods(name):
+            if pod["spec"].get("nodeName"):
+                return pod
             for condition in pod["status"].get("conditions") or ():
                 if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
                     return pod

@@ -1,0 +1,171 @@
+"""The pods that hold what a pending pod lacks on a node, from the Pod objects that the reader may list.
+
+Owns: which node and reasons are looked at, how much each pod holds, and which of them would be enough. Does not own:
+reading the pods, the screen. Pure.
+
+Invariant: a pod is named only if the API server let the reader list it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from herodotus_record.units import natural_sort_key
+
+Json = dict[str, Any]
+
+_RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
+_QUANTITY: Final = re.compile(r"([+-]?[\d.]+)(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
+_DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+class HeldObject(NamedTuple):
+    """What a pod lacks on a node: a resource, host ports, a place away from another pod, or a volume claim.
+
+    `kind` says which; `names` are the resource, the ports, the pods or the claims. `missing` is the amount of the
+    resource that would have to become free, in base units.
+    """
+
+    node: str
+    kind: str
+    names: tuple[str, ...]
+    missing: int = 0
+
+
+class Holder(NamedTuple):
+    """A pod that holds something on a node, and how much of it: 0 where it is no amount."""
+
+    pod: str
+    amount: int
+    priority: int
+    owner: str
+
+
+class Holders(NamedTuple):
+    """The pods that hold an object, largest first; the first `enough` of them together hold what is missing."""
+
+    held: HeldObject
+    pods: tuple[Holder, ...]
+    enough: int
+
+
+def find_held(answer: Json) -> HeldObject | None:
+    """Return what the pod of a PodExplanation lacks on the closest node, or on the node that the answer is about.
+
+    The result is None for a placed pod, and where the reason is nothing that other pods hold.
+    """
+    if answer.get("kind") != "PodExplanation" or answer["outcome"]["node"] is not None:
+        return None
+    for node, reasons in _rejections(answer):
+        for reason in reasons:
+            held = _parse_reason(node, reason)
+            if held is not None:
+                return held
+    return None
+
+
+def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
+    """Return which of the pods, those on the node, hold it."""
+    amounts = ((pod, _held(held, pod)) for pod in pods)
+    found = [Holder(_full_name(pod), amount, _priority(pod), _owner(pod)) for pod, amount in amounts if amount]
+    found.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
+    if held.kind != _RESOURCE:
+        return Holders(held, tuple(h._replace(amount=0) for h in found), len(found))
+    together = 0
+    for number, holder in enumerate(found, 1):
+        together += holder.amount
+        if together >= held.missing:
+            return Holders(held, tuple(found), number)
+    return Holders(held, tuple(found), 0)
+
+
+def _rejections(answer: Json) -> Iterable[tuple[str, Sequence[Json]]]:
+    nodes = [] if answer["rejections"] else answer.get("perNode", [])
+    for group in answer["rejections"]:
+        yield from ((row["node"], row["reasons"]) for row in group["nodes"][:1])
+    for row in nodes:
+        yield from ((row["node"], verdict["reasons"]) for verdict in row["rejectedBy"])
+
+
+def _parse_reason(node: str, reason: Json) -> HeldObject | None:
+    params = reason["params"]
+    match reason["code"]:
+        case "insufficient" | "too-many-pods" if reason["requested"] <= reason["allocatable"]:
+            return HeldObject(node, _RESOURCE, (reason["resource"],), reason["requested"] - reason["free"])
+        case "ports" if params.get("ports"):
+            return HeldObject(node, _PORTS, tuple(params["ports"].split(", ")))
+        case "pod-anti-affinity" | "existing-anti-affinity" if params.get("pod"):
+            return HeldObject(node, _POD, (params["pod"],))
+        case "claim-in-use" if params.get("claims"):
+            return HeldObject(node, _DISK, tuple(params["claims"].split(", ")))
+        case _:
+            return None
+
+
+def _held(held: HeldObject, pod: Json) -> int:
+    """Return how much a pod holds, in base units; 1 for something that is no amount, and 0 for nothing."""
+    if held.kind == _RESOURCE:
+        return 1 if held.names[0] == "pods" else _request(pod["spec"], held.names[0])
+    if held.kind == _PORTS:
+        return int(any(port in held.names for port in _host_ports(pod["spec"])))
+    if held.kind == _POD:
+        return int(_full_name(pod) in held.names)
+    claims = (v.get("persistentVolumeClaim") for v in pod["spec"].get("volumes") or ())
+    return int(any(f"{pod['metadata']['namespace']}/{c['claimName']}" in held.names for c in claims if c))
+
+
+def _request(spec: Json, resource: str) -> int:
+    """Return the pod's effective request for a resource in base units (cpu in milli)."""
+    whole = (spec.get("resources") or {}).get("requests") or {}
+    overhead = _parse_quantity((spec.get("overhead") or {}).get(resource, 0))
+    running, init = Fraction(0), Fraction(0)
+    for container in spec.get("containers") or ():
+        running += _requested(container, resource)
+    sidecars = Fraction(0)
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            sidecars += _requested(container, resource)
+            init = max(init, sidecars)
+        else:
+            init = max(init, sidecars + _requested(container, resource))
+    total = _parse_quantity(whole[resource]) if resource in whole else max(running + sidecars, init)
+    amount = (total + overhead) * (1000 if resource == "cpu" else 1)
+    return -(-amount.numerator // amount.denominator)
+
+
+def _requested(container: Json, resource: str) -> Fraction:
+    return _parse_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
+
+
+def _parse_quantity(text: object) -> Fraction:
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        return Fraction(0)
+    number, exponent, suffix = match.groups()
+    if suffix in _BINARY:
+        return Fraction(number) * (1 << _BINARY[suffix])
+    return Fraction(number) * Fraction(10) ** (int(exponent) if exponent else _DECIMAL[suffix or ""])
+
+
+def _host_ports(spec: Json) -> Iterable[str]:
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for port in container.get("ports") or ():
+            address = "" if port.get("hostIP", "") in ("", "0.0.0.0") else f"{port['hostIP']}:"
+            yield f"{address}{port.get('hostPort')}/{port.get('protocol') or 'TCP'}"
+
+
+def _full_name(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _priority(pod: Json) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def _owner(pod: Json) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((f"{o['kind']}/{o['name']}" for o in owners if o.get("controller")), "")

@@ -1,0 +1,87 @@
+"""Who holds what a pending pod lacks: which pods are named, how much each holds, and which would be enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from herodotus_cli.render import holders as screen
+from herodotus_cli.render import plain_text
+from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_record.holders import HeldObject, Holder, find_held, find_holders
+from tests.cli.scenes import NOW, a_pending, a_placed, explained
+
+Json = dict[str, Any]
+
+
+def pod(name: str, cpu: str = "0", priority: int = 0, **spec: Any) -> Json:
+    container = {"name": "app", "resources": {"requests": {"cpu": cpu}}}
+    owners = [{"kind": "ReplicaSet", "name": f"{name}-rs", "controller": True}]
+    metadata = {"namespace": "shop", "name": name, "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}}
+
+
+def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
+    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300)
+    assert find_held(explained(a_placed())) is None
+
+
+def test_holders_are_named_largest_first_with_those_that_are_enough() -> None:
+    pods = [pod("small", "100m"), pod("big", "1500m", priority=9), pod("none"), pod("mid", "0.25")]
+    found = find_holders(HeldObject("n", "resource", ("cpu",), 1600), pods)
+    assert found.pods == (
+        Holder("shop/big", 1500, 9, "ReplicaSet/big-rs"),
+        Holder("shop/mid", 250, 0, "ReplicaSet/mid-rs"),
+        Holder("shop/small", 100, 0, "ReplicaSet/small-rs"),
+    )
+    assert found.enough == 2
+    assert find_holders(HeldObject("n", "resource", ("cpu",), 5000), pods).enough == 0
+
+
+def test_requests_count_as_the_scheduler_counts_them() -> None:
+    one = pod("p", "1", overhead={"cpu": "50m"})
+    one["spec"]["initContainers"] = [
+        {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "200m"}}},
+        {"name": "init", "resources": {"requests": {"cpu": "1500m"}}},
+    ]
+    held = HeldObject("n", "resource", ("cpu",), 1)
+    assert find_holders(held, [one]).pods[0].amount == 1750
+    assert find_holders(held, [pod("q", "1", resources={"requests": {"cpu": "3"}})]).pods[0].amount == 3000
+
+
+PORT = {"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+@pytest.mark.parametrize(
+    ("held", "holder"),
+    [
+        (HeldObject("n", "ports", ("8080/TCP",)), pod("web", **PORT)),
+        (HeldObject("n", "pod", ("shop/web",)), pod("web")),
+        (HeldObject("n", "claims", ("shop/data",)), pod("web", **CLAIM)),
+        (HeldObject("n", "resource", ("pods",), 1), pod("web")),
+    ],
+    ids=lambda value: value.kind if isinstance(value, HeldObject) else "",
+)
+def test_what_is_no_amount_is_held_too(held: HeldObject, holder: Json) -> None:
+    others = [pod("other")] if held.names != ("pods",) else []
+    assert [h.pod for h in find_holders(held, [*others, holder]).pods] == ["shop/web"]
+
+
+def drawn(held: HeldObject, *pods: Json) -> str:
+    return plain_text.draw(screen.build_blocks(find_holders(held, pods)), ViewOptions(NOW))
+
+
+def test_the_screen_names_the_least_important_pod_that_alone_is_enough() -> None:
+    held = HeldObject("worker-9", "resource", ("cpu",), 300)
+    assert drawn(held, pod("web", "4", priority=100), pod("batch", "500m"), pod("tiny", "10m")) == (
+        "HOLDS CPU ON worker-9  REQUEST  PRIORITY  OWNER\n"
+        "shop/web                     4       100  ReplicaSet/web-rs\n"
+        "shop/batch                500m         0  ReplicaSet/batch-rs\n"
+        "shop/tiny                  10m         0  ReplicaSet/tiny-rs\n"
+        "300m cpu would have to become free: shop/batch alone would be enough.\n"
+    )
+    assert "shop/a, shop/b together would be enough" in drawn(held, pod("a", "200m"), pod("b", "150m"))
+    assert "hold less than the missing 300m cpu" in drawn(held, pod("a", "200m"))
+    assert drawn(held) == ""
