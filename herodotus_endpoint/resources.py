@@ -40,6 +40,7 @@ PENDING: Final = ServedResource("PendingPods", "pendingpods", "pendingpods", Tru
 WORKLOAD: Final = ServedResource("WorkloadPlacement", "workloadplacements", "workloadplacement", True)
 BALANCE: Final = ServedResource("Balance", "balances", "balance", False)
 AGREEMENTS: Final = ServedResource("Agreements", "agreements", "agreements", True)
+PREEMPTIONS: Final = ServedResource("Preemptions", "preemptions", "preemptions", True)
 SERVICE_VERSION: Final = ServedResource("ServiceVersion", "serviceversions", "serviceversion", False)
 REVIEW: Final = ServedResource("PlacementReview", "placementreviews", "placementreview", True)
 RESOURCES: Final = (
@@ -54,6 +55,7 @@ RESOURCES: Final = (
     WORKLOAD,
     BALANCE,
     AGREEMENTS,
+    PREEMPTIONS,
     SERVICE_VERSION,
     REVIEW,
 )

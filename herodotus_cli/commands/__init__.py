@@ -19,6 +19,7 @@ COMMANDS = (
     "node",
     "balance",
     "whatif",
+    "preemptions",
     "disagreements",
     "watch",
     "explain",

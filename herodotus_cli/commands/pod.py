@@ -5,6 +5,7 @@ Owns: its options, its request, hints for a missing answer. Does not own: the sc
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -166,8 +167,24 @@ def _once(
         unrecorded = partial(_answer_unrecorded, namespace, connection, output, environment)
         answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, unrecorded)
         fate = query.fate(answer)
+    if fate and answer["kind"] == "PodExplanation":
+        answer |= _find_preemption(answer, connection, output, environment)
     holders = [] if fate else _find_holders(answer, arguments, connection, output, environment)
     _show(answer, arguments, output, environment, fate=fate, holders=holders)
+
+
+def _find_preemption(
+    answer: Json, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> Json:
+    """Return {"preemptedBy": PREEMPTION} for the first preemption that evicted the pod after this decision, else {}."""
+    meta, since = answer["metadata"], datetime.fromisoformat(answer["attempt"]["startedAt"].replace("Z", "+00:00"))
+    age_s = (environment.now() - since).total_seconds() + 1
+    try:
+        path = api_paths.preemptions(meta["namespace"], since_s=age_s, victim=meta["name"])
+        found = environment.fetch(connection, path, output)["preemptions"]
+    except (CliError, KeyError):  # a hint, which an older service does not have
+        return {}
+    return {"preemptedBy": found[-1]} if found else {}
 
 
 def _live_pod(
@@ -236,6 +253,10 @@ def _show(
 
     def screen(view: ViewOptions) -> list[Block]:
         note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
+        if "preemptedBy" in answer:
+            from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
+
+            note = [TextLine(describe_eviction(answer["preemptedBy"], view), "strong")]
         return [*note, *_screen(answer, arguments, view, holders)]
 
     environment.print_answer(answer, output, screen)

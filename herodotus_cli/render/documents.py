@@ -42,6 +42,8 @@ def _names(document: dict[str, Any]) -> list[str]:
         return [f"pod/{document['spec']['pod']['name']}"]
     if kind in ("DecisionList", "PluginExplanationList"):
         return [name for item in list_rows(document) for name in _names(item)]
+    if kind == "Preemptions":
+        return [f"pod/{victim['pod']}" for row in list_rows(document) for victim in row["victims"] if victim["pod"]]
     if kind in _ROWS:
         named = "pod" if kind in _POD_ROWS else "node"
         return [f"{named}/{row[named]}" for row in list_rows(document)]
@@ -57,6 +59,7 @@ _ROWS = {
     "PluginExplanationList": ("items",),
     "PendingPods": ("pods",),
     "Agreements": ("disagreements",),
+    "Preemptions": ("preemptions",),
     "Balance": ("nodes",),
     "PlacementReview": ("status", "pods"),
 }

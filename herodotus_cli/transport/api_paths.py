@@ -86,6 +86,15 @@ def agreements(namespace: str, *, since_s: float, scheduler: str, labels: str = 
     return f"{_API}/{_namespace_prefix(namespace)}agreements{_query_string(query)}"
 
 
+def preemptions(namespace: str, *, since_s: float, victim: str = "") -> str:
+    """Return the path of the list of preemptions in the last `since_s` seconds, in which pods of a namespace took part.
+
+    If `namespace` is empty, all namespaces count. With `victim` only preemptions that evicted this pod are listed.
+    """
+    query = {"since": round(since_s), "victim": victim or None}
+    return f"{_API}/{_namespace_prefix(namespace)}preemptions{_query_string(query)}"
+
+
 class DecisionSelector:
     """Field and label selectors that choose decisions. If both are empty, all decisions are chosen."""
 

@@ -1,4 +1,4 @@
-"""Routes that combine many decisions: pending pods, workload placements, balances and agreements.
+"""Routes that combine many decisions: pending pods, workload placements, balances, agreements and preemptions.
 
 Owns: routes, parameters, and the selection and number of decisions per answer. Does not own: documents
 (`herodotus_record`), SQL (`store`), masking (`masked_reader`).
@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from flask import Blueprint, Response
 
@@ -26,7 +26,7 @@ from herodotus_endpoint.api.pod_placements import PLACED_STATES, build_placement
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
-from herodotus_endpoint.resources import AGREEMENTS, BALANCE, DECISION, PENDING, PREFIX, WORKLOAD
+from herodotus_endpoint.resources import AGREEMENTS, BALANCE, DECISION, PENDING, PREEMPTIONS, PREFIX, WORKLOAD
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
@@ -41,6 +41,7 @@ from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement
 from herodotus_record.pending import PendingPod, build_pending_pods
 from herodotus_record.placements import build_workload_placement
+from herodotus_record.preemptions import build_preemption, build_preemptions
 
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
 MAX_PENDING_PODS: Final = 500  # in one answer, 0.6 kB each
@@ -51,6 +52,7 @@ DAY_US: Final = 86_400_000_000
 _KIND_NAME: Final = re.compile(r"([A-Za-z]+)\.([a-z0-9][a-z0-9.-]*)")
 _WEIGHT: Final = re.compile(r"([^=,]+)=([0-9]{1,6})")
 
+Json = dict[str, Any]
 Row = VisibleRow  # a decision without its frame
 
 _WEIGHTS: Final = NameParameter("weights", "Other weights, such as NodeResourcesFit=5,ImageLocality=0.")
@@ -75,15 +77,25 @@ _AGREEMENTS: Final = Route(
     parameters=(SINCE, PROFILE, CLUSTER, LABEL_SELECTOR),
     errors=READ_ERRORS,
 )
+_VICTIM: Final = NameParameter("victim", "Only preemptions that evicted this pod of the namespace.")
+_PREEMPTIONS: Final = Route(
+    "GET",
+    f"{PREFIX}/namespaces/<namespace>/preemptions",
+    "listPreemptions",
+    "Preemptions by pods of a namespace, and of them.",
+    right=RequiredRight("list", PREEMPTIONS),
+    parameters=(SINCE, CLUSTER, _VICTIM),
+    errors=READ_ERRORS,
+)
 
 
 def blueprint(reader: MaskedReader, settings: ServiceSettings) -> Blueprint:
-    """Return the Flask blueprint of the routes for pending pods, workload placements, balances and agreements."""
+    """Return the Flask blueprint of the routes whose responses combine many decisions."""
     return build_blueprint("aggregates", list_views(AggregateViews(reader, settings)))
 
 
 class AggregateViews:
-    """Flask views whose responses combine many decisions: pending pods, placements, balances and agreements."""
+    """Flask views whose responses combine many decisions, such as pending pods and balances."""
 
     def __init__(self, reader: MaskedReader, settings: ServiceSettings) -> None:
         self._reader = reader
@@ -213,6 +225,34 @@ class AggregateViews:
         )
         return json_response(document)
 
+    @declare(_PREEMPTIONS, _PREEMPTIONS.for_all_namespaces("listAllPreemptions", "Preemptions in all namespaces."))
+    def preemptions(self, namespace: str = "") -> Response:
+        """Return the Preemptions document: which pods were evicted for which others, the newest first.
+
+        A preemption counts for the namespaces of its preemptor and of its victims; if `namespace` is "", all count. A
+        preemptor whose namespace the user may not see is not named. At most MAX_DECISIONS_READ decisions are read.
+        """
+        named, victim = check_name(namespace, "the namespace"), _VICTIM.parse()
+        since_us = self._since()
+        rows = self._rows([UnsuccessfulCondition()])
+        attempts = [a.record for a in _group_newest_first(rows) if a.record.started_us >= since_us]
+        candidates = [row for row in attempts if _may_have_preempted(row)]
+        entries = []
+        for row in candidates[:MAX_DECISIONS_READ]:
+            stored = self._reader.decision_by_id(row.namespace, row.decision_id)
+            sees = self._reader.sees(row.namespace)
+            entry = stored and build_preemption(stored.decision, stored.outcomes, shows_preemptor=sees)
+            if entry and _concerns(entry, row, named, victim):
+                entries.append(entry)
+        document = build_preemptions(
+            entries,
+            since_us=since_us,
+            until_us=int(self._clock() * 1e6),
+            complete=len(candidates) <= MAX_DECISIONS_READ and (len(rows) < MAX_ROWS or len(attempts) < len(rows)),
+            namespace=named,
+        )
+        return json_response(document)
+
     def _with_headline(self, row: Row) -> ComparedOutcome:
         stored = self._reader.decision_by_id(row.namespace, row.decision_id)
         return replace(
@@ -249,6 +289,24 @@ class AggregateViews:
         )
         details = {"name": name, "kind": "workloadplacements", "similar": close}
         return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
+
+
+def _may_have_preempted(row: Row) -> bool:
+    """Return whether the decision of an unsuccessful attempt may have evicted pods.
+
+    The message of one that did not ends with the reason why preemption does not help.
+    """
+    return row.state == "Unschedulable" and "preemption: " not in row.row.message
+
+
+def _concerns(entry: Json, row: Row, namespace: str, victim: str) -> bool:
+    """Return whether a preemption is by a pod of `namespace` or of one; with `victim`, of the pod with that name.
+
+    If `namespace` is "", every namespace counts. `row` is the row of the preemptor's decision.
+    """
+    if victim:
+        return any(v["pod"] == victim and namespace in ("", v["namespace"]) for v in entry["victims"])
+    return namespace in ("", row.namespace) or any(v["namespace"] == namespace for v in entry["victims"])
 
 
 _PLACED: Final = ColumnCondition("state", PLACED_STATES)

@@ -97,6 +97,10 @@ class MaskedReader:
         self._cluster = cluster
         self._listing = store.listing
 
+    def sees(self, namespace: str) -> bool:
+        """Return whether the user of the current request may see the decisions of a namespace."""
+        return self._find_visible(frozenset({namespace})).sees(namespace)
+
     def listing(self) -> MaskedListing:
         """Return a listing of decisions for the user of the current request.
 

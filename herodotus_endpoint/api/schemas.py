@@ -271,6 +271,14 @@ SCHEMAS: Final[Json] = {
             disagreements=array("Newest outcomes that disagree with the reconstruction.", anything("An outcome.")),
             disagreementsOmitted=integer("Number of disagreements that are not listed."),
         ),
+        "Preemptions": _object_schema(
+            "Preemptions",
+            "Pods that were evicted to make room for pods of higher priority, by the decision that chose them.",
+            since=string("Start of the time window."),
+            until=string("Time of the request."),
+            complete=boolean("Whether every decision of the requested time window is counted."),
+            preemptions=array("Preemptions, the newest first.", anything("A preemptor with its victims.")),
+        ),
         "ServiceVersion": _object_schema(
             "ServiceVersion",
             "Version of the decisions service.",

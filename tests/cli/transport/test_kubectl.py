@@ -16,6 +16,7 @@ import pytest
 
 from herodotus_cli import not_found
 from herodotus_record.pending import PendingPod, build_pending_pods
+from tests.cli.commands.test_preemptions import EVICTED, preemptions
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
 
@@ -485,6 +486,25 @@ def test_notes_that_the_pod_was_deleted(
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert ran.out.startswith("note: this pod no longer exists: it was deleted after this decision\n")
+
+
+def test_evicted_pod_names_its_preemptor(
+    service: Service, as_kubectl_sees_it: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
+    answer = placed()
+    answer["attempt"]["startedAt"] = (NOW - timedelta(seconds=60)).isoformat()
+    service.answer(f"{API}/namespaces/shop/podexplanations/{POD}", answer)
+    service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
+    ran = command("pod", POD, environ=as_kubectl_sees_it)
+    assert ran.out.startswith("note: this pod no longer exists")
+    service.answer(f"{API}/namespaces/shop/preemptions?since=61&victim={POD}", preemptions(EVICTED))
+    ran = command("pod", POD, environ=as_kubectl_sees_it)
+    assert (ran.code, ran.out.splitlines()[0]) == (
+        0,
+        "Evicted from worker-7 5s ago to make room for vip/big-0 (priority 1000, attempt 3):"
+        " kubectl herodotus pod d-1 -n vip",
+    )
 
 
 def test_names_similar_pods_of_missing_pod(

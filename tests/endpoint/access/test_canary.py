@@ -46,7 +46,15 @@ NODES = ("worker-1", "worker-2", "worker-3")
 OWNER = Owner("ReplicaSet", "checkout-7d9f")
 FAILED, PLACED, WATCHED, OLDER, PLAIN = (f"checkout-7d9f-{letter}" for letter in "abcde")
 PODS = (FAILED, PLACED, WATCHED, OLDER, PLAIN)
-RESOURCES = ("decisions", "podexplanations", "podhistories", "nodecomparisons", "pendingpods", "agreements")
+RESOURCES = (
+    "decisions",
+    "podexplanations",
+    "podhistories",
+    "nodecomparisons",
+    "pendingpods",
+    "agreements",
+    "preemptions",
+)
 IN_SHOP = {(verb, resource) for verb in ("get", "list", "watch") for resource in (*RESOURCES, "workloadplacements")}
 CLUSTER_WIDE = {(verb, "nodehistories") for verb in ("get", "list")} | {("list", "balances"), ("list", "incarnations")}
 FORMS = (
@@ -75,6 +83,7 @@ QUERIES: tuple[dict[str, str], ...] = (
     {"weights": "ImageLocality=5"},
     {"name": FAILED, "namespace": "shop"},
     {"name": "worker-1"},
+    {"victim": FAILED},
 )
 
 
@@ -173,6 +182,9 @@ def records() -> Iterator[Frame]:
             pod=f"{CANARY}-{sequence}", namespace="ci", owner=owner, labels=labels, rejected=rejected, sequence=sequence
         )
         yield with_canaries(replace(other, preemption=None))
+    evicts = a_decision(pod=f"{CANARY}-11", namespace="ci", owner=owner, rejected=full, sequence=11)
+    victims = (OF_CI, f"shop/{FAILED}")
+    yield replace(evicts, preemption=Preemption("worker-1", (Candidate("worker-1", victims, 0),), evicted=True))
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +261,7 @@ def test_every_route_answers_the_reader(of_ada: list[tuple[str, str, int, str]])
     """Otherwise nothing would be tried. What is of every namespace is not for a reader of one."""
     answered = {rule for rule, _, code, _ in of_ada if code in (200, 201, 302)}
     refused = {rule for rule, *_ in of_ada} - answered
-    assert refused == {f"{API}/decisions", f"{API}/agreements", f"{API}/pendingpods"}
+    assert refused == {f"{API}/decisions", f"{API}/agreements", f"{API}/pendingpods", f"{API}/preemptions"}
     assert not [what for _, what, code, _ in of_ada if code >= 500]
 
 
@@ -257,6 +269,8 @@ def test_cluster_wide_reader_sees_every_value(service: Service) -> None:
     """The canary is where a record can hold it."""
     told = {rule for rule, _, answer in asked(service, "root's") if CANARY in answer.text}
     assert told >= {
+        f"{API}/preemptions",
+        f"{SHOP}/preemptions",
         f"{API}/decisions",
         f"{API}/pendingpods",
         f"{API}/nodehistories/<node>",

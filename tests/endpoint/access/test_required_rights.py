@@ -19,6 +19,8 @@ RIGHTS = {
     "listAllPendingPods": "list pendingpods",
     "getWorkloadPlacement": "get workloadplacements/workload",
     "listBalances": "list balances, if labelSelector: get decisions",  # a selector may select a single pod
+    "listPreemptions": "list preemptions",
+    "listAllPreemptions": "list preemptions",
     "listAgreements": "list agreements",
     "listAllAgreements": "list agreements",
     "createPlacementReview": "create placementreviews",

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.model import Agreement, Cause, Decision, Owner, Reconstruction, Retry, Source
+from herodotus_record.model import (
+    Agreement,
+    Candidate,
+    Cause,
+    Code,
+    Decision,
+    Outcome,
+    Owner,
+    Preemption,
+    Reason,
+    Reconstruction,
+    Retry,
+    Source,
+)
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
 
@@ -191,3 +204,82 @@ def test_agreement_with_other_schedulers_is_counted_and_disagreements_are_listed
     assert told["headline"].endswith("it may not have evaluated every node (percentageOfNodesToScore).")
     assert service.get(f"{API}/namespaces/vault/agreements")["schedulers"] == []
     assert service.get(f"{API}/agreements", profile="another")["schedulers"] == []
+
+
+def preempting(pod: str, sequence: int, *victims: str, evicted: bool = True, **given: Any) -> Decision:
+    found = Preemption("worker-2", (Candidate("worker-1", ("shop/no",), 0), Candidate("worker-2", victims, 1)), evicted)
+    return replace(decided(pod, sequence, rejected=NOWHERE, **given), preemption=found)
+
+
+def eviction(decision: Decision, sequence: int, victim: str, code: str, **more: str) -> Outcome:
+    return Outcome(
+        incarnation=decision.key.incarnation,
+        sequence=sequence,
+        decision_id=decision.id,
+        decision_sequence=decision.sequence,
+        phase="Evict",
+        status=Code.SUCCESS if code == "evicted" else Code.ERROR,
+        node="worker-2",
+        message="",
+        at_us=decision.times.started_us + 1_000_000,
+        duration_s=0.1,
+        final=False,
+        reason=Reason(code, {"victim": victim, **more}),
+    )
+
+
+@pytest.fixture
+def preempted(service: Service) -> Service:
+    """Store two preemptions, one that another scheduler would make, and one that was only a dry run."""
+    first = preempting("big-0", 1, "shop/low-0", "batch/job-1", owner=Owner("StatefulSet", "big"))
+    second = preempting("big-1", 5, "batch/job-2")
+    watched = preempting("big-2", 6, "batch/job-3", evicted=False)
+    watched = replace(watched, key=replace(watched.key, source=Source.RECONSTRUCTED))
+    dry_run = preempting("big-3", 7, "shop/low-0", evicted=False)
+    refused = decided("big-4", 8, rejected=NOWHERE)
+    refused = replace(refused, message=f"{refused.message} preemption: 0/3 nodes are available: 3 No victims found.")
+    results = [
+        eviction(first, 2, "shop/low-0", "evicted"),
+        eviction(first, 3, "batch/job-1", "eviction-failed", error="Forbidden"),
+    ]
+    service.stored(rows(TABLE), first, *results, second, watched, dry_run, refused)
+    return service
+
+
+def test_preemptions_have_victims_with_their_state(preempted: Service) -> None:
+    document = preempted.get(f"{API}/preemptions")
+    listed = [(p["preemptor"]["pod"], p["node"], p["evicted"], p["pdbViolations"]) for p in document["preemptions"]]
+    assert (document["complete"], listed) == (
+        True,
+        [("big-2", "worker-2", False, 1), ("big-1", "worker-2", True, 1), ("big-0", "worker-2", True, 1)],
+    )
+    oldest = document["preemptions"][-1]
+    assert oldest["victims"] == [
+        {"namespace": "shop", "pod": "low-0", "state": "Evicted", "at": "2026-03-01T12:01:01.000000+00:00"},
+        {"namespace": "batch", "pod": "job-1", "state": "Failed", "at": "2026-03-01T12:01:01.000000+00:00"},
+    ]
+    assert document["preemptions"][1]["victims"][0]["state"] == "Unknown"
+    assert (oldest["preemptor"]["owner"], oldest["preemptor"]["decision"]) == (
+        "StatefulSet/big",
+        "01900000-0000-7000-8000-000000000001",
+    )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "query", "preemptors"),
+    [
+        ("shop", {}, ["big-2", "big-1", "big-0"]),
+        ("batch", {}, ["big-2", "big-1", "big-0"]),
+        ("vault", {}, []),
+        ("batch", {"victim": "job-1"}, ["big-0"]),
+        ("batch", {"victim": "low-0"}, []),
+        ("shop", {"victim": "low-0"}, ["big-0"]),
+        ("shop", {"since": "2026-03-01T12:04:00Z"}, ["big-2", "big-1"]),
+    ],
+    ids=str,
+)
+def test_preemptions_are_selected_by_namespace_victim_and_time(
+    preempted: Service, namespace: str, query: dict[str, str], preemptors: list[str]
+) -> None:
+    document = preempted.get(f"{API}/namespaces/{namespace}/preemptions", **query)
+    assert [p["preemptor"]["pod"] for p in document["preemptions"]] == preemptors

@@ -8,7 +8,7 @@ HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writ
   resources: [podexplanations, podhistories, podcomparisons, nodecomparisons, workloadplacements]
   verbs: [get]
 - apiGroups: [herodotus.dev]
-  resources: [pendingpods, agreements]
+  resources: [pendingpods, agreements, preemptions]
   verbs: [list]
 {{- end }}
 {{- define "herodotus.readers.whatif" -}}

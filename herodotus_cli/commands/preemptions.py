@@ -1,0 +1,66 @@
+"""`kubectl herodotus preemptions`: which pods were evicted to make room, and for which pods.
+
+Owns: its options and its request. Does not own: the screen.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from herodotus_cli import option_values, options
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.errors import print_to_stderr
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.output_formats import is_document
+from herodotus_cli.transport import api_paths
+
+
+@click.command(short_help="List pods that were evicted to make room, and for which pods.")
+@options.namespaces_options
+@options.since_option
+@options.watch_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def preemptions(ctx: click.Context, /, since: float, **_given: object) -> None:
+    """List preemptions: which pods were evicted to make room, on which node, and for which pod.
+
+    A preemption is listed in the namespace of the pod that needed room and in those of its victims. kubectl herodotus
+    pod NAME tells of a pod that was evicted who took its place.
+
+    \b
+    kubectl herodotus preemptions -A
+    kubectl herodotus preemptions -n batch --since 7d
+    """
+    environment = environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
+    namespace = "" if every else environment.resolve_namespace(namespace, connection)
+    run(namespace, since, connection, option_values.output_options(ctx), environment)
+
+
+def run(
+    namespace: str, since_s: float, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Fetch the preemptions of the last `since_s` seconds and print them. With --watch, repeat it on changes.
+
+    If `namespace` is empty, all namespaces count.
+    """
+    once = partial(_once, namespace, since_s, connection, output, environment)
+    environment.run_or_watch(once, connection, output, namespace)
+
+
+def _once(
+    namespace: str, since_s: float, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    path = api_paths.preemptions(namespace, since_s=since_s)
+    answer = environment.fetch(connection, path, output, "preemptions")
+    if not answer["preemptions"] and not is_document(output.format):
+        print_to_stderr(f"No preemptions{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
+        return
+    from herodotus_cli.render import preemptions as preemptions_screen
+
+    environment.print_answer(answer, output, lambda view: preemptions_screen.build_screen(answer, view))

@@ -1,0 +1,54 @@
+"""The screen of `kubectl herodotus preemptions`: Preemptions -> blocks; and the sentence about one victim.
+
+Owns: the content of the screen. Does not own: which preemptions are listed (the decisions service), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render.formatting import format_age_or_time, format_ago
+from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table, join_sections
+
+Json = dict[str, Any]
+_HIDDEN = "a pod of another namespace"
+
+
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen: a row for each victim, the newest preemption first."""
+    rows = []
+    for found in answer["preemptions"]:
+        for victim in found["victims"]:
+            state = victim["state"] if found["evicted"] else "Expected"
+            row = [format_age_or_time(victim["at"] or found["at"], view), _name(victim), found["node"], state]
+            rows.append([*row, describe_preemptor(found)])
+    notes = [] if answer["complete"] else ["… older preemptions are not listed: --since 1h"]
+    if any(not found["evicted"] for found in answer["preemptions"]):
+        notes.append("Expected: by the observer's evaluation; the scheduler itself does not say whom it evicted.")
+    return join_sections(
+        [
+            [build_table(("AGE", "VICTIM", "NODE", "STATE", "PREEMPTED BY"), rows)],
+            [TextLine(note, "dim") for note in notes],
+        ]
+    )
+
+
+def describe_preemptor(found: Json) -> str:
+    """Return the pod for which a preemption made room, as `shop/db-0 (priority 1000, attempt 2)`."""
+    pod = found["preemptor"]
+    if pod is None:
+        return _HIDDEN
+    return f"{pod['namespace']}/{pod['pod']} (priority {pod['priority']}, attempt {pod['attempt']})"
+
+
+def describe_eviction(found: Json, view: ViewOptions) -> str:
+    """Return a sentence on the preemption that evicted the pod of an answer, with the command that explains it."""
+    pod = found["preemptor"]
+    at = format_ago(found["at"], view)
+    verb = "Evicted" if found["evicted"] else "By the observer's evaluation, evicted"
+    said = f"{verb} from {found['node']} {at} to make room for {describe_preemptor(found)}"
+    return f"{said}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{said}."
+
+
+def _name(victim: Json) -> str:
+    return f"{victim['namespace']}/{victim['pod']}" if victim["pod"] else _HIDDEN
