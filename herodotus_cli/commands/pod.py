@@ -249,7 +249,7 @@ def _show(
 
     if fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
         answer["attempt"]["retry"] = None
-        answer["nextSteps"] = []
+        answer["nextSteps"], answer["suggestions"] = [], []
 
     def screen(view: ViewOptions) -> list[Block]:
         note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
