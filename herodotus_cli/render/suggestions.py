@@ -43,7 +43,8 @@ def _describe(answer: Json, suggestion: Json) -> str:
         known.append(f"no command known for {suggestion['object']}")
     known += [] if suggestion["checked"] else [_NOT_CHECKED]
     notes = f" ({'; '.join(known)})" if known else ""
-    return f"{suggestion['text']}: fits {suggestion['node']}{notes}"
+    fits = "" if suggestion["object"] == f"Node/{suggestion['node']}" else f": fits {suggestion['node']}"
+    return f"{suggestion['text']}{fits}{notes}"
 
 
 def _format_deletions(deleted: Sequence[str]) -> str:

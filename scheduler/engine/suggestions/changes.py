@@ -376,6 +376,13 @@ def _term_matches(term: NodeSelectorTerm, place: Place) -> bool:
     return bool(term.match_expressions or term.match_fields) and not _failing(term, place)
 
 
+def count_unmet_requirements(place: Place) -> int:
+    """Return how many entries of the pod's node selector, and of its nearest required term, the node does not meet."""
+    spec = place.pod.pod.spec
+    unmet = sum(place.labels.get(key) != value for key, value in (spec.node_selector or {}).items())
+    return unmet + min((len(_failing(term, place)) for term in _required_terms(spec)), default=0)
+
+
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
     """Return the term changed so that the node meets it, or None if nothing of it would be left."""
     failing = _failing(term, place)

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_record.lru import Lru
 from herodotus_record.model import DecisionPath, Reason, Suggestion
@@ -24,11 +25,19 @@ from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.suggestions.changes import Draft, Place, find_change, has_change, label_node
+from scheduler.engine.suggestions.changes import (
+    Draft,
+    Place,
+    count_unmet_requirements,
+    find_change,
+    has_change,
+    label_node,
+)
 from scheduler.engine.suggestions.check import change_spec, find_rejections
 
 MAX_SUGGESTIONS: Final = 3  # an operator reads no more, and each is stored with the record
 MAX_NODES: Final = 8  # each costs a PreFilter and a Filter on one node: about a millisecond at 5,000 nodes
+MAX_COMPARED: Final = 100  # nodes rejected for equal reasons, those with most free
 MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one shows when that is answered
 SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
 BURST_S: Final = 0.1  # saved up while there is nothing to suggest
@@ -194,14 +203,34 @@ def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Ca
         if not reasons or not all(map(has_change, reasons)):
             continue
         members = np.flatnonzero(group_of.ravel() == number)
-        least = members[missing[members] == missing[members].min()].tolist()
-        slot = min((int(slots[m]) for m in least), key=lambda s: natural_sort_key(nodes.names[s]))
-        short = sum(3 * max(0.0, float(missing[least[0]])) for reason in reasons if reason.code == "insufficient")
-        candidates.append(_Candidate(sum(_COSTS[r.code] for r in reasons) + short, slot, reasons))
+        member = _nearest(
+            pod, nodes, slots, members[np.argsort(missing[members], kind="stable")][:MAX_COMPARED], missing
+        )
+        short = sum(3 * max(0.0, float(missing[member])) for reason in reasons if reason.code == "insufficient")
+        cost = sum(_COSTS[reason.code] for reason in reasons) + short
+        candidates.append(_Candidate(cost, int(slots[member]), reasons))
     return sorted(candidates, key=lambda c: (c.cost, natural_sort_key(nodes.names[c.slot])))
 
 
-def _missing_shares(pod: PodInfo, nodes: NodeColumns) -> np.ndarray:
+def _nearest(
+    pod: PodInfo, nodes: NodeColumns, slots: NDArray[np.intp], members: NDArray[np.intp], missing: NDArray[np.float64]
+) -> int:
+    """Return the member whose node meets most of the pod's node selector, then has most free, then is first by name.
+
+    `members` are indices into `slots`, the node slots, and `missing`, the shares of the request that are missing there.
+    """
+
+    def distance(member: int) -> tuple[int, float, object]:
+        slot = int(slots[member])
+        unmet = count_unmet_requirements(Place(pod, nodes, slot)) if selects else 0
+        return unmet, float(missing[member]), natural_sort_key(nodes.names[slot])
+
+    selects = bool(pod.pod.spec.node_selector or pod.pod.spec.affinity)
+    nearest: int = min(members.tolist(), key=distance)
+    return nearest
+
+
+def _missing_shares(pod: PodInfo, nodes: NodeColumns) -> NDArray[np.float64]:
     """Return, by node slot, the largest share of a request that is not free on the node; at most 0 if all is."""
     shares = [
         (amount - (nodes.allocatable(resource) - nodes.requested(resource))) / amount

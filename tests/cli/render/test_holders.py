@@ -50,8 +50,8 @@ def test_requests_count_as_the_scheduler_counts_them() -> None:
     assert find_holders(held, [pod("q", "1", resources={"requests": {"cpu": "3"}})]).pods[0].amount == 3000
 
 
-PORT = {"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
-CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+PORT: Json = {"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}
+CLAIM: Json = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,12 @@ def test_a_label_is_suggested_only_where_some_node_has_the_value_and_the_pods_se
     assert codes == [["set-node-selector"]]
 
 
+def test_of_nodes_with_equal_reasons_the_one_that_needs_fewest_changes_is_taken() -> None:
+    pod = make_pod().node_selector(disk="ssd", pool="gpu").info()
+    nodes = columns_of([host("a"), host("b").label("disk", "ssd")])
+    assert [(s.node, len(s.changes)) for s in find(pod, nodes)] == [("b", 1)]
+
+
 def test_labels_that_state_what_a_node_is_are_not_suggested() -> None:
     pod = make_pod().node_selector(**{ZONE: "z2"}).info()
     nodes = columns_of([host("a").zone("z1"), host("b").zone("z2").allocatable(pods="0")])

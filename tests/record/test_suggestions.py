@@ -1,0 +1,181 @@
+"""Suggestions as sentences, structured changes and commands, for each kind of owner."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from herodotus_record import suggestions
+from herodotus_record.disclosure import HIDDEN, mask_decision
+from herodotus_record.model import Decision, Owner, Reason, Suggestion
+from herodotus_record.suggestions import CATALOGUE, build_suggestions, find_owner
+from tests.builders import a_decision
+from tests.record.test_declared_fields import OneNamespace
+
+Json = dict[str, Any]
+
+LOWERED = Reason(
+    "set-request", {"container": "app", "group": "containers", "resource": "cpu", "from": "2", "to": "1700m"}
+)
+SPEC = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1700m"}}}]}
+LOWER = Suggestion("worker-1", (LOWERED,), json.dumps(SPEC), is_checked=True)
+TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule", "count": "2", "templateCount": "0"}
+TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
+
+
+def decided(suggestion: Suggestion, owner: Owner | None = None, labels: dict[str, str] | None = None) -> Decision:
+    decision = a_decision(pod="web-1", namespace="shop", owner=owner)
+    return replace(decision, pod=replace(decision.pod, labels=labels or {}), suggestions=(suggestion,))
+
+
+def build(suggestion: Suggestion, owner: Owner | None = None, labels: dict[str, str] | None = None) -> Json:
+    (found,) = build_suggestions(decided(suggestion, owner, labels))
+    return found
+
+
+def patches(command: str) -> list[Any]:
+    """Return the documents that the command passes to kubectl patch."""
+    words = shlex.split(command)
+    return [json.loads(words[i + 1]) for i, word in enumerate(words) if word == "-p"]
+
+
+def in_template(spec: Json) -> Json:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "start", "end", "deletes"),
+    [
+        (
+            Owner("ReplicaSet", "web-5f7"),
+            {"pod-template-hash": "5f7"},
+            "kubectl -n shop patch deployment web -p ",
+            "",
+            [],
+        ),
+        (
+            Owner("ReplicaSet", "web-5f7"),
+            {},
+            "kubectl -n shop patch replicaset web-5f7 -p ",
+            " && kubectl -n shop delete pod web-1",
+            ["Pod/web-1"],
+        ),
+        (
+            Owner("StatefulSet", "web"),
+            {},
+            "kubectl -n shop patch statefulset web -p ",
+            " && kubectl -n shop delete pod web-1",
+            ["Pod/web-1"],
+        ),
+        (Owner("DaemonSet", "web"), {}, "kubectl -n shop patch daemonset web -p ", "", []),
+    ],
+    ids=["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"],
+)
+def test_the_command_changes_the_template_of_the_owner(
+    owner: Owner, labels: dict[str, str], start: str, end: str, deletes: list[str]
+) -> None:
+    found = build(LOWER, owner, labels)
+    assert found["command"].startswith(start)
+    assert found["command"].endswith(f"'{end}")
+    assert patches(found["command"]) == [in_template(SPEC)]
+    assert found["deletes"] == deletes
+
+
+def test_a_pod_without_an_owner_is_replaced() -> None:
+    found = build(LOWER)
+    first, patch, last = found["command"].split(" | ")
+    assert (first, last) == ("kubectl -n shop get pod web-1 -o json", "kubectl -n shop replace --force -f -")
+    assert patches(patch) == [{"spec": SPEC}]
+    assert (found["object"], found["deletes"]) == ("Pod/web-1", ["Pod/web-1"])
+
+
+def test_a_job_is_replaced_without_the_marks_of_its_first_run() -> None:
+    found = build(LOWER, Owner("Job", "nightly"))
+    (patch,) = patches(found["command"])
+    labels = patch["spec"]["template"]["metadata"]["labels"]
+    assert patch["spec"]["selector"] is None
+    assert labels == {"controller-uid": None, "batch.kubernetes.io/controller-uid": None}
+    assert found["command"].endswith("kubectl -n shop replace --force -f -")
+    assert found["deletes"] == ["Job/nightly"]
+
+
+def test_an_owner_of_an_unknown_kind_has_no_command() -> None:
+    found = build(LOWER, Owner("Rollout", "web"))
+    assert (found["object"], found["command"], found["deletes"]) == ("Rollout/web", None, [])
+
+
+def test_a_change_is_structured_and_a_sentence() -> None:
+    assert build(LOWER, Owner("StatefulSet", "web")) | {"command": ""} == {
+        "kind": "set-request",
+        "object": "StatefulSet/web",
+        "field": "spec.template.spec.containers[name=app].resources.requests[cpu]",
+        "from": "2",
+        "to": "1700m",
+        "also": [],
+        "node": "worker-1",
+        "text": "lower the cpu request of container app from 2 to 1700m",
+        "command": "",
+        "deletes": ["Pod/web-1"],
+        "checked": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "added"),
+    [
+        ("2", [{"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}]),
+        ("0", [{"op": "add", "path": "/spec/tolerations", "value": [TOLERATION]}]),
+    ],
+)
+def test_a_toleration_is_added_to_the_pending_pod_itself(count: str, added: list[Json]) -> None:
+    found = build(Suggestion("n", (Reason("add-toleration", TAINT | {"count": count}),)), Owner("StatefulSet", "web"))
+    assert found["command"].startswith("kubectl -n shop patch pod web-1 --type=json -p ")
+    assert patches(found["command"]) == [added]
+    assert (found["object"], found["deletes"]) == ("Pod/web-1", [])
+
+
+def test_with_another_change_the_template_gets_the_toleration() -> None:
+    both = Suggestion("n", (Reason("add-toleration", TAINT), LOWERED), json.dumps(SPEC))
+    found = build(both, Owner("StatefulSet", "web"))
+    added = [{"op": "add", "path": "/spec/template/spec/tolerations", "value": [TOLERATION]}]
+    assert patches(found["command"]) == [added, in_template(SPEC)]
+    assert [change["kind"] for change in found["also"]] == ["set-request"]
+    assert build(both, Owner("DaemonSet", "web"))["command"] is None
+
+
+def test_changes_of_a_node_come_first() -> None:
+    label = Reason("label-node", {"key": "disk", "value": "ssd", "from": "hdd"})
+    found = build(Suggestion("n", (Reason("uncordon"), label, LOWERED), json.dumps(SPEC)), Owner("DaemonSet", "web"))
+    assert found["command"].split(" && ")[:2] == [
+        "kubectl uncordon n",
+        "kubectl label node n disk=ssd --overwrite",
+    ]
+    assert found["text"].startswith("uncordon n and label n with disk=ssd and lower the cpu request")
+
+
+def test_every_change_has_a_sentence_and_a_field() -> None:
+    every = {"key": "k", "value": "v", "effect": "e", "from": "1", "to": "2", "ports": "80/TCP", "container": "c"}
+    every |= {"group": "containers", "resource": "cpu"}
+    for code in CATALOGUE:
+        params = every | ({"to": ""} if code.startswith("remove-node") else {})
+        change = Reason(code.replace("remove-node", "set-node"), params)
+        found = build(Suggestion("n", (change,), "{}"))
+        assert found["kind"] == code
+        assert found["field"], code
+        assert "{" not in found["text"]
+
+
+def test_a_reader_who_may_not_see_the_pod_gets_no_command_with_its_spec() -> None:
+    masked = mask_decision(decided(LOWER, Owner("StatefulSet", "web")), OneNamespace("other"))
+    assert masked.suggestions[0].patch == HIDDEN
+    (found,) = build_suggestions(masked)
+    assert (found["command"], found["from"], found["to"]) == (None, HIDDEN, HIDDEN)
+
+
+def test_a_replica_set_that_a_deployment_does_not_name_stays_the_owner() -> None:
+    pod = decided(LOWER, Owner("ReplicaSet", "web-abc"), {suggestions.HASH_LABEL: "xyz"}).pod
+    assert find_owner(pod) == ("ReplicaSet", "web-abc")
