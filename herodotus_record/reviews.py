@@ -17,6 +17,7 @@ from herodotus_record.answers import build_pod_explanation
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
 from herodotus_record.node_results import pluralize
 from herodotus_record.placements import find_deciding_factor
+from herodotus_record.suggestions import build_hypothetical_suggestions
 from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
@@ -86,6 +87,7 @@ def build_placement_review(
         placed = decision.chosen is not None
         if first is None or not placed:
             explanation = build_pod_explanation(decision, attempt.outcomes, table, every_node=every_node, node=node)
+            explanation["suggestions"] = build_hypothetical_suggestions(decision)
             first, stopped = first or explanation, None if placed else explanation
         if placed:
             pods.append(_placed(decision, table))

@@ -80,6 +80,11 @@ def build_suggestions(decision: Decision) -> list[Json]:
     return [_build(decision.pod, suggestion) for suggestion in decision.suggestions]
 
 
+def build_hypothetical_suggestions(decision: Decision) -> list[Json]:
+    """Return the suggestions for a pod that does not exist: commands would change objects that do not exist either."""
+    return [found | {"command": None, "deletes": []} for found in build_suggestions(decision)]
+
+
 def _build(pod: RecordedPod, suggestion: Suggestion) -> Json:
     owner = find_owner(pod)
     first, *also = (_describe(pod, owner, suggestion, change) for change in suggestion.changes)

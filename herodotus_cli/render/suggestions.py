@@ -15,8 +15,10 @@ _INDENT = " " * 5  # as wide as the label FIX with its gap
 _NOT_CHECKED = "not checked"
 
 
-def build_blocks(answer: Json) -> list[Block]:
+def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     """Return the suggestions, the smallest first, each with its command on a line that is never wrapped.
+
+    Without `with_commands`, neither the commands nor what they delete are named: the pod does not exist.
 
     Without any, return what the record says of the nearest node; [] if that is nothing too.
     """
@@ -26,8 +28,8 @@ def build_blocks(answer: Json) -> list[Block]:
         return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
     for number, suggestion in enumerate(found):
-        blocks += _sentence("or" if number else "FIX", _describe(answer, suggestion))
-        if suggestion["command"]:
+        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
+        if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", exact=True))
     return blocks
 
@@ -36,10 +38,10 @@ def _sentence(label: str, text: str) -> list[Block]:
     return [build_table((), [(Cell(label, "strong"), Cell(text, "strong"))])]
 
 
-def _describe(answer: Json, suggestion: Json) -> str:
+def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
-    known = [_format_deletions(suggestion["deletes"])] if suggestion["deletes"] else []
-    if not suggestion["command"]:
+    known = [_format_deletions(suggestion["deletes"])] if suggestion["deletes"] and with_commands else []
+    if with_commands and not suggestion["command"]:
         known.append(f"no command known for {suggestion['object']}")
     known += [] if suggestion["checked"] else [_NOT_CHECKED]
     notes = f" ({'; '.join(known)})" if known else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_cli.render import pod as pod_screen
-from herodotus_cli.render import pod_on_node
+from herodotus_cli.render import pod_on_node, suggestions
 from herodotus_cli.render.formatting import format_count, format_number
 from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, build_table, join_sections
 
@@ -44,7 +44,10 @@ def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, o
     if one_node:
         sections += pod_on_node.build_evidence(shown_pod, view, every_node=every_node)
     else:
-        sections += pod_screen.build_evidence(shown_pod, view, every_node=every_node)
+        sections += [
+            suggestions.build_blocks(shown_pod, with_commands=False),
+            *pod_screen.build_evidence(shown_pod, view, every_node=every_node),
+        ]
     sections += [_hints(view, every_node=every_node, one_node=one_node, several=replicas > 1)]
     return join_sections(sections)
 

@@ -25,6 +25,7 @@ from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.taints import UNSCHEDULABLE
 from scheduler.engine.suggestions.changes import (
     Draft,
     Place,
@@ -207,9 +208,15 @@ def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Ca
             pod, nodes, slots, members[np.argsort(missing[members], kind="stable")][:MAX_COMPARED], missing
         )
         short = sum(3 * max(0.0, float(missing[member])) for reason in reasons if reason.code == "insufficient")
-        cost = sum(_COSTS[reason.code] for reason in reasons) + short
+        cost = sum(_COSTS[reason.code] for reason in _without_cordon_taint(reasons)) + short
         candidates.append(_Candidate(cost, int(slots[member]), reasons))
     return sorted(candidates, key=lambda c: (c.cost, natural_sort_key(nodes.names[c.slot])))
+
+
+def _without_cordon_taint(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return the reasons without the taint of a cordoned node, which goes when the node is uncordoned."""
+    is_cordoned = any(reason.code == "unschedulable" for reason in reasons)
+    return [r for r in reasons if not (is_cordoned and r.params.get("key") == UNSCHEDULABLE.key)]
 
 
 def _nearest(
