@@ -43,7 +43,6 @@ class SimulatedServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False  # `close` waits for the threads, with a deadline.
     request_queue_size = 256
-    allow_reuse_address = True
 
     def __init__(
         self,
@@ -64,6 +63,7 @@ class SimulatedServer(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Bind without looking up the host name, which may wait for a name server."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart takes the port at once
         socket.socket.bind(self.socket, self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])

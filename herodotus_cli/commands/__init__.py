@@ -23,6 +23,7 @@ COMMANDS = (
     "disagreements",
     "watch",
     "explain",
+    "schema",
     "ui",
     "completion",
     "version",

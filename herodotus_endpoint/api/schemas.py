@@ -203,6 +203,8 @@ SCHEMAS: Final[Json] = {
         "PodHistory": _object_schema(
             "PodHistory",
             "Attempts to schedule a pod, oldest first.",
+            owner=nullable(string("Owner of the pod as KIND/NAME.")),
+            createdAt=string("Time at which the pod was created."),
             attempts=array("Attempts, each with the changes since the previous one.", anything("An attempt.")),
             attemptsOmitted=integer("Number of earlier attempts that are not listed."),
         ),
@@ -224,6 +226,7 @@ SCHEMAS: Final[Json] = {
             nodes=array("The two nodes.", anything("A node.")),
             filters=array("Verdict of each filter on both nodes.", anything("A filter.")),
             scores=array("Scores of each plugin for both nodes.", anything("A plugin.")),
+            totals=nullable(array("Totals of the two nodes; null unless both were scored.", integer("A total."))),
         ),
         "PendingPods": _object_schema(
             "PendingPods",

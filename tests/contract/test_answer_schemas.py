@@ -1,0 +1,84 @@
+"""The published JSON Schema of every answer. HERODOTUS_REGENERATE=1 writes it anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import jsonschema
+import pytest
+
+from herodotus_cli.commands.schema import KINDS, load_schemas, select_schema
+from herodotus_record.pending import GatedPod, add_gated_pods, build_pending_pods, remove_deleted_pods
+from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation
+from scripts.answer_schemas import FILE, ID, format_document
+from tests.cli.commands.test_formats import pending_pod
+from tests.cli.scenes import scenes
+from tests.cli.service import command
+
+Json = dict[str, Any]
+
+
+def validate(document: Json) -> None:
+    """Validate an answer. Unlike the published schema, reject fields at its top that no schema declares."""
+    every = load_schemas()
+    found = every["$defs"][document["kind"]]
+    assert document.keys() <= found["properties"].keys()
+    jsonschema.Draft202012Validator(select_schema(every, document["kind"], (document["kind"],))).validate(document)
+
+
+def test_file_is_generated() -> None:
+    if os.environ.get("HERODOTUS_REGENERATE"):
+        FILE.write_text(format_document(), "utf-8")
+    assert FILE.read_text("utf-8") == format_document(), "HERODOTUS_REGENERATE=1 writes it anew"
+
+
+def test_schemas_are_valid_and_versioned() -> None:
+    jsonschema.Draft202012Validator.check_schema(load_schemas())
+    assert load_schemas()["$id"] == ID == "https://herodotus.dev/schemas/v1alpha1"
+
+
+@pytest.mark.parametrize("name", scenes())
+def test_screens_documents_match(name: str) -> None:
+    validate(scenes()[name]().answer)
+
+
+def test_pending_pods_with_what_the_plugin_adds_match() -> None:
+    document = build_pending_pods([pending_pod("a", None), pending_pod("b", "Job/b")], now_us=2 * 10**15)
+    gated = GatedPod("shop", "held", "u", None, "p", "2026-03-01T12:00:00Z", ("example.com/gate",))
+    document = remove_deleted_pods(add_gated_pods(document, [gated]), ["uid-a", "u"])
+    for fate in ("deleted", None):
+        document["gone"][0]["fate"] = fate
+        validate(document)
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.plugin)
+def test_explained_plugins_match(plugin: Any) -> None:
+    validate(build_plugin_explanation(plugin))
+
+
+@pytest.mark.parametrize("name", [*KINDS, "PendingPods"])
+def test_command_prints_a_schema_that_stands_alone(name: str) -> None:
+    ran = command("schema", name)
+    assert ran.code == 0
+    printed = json.loads(ran.out)
+    assert printed["$id"] == f"{ID}/{name}"
+    validator = jsonschema.Draft202012Validator(printed)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({"kind": "Other"})
+    for kind in KINDS.get(name, (name,)):
+        assert kind in printed["$defs"]
+
+
+def test_wrong_document_is_rejected() -> None:
+    document = scenes()["placed"]().answer
+    with pytest.raises(jsonschema.ValidationError):
+        validate(document | {"headline": 7})
+    with pytest.raises(AssertionError):
+        validate(document | {"undeclared": 1})
+
+
+def test_unknown_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("schema", "nothing").code == 2
+    assert "is neither a command nor a kind" in capsys.readouterr().err
