@@ -39,7 +39,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     attempts = answer["attempts"]
     last = attempts[-1]
     meta = answer["metadata"]
-    name = "  ".join(p for p in (meta["name"], f"namespace {meta['namespace']}", answer["owner"] or "") if p)
+    name = "  ".join(p for p in (f"{meta['name']} ({meta['namespace']})", answer["owner"] or "") if p)
     within = format_time_between(attempts[0]["startedAt"], last["startedAt"])
     total = len(attempts) + answer["attemptsOmitted"]
     tried = (

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: the pod's name and age, why it has no decision, and what to do."""
     meta = answer["metadata"]
-    name = "  ".join(part for part in (meta["name"], f"namespace {meta['namespace']}", answer["owner"]) if part)
+    name = "  ".join(part for part in (f"{meta['name']} ({meta['namespace']})", answer["owner"]) if part)
     created = f"created {format_ago(answer['createdAt'], view)}"
     if answer["kind"] == "GatedPod":
         created += ", never tried"

@@ -59,8 +59,7 @@ def _headline(status: Json) -> Block:
 def _identity(answer: Json) -> str:
     metadata, kind, replicas = answer["metadata"], answer["spec"]["kind"], answer["spec"]["replicas"]
     parts = [
-        metadata["name"],
-        f"namespace {metadata['namespace']}",
+        f"{metadata['name']} ({metadata['namespace']})",
         kind,
         format_count(replicas, "pod") if replicas > 1 else "",
     ]

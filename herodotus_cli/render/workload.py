@@ -42,7 +42,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     left_out = len(answer["nodes"]) - len(nodes)
     since = f"placements of the last {format_age(answer['since'], view.now)}"
     sections: list[list[Block]] = [
-        [SplitLine(f"{meta['name']}  namespace {meta['namespace']}", since), TextLine(answer["headline"], "strong")],
+        [SplitLine(f"{meta['name']} ({meta['namespace']})", since), TextLine(answer["headline"], "strong")],
         [_nodes(nodes, view)] if nodes else [],
         [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
         [labelled_rows(_notes(answer))],

@@ -115,8 +115,8 @@ def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo,
     assert {p["metadata"]["uid"] for p in pods} == {d["spec"]["pod"]["uid"] for d in decisions}
     each_bound_pod_is_stored_once(demo)
     _, pod, pending, node, *_ = said.split("$ kubectl herodotus ")
-    assert pod.startswith("pod test-pod-1\ntest-pod-1  namespace default  ")
-    assert pending.startswith("pod payments-0 -n shop\npayments-0  namespace shop  ")
+    assert pod.startswith("pod test-pod-1\ntest-pod-1 (default)  ")
+    assert pending.startswith("pod payments-0 -n shop\npayments-0 (shop)  ")
     assert node.startswith("node worker-1\nworker-1  ")
     where = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in pods}
     assert f"On {where['default', 'test-pod-1']}: " in pod
@@ -135,7 +135,7 @@ def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
 
 def test_suggested_commands_work(demo: Demo) -> None:
     assert "worker-12" in demo.kubectl("get", "nodes", "-o", "wide")
-    assert demo.kubectl("herodotus", "pod", "test-pod-1", "-n", "team-a").startswith("test-pod-1  namespace team-a")
+    assert demo.kubectl("herodotus", "pod", "test-pod-1", "-n", "team-a").startswith("test-pod-1 (team-a)")
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
     assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))

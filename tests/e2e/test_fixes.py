@@ -33,7 +33,7 @@ NODES, PODS = int(os.environ.get("FIX_NODES", "20")), int(os.environ.get("FIX_PO
 WORKLOADS = int(os.environ.get("FIX_WORKLOADS", "18"))
 CONTROLLERS = "deployment,replicaset,statefulset,job,daemonset,garbagecollector"
 PATIENCE_S = 60.0
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(max(900, WORKLOADS * 30))]
+pytestmark = pytest.mark.timeout(max(900, WORKLOADS * 30))
 
 
 def workloads(kinds: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -132,6 +132,7 @@ def run(trial: FixTrial, kinds: tuple[str, ...]) -> None:
     assert trial.figures.with_fix >= 0.9 * trial.figures.pods, str(trial.figures)
 
 
+@pytest.mark.e2e
 def test_kube_scheduler_places_the_pod_after_each_fix(real: Cluster) -> None:
     run(FixTrial(real, local_explanations(real), "default-scheduler", PATIENCE_S), OWNERS)
 

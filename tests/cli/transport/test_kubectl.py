@@ -372,7 +372,7 @@ def test_answers_about_pod_of_a_scheduler_without_records(
     service.answer(LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled"}]}})
     ran = command("pod", "web", environ=as_kubectl_sees_it)
     first, headline, *fixes = ran.out.splitlines()
-    assert (ran.code, first) == (0, "web  namespace shop  Job/nightly  created 1h ago")
+    assert (ran.code, first) == (0, "web (shop)  Job/nightly  created 1h ago")
     assert headline == f"{said} the pod belongs to default-scheduler, whose decisions are not recorded."
     assert "kubectl apply -f deploy/observer.yaml" in fixes[0]
     assert ("--local" in ran.out) is (not spec)
@@ -400,7 +400,7 @@ def test_answers_about_pod_created_with_node_without_waiting(
     assert (ran.code, ran.out.splitlines()) == (
         0,
         [
-            "web  namespace shop  Job/nightly  created 0s ago",
+            "web (shop)  Job/nightly  created 0s ago",
             "On worker-1: the pod was created with spec.nodeName, so no scheduler decided it.",
         ],
     )
@@ -413,7 +413,7 @@ def test_answers_about_gated_pod(service: Service, as_kubectl_sees_it: dict[str,
     ran = command("pod", "web", environ=as_kubectl_sees_it)
     assert ran.code == 0
     assert ran.out.splitlines() == [
-        "web  namespace shop  Job/nightly  created 1h ago, never tried",
+        "web (shop)  Job/nightly  created 1h ago, never tried",
         "Waits for its scheduling gates (example.com/budget): no scheduler tries it before they are removed.",
     ]
     assert command("pod", "web", "-o", "name", environ=as_kubectl_sees_it).out == "pod/web\n"
