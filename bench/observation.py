@@ -258,7 +258,7 @@ def _scores_by_node_and_plugin(d: Decision, names: list[str]) -> dict[tuple[str,
 def _format_decision(d: Decision, table: NodeTable) -> str:
     found = d.reconstruction
     assert found is not None
-    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {format_headline(d, table)} {d.marks[1:]} {d.message}"
+    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {format_headline(d, table)} {d.text_notes} {d.message}"
 
 
 def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:

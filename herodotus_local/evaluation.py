@@ -60,7 +60,7 @@ IDENTITY: Final = "kubectl-herodotus"  # the scheduler's identity in records
 SUGGESTION_SHARE: Final = 0.5  # of the time, after the burst: a reader waits, and no scheduling does
 SUGGESTION_BURST_S: Final = 2.0  # some two hundred pods of different templates
 SEED: Final = 0  # which of equally good nodes a scheduler would draw is unknown
-UNKNOWN: Final = ("seed", "times.queueSeconds", "wokenBy")
+UNKNOWN: Final = ("seed", "times.queueSeconds", "requeuedBy")
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class ClusterEvaluation:
         key = AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1)
         scheduler = SchedulerInfo(attempt.profile, IDENTITY, __version__)
         identity = RecordIdentity(uuid7(), key, self._sequence, scheduler)
-        decision = build.decision(attempt, identity, marks=(Reason("evaluated"),))
+        decision = build.decision(attempt, identity, notes=(Reason("evaluated"),))
         yield fill_derived(decision)
         if node:
             yield self._outcome(decision, "Bind", Code.SUCCESS, node)

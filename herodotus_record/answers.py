@@ -90,7 +90,7 @@ def build_pod_explanation(
         "tie": _tie(decision, table),
         "margin": _margin(decision, table),
         "preFilters": [_plugin_verdict(v) for v in decision.pre_filters],
-        "narrowedBy": list(decision.narrowed_by),
+        "restrictedBy": list(decision.restricted_by),
         "filters": _filters(decision),
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
         "inputs": score_inputs.list_sources(decision),
@@ -101,7 +101,7 @@ def build_pod_explanation(
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": suggest_changes(decision, table),
         "suggestions": suggestions.build_suggestions(decision),
-        "marks": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
+        "notes": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
         "pruned": build_pruned(decision),
         "reconstruction": build_reconstruction(decision),
     }
@@ -164,7 +164,7 @@ def _attempt(decision: Decision) -> Json:
         "startedAt": format_timestamp(times.started_us),
         "phaseSeconds": dict(times.phases_s),
         "queueSeconds": dict(times.queues_s),
-        "wokenBy": build_requeue_event(decision),
+        "requeuedBy": build_requeue_event(decision),
         "retry": build_retry(decision),
     }
 
@@ -203,10 +203,10 @@ def _preemption(decision: Decision) -> Json | None:
         return None
 
     def nearest(c: Candidate) -> tuple[bool, bool, object]:
-        return c.node != found.nominated, bool(c.refused_by), natural_sort_key(c.node)
+        return c.node != found.nominated_node, bool(c.rejected_by), natural_sort_key(c.node)
 
     return {
-        "nominatedNode": found.nominated or None,
+        "nominatedNode": found.nominated_node or None,
         "evicted": found.evicted,
         "candidates": [_candidate(c) for c in sorted(found.candidates, key=nearest)[:MAX_NAMED]],
         "candidatesOmitted": max(0, len(found.candidates) - MAX_NAMED),
@@ -218,7 +218,7 @@ def _candidate(c: Candidate) -> Json:
         "node": c.node,
         "victims": list(c.victims),
         "pdbViolations": c.pdb_violations,
-        "refusedBy": c.refused_by or None,
+        "rejectedBy": c.rejected_by or None,
     }
 
 

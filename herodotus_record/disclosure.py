@@ -4,7 +4,7 @@ Owns: what each parameter of a reason or note discloses, and masking. Does not o
 declares it), which namespaces a reader may see, values of the store. Pure.
 
 Masking never depends on the wording of a text. Names of other pods are separate values, compared by namespace. A text
-that others wrote (a plugin, an extender, the API server, another scheduler, marks of an earlier version) may name any
+that others wrote (a plugin, an extender, the API server, another scheduler, notes of an earlier version) may name any
 pod, so only a reader who sees every namespace gets it. The message of the FailedScheduling event consists of counts and
 sentences. A sentence is shown if it is one of kube-scheduler's constant ones, or follows from a reason of the same
 record that the reader may see. Everything else in the message is replaced.
@@ -269,8 +269,8 @@ def _sentences(decision: Decision, view: _View) -> Iterator[str]:
     for reason in _reasons(decision):
         if view.part(reason) is reason:
             yield reasons.format_reason(reason)
-    if decision.narrowed_by:
-        yield reasons.format_reason(Reason("narrowed", {"plugins": f"[{' '.join(decision.narrowed_by)}]"}))
+    if decision.restricted_by:
+        yield reasons.format_reason(Reason("narrowed", {"plugins": f"[{' '.join(decision.restricted_by)}]"}))
     for resource in decision.pod.requests:
         yield reasons.format_reason(Reason("insufficient", {"resource": resource}))
 

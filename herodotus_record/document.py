@@ -9,7 +9,6 @@ omitted, and values that the record does not know are null.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from herodotus_record import notes, reasons, suggestions
@@ -83,7 +82,7 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
                 "phaseSeconds": dict(d.times.phases_s),
                 "queueSeconds": dict(d.times.queues_s),
             },
-            "wokenBy": build_requeue_event(d),
+            "requeuedBy": build_requeue_event(d),
             "retry": build_retry(d),
             "snapshot": {
                 "generation": d.generation,
@@ -92,7 +91,7 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
                 "feasible": d.nodes_feasible,
             },
             "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
-            "narrowedBy": list(d.narrowed_by),
+            "restrictedBy": list(d.restricted_by),
             "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
             "filters": [_filter(f, evaluated) for f in d.filters],
             "scores": [_score(s, d.rank, nodes) for s in d.scores],
@@ -102,8 +101,8 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
             "ties": [table.names[slot] for slot in d.ties],
             "seed": d.seed,
             "postFilters": [_plugin_verdict(v) for v in d.post_filters],
-            "preemption": asdict(d.preemption) if d.preemption else None,
-            "marks": notes.format_decision_notes(d),
+            "preemption": _preemption(d),
+            "notes": notes.format_decision_notes(d),
             "suggestions": [_suggestion(s) for s in d.suggestions],
             "unknown": list(d.unknown),
             "reconstruction": build_reconstruction(d),
@@ -168,7 +167,7 @@ def build_reconstruction(d: Decision) -> Json | None:
 
 def build_requeue_event(d: Decision) -> Json | None:
     """Return, as JSON, the cluster event that requeued the pod before this attempt, or None if no event did."""
-    return {"event": d.woken_by.event, "plugin": d.woken_by.plugin or None} if d.woken_by else None
+    return {"event": d.requeued_by.event, "plugin": d.requeued_by.plugin or None} if d.requeued_by else None
 
 
 def build_retry(d: Decision) -> Json | None:
@@ -177,6 +176,22 @@ def build_retry(d: Decision) -> Json | None:
         return None
     latest = None if d.retry.latest_us is None else format_timestamp(d.retry.latest_us)
     return {"queue": d.retry.queue, "notBefore": format_timestamp(d.retry.not_before_us), "latest": latest}
+
+
+def _preemption(d: Decision) -> Json | None:
+    if d.preemption is None:
+        return None
+    candidates = [
+        {
+            "node": c.node,
+            "victims": list(c.victims),
+            "pdbViolations": c.pdb_violations,
+            "rejectedBy": c.rejected_by or None,
+        }
+        for c in d.preemption.candidates
+    ]
+    nominated = d.preemption.nominated_node or None
+    return {"nominatedNode": nominated, "candidates": candidates, "evicted": d.preemption.evicted}
 
 
 def _pruned(d: Decision) -> Json | None:

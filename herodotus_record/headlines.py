@@ -150,8 +150,8 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
         known, total = sum(counts.values()), decision.nodes_total
         return f"No node fits. The log names the rejecting filter for {known} of {total} nodes."
     if not counts:
-        if decision.narrowed_by:
-            plugins = ", ".join(decision.narrowed_by)
+        if decision.restricted_by:
+            plugins = ", ".join(decision.restricted_by)
             return f"No node fits: {plugins} restricts the pod to nodes that are not in the cluster."
         return f"No node fits: none of {decision.nodes_total} nodes was evaluated."
     position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
@@ -165,14 +165,14 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
     details = [build_reason_detail(decision, table, nearest, reason) for reason in verdict.reasons]
     words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender may reject without a reason
     where = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
-    narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.narrowed_by)})."
+    narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.restricted_by)})."
     scarce = _list_scarce_resources(decision, position)
     if scarce:
         text = f"No node fits: {who} {'has' if nodes == 1 else 'have'} too little {' or '.join(scarce)}"
         text += f" ({words})." if looked == 1 else f". Closest: {table.names[nearest]} ({words})."
     else:
         text = f"{text}: {words}{where}."
-    return text + (narrowed if decision.narrowed_by else "")
+    return text + (narrowed if decision.restricted_by else "")
 
 
 def _list_scarce_resources(decision: Decision, position: int) -> list[str]:

@@ -55,7 +55,7 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
         "nodes": {"total": d.nodes_total, "evaluated": d.nodes_evaluated, "feasible": d.nodes_feasible},
         "headline": format_headline(d, recorded.table),
         "rejectedBy": count_rejected_by_plugin(recorded),
-        "wokenBy": build_requeue_event(d),
+        "requeuedBy": build_requeue_event(d),
         "retry": build_retry(d),
         "message": d.message,
         "changes": [] if before is None else compare_decisions(before, recorded),

@@ -125,7 +125,7 @@ def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAtt
         scheduler=_scheduler(ours, theirs),
         unknown=tuple(path for path in ours.unknown if path in theirs.unknown),
         notes=tuple(note for d in (ours, theirs) for note in d.notes if note.code not in OF_ONE_RECORD),
-        marks=(*ours.marks, *theirs.marks),
+        text_notes=(*ours.text_notes, *theirs.text_notes),
         reconstruction=None if scored else ours.reconstruction,  # it judged the ranking that is replaced
     )
     origins = MergeOrigins(ours, seen.table, theirs.id, parts)
@@ -182,13 +182,15 @@ def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption
     node; the other candidates are the reconstruction's.
     """
     if ours is None or len(theirs.candidates) != 1:
-        return theirs, int(ours is not None and ours.nominated != theirs.nominated)
+        return theirs, int(ours is not None and ours.nominated_node != theirs.nominated_node)
     (taken,) = theirs.candidates
     same = next((c for c in ours.candidates if c.node == taken.node), None)
     if same is not None:
         taken = replace(same, victims=taken.victims or same.victims)
     others = tuple(c for c in ours.candidates if c.node != taken.node)
-    return Preemption(theirs.nominated, (taken, *others), evicted=True), int(ours.nominated != theirs.nominated)
+    return Preemption(theirs.nominated_node, (taken, *others), evicted=True), int(
+        ours.nominated_node != theirs.nominated_node
+    )
 
 
 class _NodeValueMerger:

@@ -65,7 +65,7 @@ class Evaluation(IntEnum):
 
     EVALUATED = 0
     ABSENT = 1  # no node in this slot at this generation
-    NARROWED = 2  # a PreFilter plugin restricted the pod to other nodes
+    RESTRICTED = 2  # a PreFilter plugin restricted the pod to other nodes
     NOT_SAMPLED = 3  # enough feasible nodes had been found (percentageOfNodesToScore)
     NOT_NEEDED = 4  # the nominated node was feasible, so no other was evaluated
     NOT_REACHED = 5  # the cycle ended first: PreFilter rejected the pod, or an error
@@ -175,7 +175,7 @@ class PluginVerdict:
 class Candidate:
     """A node on which preemption could make room.
 
-    `victims` are NAMESPACE/NAME, the most important pod first. `refused_by` is the extender that rejected the
+    `victims` are NAMESPACE/NAME, the most important pod first. `rejected_by` is the extender that rejected the
     candidate, or "".
     """
 
@@ -184,10 +184,14 @@ class Candidate:
         Discloses.PODS, "victims", "Pods to evict as NAMESPACE/NAME, the most important first."
     )
     pdb_violations: int = declare(
-        Discloses.NOTHING, "pdb_violations", "Number of victims that a PodDisruptionBudget protects."
+        Discloses.NOTHING, "pdbViolations", "Number of victims that a PodDisruptionBudget protects."
     )
-    refused_by: str = declare(
-        Discloses.NOTHING, "refused_by", "Extender that rejected the candidate; empty if none did.", default=""
+    rejected_by: str = declare(
+        Discloses.NOTHING,
+        "rejectedBy",
+        "Extender that rejected the candidate; null if none did.",
+        null_if_empty=True,
+        default="",
     )
 
 
@@ -195,12 +199,15 @@ class Candidate:
 class Preemption:
     """The result of preemption.
 
-    `nominated` is the node of one of the candidates, or "" if preemption nominated none. `evicted` is whether the
+    `nominated_node` is the node of one of the candidates, or "" if preemption nominated none. `evicted` is whether the
     victims were evicted; if not, the candidates only show what would help.
     """
 
-    nominated: str = declare(
-        Discloses.NODES, "nominated", "Node that preemption nominated for the pod; empty if it nominated none."
+    nominated_node: str = declare(
+        Discloses.NODES,
+        "nominatedNode",
+        "Node that preemption nominated for the pod; null if it nominated none.",
+        null_if_empty=True,
     )
     candidates: tuple[Candidate, ...] = declare(
         Discloses.PARTS, "candidates", "Nodes on which preemption could make room."
@@ -590,8 +597,8 @@ class Decision:
     pre_filters: tuple[PluginVerdict, ...] = declare(
         Discloses.PARTS, "spec.preFilters", "Verdicts of the PreFilter plugins that did not succeed.", unknown=True
     )
-    narrowed_by: tuple[str, ...] = declare(
-        Discloses.NOTHING, "spec.narrowedBy", "PreFilter plugins that restricted the pod to some nodes.", unknown=True
+    restricted_by: tuple[str, ...] = declare(
+        Discloses.NOTHING, "spec.restrictedBy", "PreFilter plugins that restricted the pod to some nodes.", unknown=True
     )
     evaluation: Column = declare(
         Discloses.NODES,
@@ -635,10 +642,10 @@ class Decision:
         default=None,
     )
     # notes as text, from older writers; such a text may name any pod
-    marks: tuple[str, ...] = declare(Discloses.TEXT, default=())
-    woken_by: RequeueEvent | None = declare(
+    text_notes: tuple[str, ...] = declare(Discloses.TEXT, default=())
+    requeued_by: RequeueEvent | None = declare(
         Discloses.PARTS,
-        "spec.wokenBy",
+        "spec.requeuedBy",
         "Cluster event that requeued the pod; null if the pod had not waited for one.",
         unknown=True,
         default=None,
@@ -679,7 +686,7 @@ class Decision:
     # what is not known, failed or was disabled: codes of `notes`
     notes: tuple[Reason, ...] = declare(
         Discloses.PARTS,
-        "spec.marks",
+        "spec.notes",
         "Notes on what the record does not know, what failed and what was disabled.",
         default=(),
     )

@@ -70,8 +70,8 @@ def is_evaluated(decision: Decision, slot: int) -> bool:
 def explain_not_evaluated(decision: Decision, slot: int) -> str:
     """Return why no filter ran on the slot's node, or "" if filters ran or the slot has no node."""
     match Evaluation(decision.evaluation[slot]):
-        case Evaluation.NARROWED:
-            return f"{', '.join(decision.narrowed_by) or 'a PreFilter plugin'} restricted the pod to other nodes"
+        case Evaluation.RESTRICTED:
+            return f"{', '.join(decision.restricted_by) or 'a PreFilter plugin'} restricted the pod to other nodes"
         case Evaluation.NOT_SAMPLED:
             return "enough feasible nodes were found first (percentageOfNodesToScore: 100 evaluates every node)"
         case Evaluation.NOT_NEEDED:

@@ -88,8 +88,8 @@ def format_notes(found: Iterable[Reason]) -> list[str]:
 
 
 def format_decision_notes(decision: Decision) -> list[str]:
-    """Return all notes of a decision as sentences, including the `marks` that earlier versions wrote as text."""
-    return [*format_notes(decision.notes), *decision.marks]
+    """Return all notes of a decision as sentences, including those that earlier versions wrote as text."""
+    return [*format_notes(decision.notes), *decision.text_notes]
 
 
 def format_outcome_message(outcome: Outcome) -> str:

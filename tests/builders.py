@@ -75,7 +75,7 @@ def a_decision(
     labels: Mapping[str, str] | None = None,
     profile: str = "herodotus-scheduler",
     pre_filters: tuple[PluginVerdict, ...] = (),
-    marks: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> Decision:
     """Return a decision over `nodes`; "" is a free slot.
 
@@ -116,7 +116,7 @@ def a_decision(
         path=path,
         chosen=max(feasible, key=lambda s: (totals[s], -s)) if feasible else None,
         pre_filters=pre_filters,
-        narrowed_by=(),
+        restricted_by=(),
         evaluation=array("B", [_evaluation(n, bool(pre_filters)) for n in nodes]),
         filters=() if pre_filters else tuple(_filter(f, nodes, rejected) for f in FILTERS),
         scores=tuple(_score(p, w, nodes, feasible, points) for p, w in SCORES.items()) if scored else (),
@@ -125,7 +125,7 @@ def a_decision(
         seed=1234,
         post_filters=(),
         message="" if feasible else reasons.format_fit_error(len(live), histogram),
-        marks=marks,
+        text_notes=notes,
     )
 
 

@@ -101,7 +101,7 @@ def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
 
     With `first` there is no previous attempt; the texts then say which filters rejected nodes.
     """
-    requeued = attempt["wokenBy"]
+    requeued = attempt["requeuedBy"]
     said = (
         [f"requeued by {requeued['event']}{' for ' + requeued['plugin'] if requeued['plugin'] else ''}"]
         if requeued

@@ -33,7 +33,7 @@ SHORT = {
 NOT_KEPT = "not kept"
 # Why a node was not evaluated, by the record's term.
 NOT_EVALUATED = {
-    "narrowed": "excluded by a PreFilter plugin",
+    "restricted": "excluded by a PreFilter plugin",
     "not-sampled": "enough feasible nodes were found (percentageOfNodesToScore)",
     "not-needed": "the nominated node fits",
     "not-reached": "the attempt ended first",

@@ -167,10 +167,10 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         *(("PREEMPTION", said) for said in _preemption(answer)),
-        ("REQUEUED BY", _requeued_by(answer["attempt"].get("wokenBy"))),
+        ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
         ("NEXT TRY", _next_try(answer, view)),
         *_origins(answer),
-        *(("NOTE", mark) for mark in answer["marks"]),
+        *(("NOTE", note) for note in answer["notes"]),
     ]
     return [(label, said) for label, said in labelled if said]
 
@@ -180,7 +180,7 @@ def _prefilter_nodes(answer: Json) -> str:
 
     The nodes are named if the answer has all of them, otherwise counted.
     """
-    if not answer["narrowedBy"]:
+    if not answer["restrictedBy"]:
         return ""
     rejected = [row["node"] for group in answer["rejections"] for row in group["nodes"]]
     nodes = sorted({*rejected, *(row["node"] for row in answer["ranking"])}, key=formatting.natural_sort_key)
@@ -188,7 +188,7 @@ def _prefilter_nodes(answer: Json) -> str:
     named = (
         join_limited(nodes, _MAX_PREFILTER_NODES) if len(nodes) == evaluated else format_count(evaluated or 0, "node")
     )
-    return f"{', '.join(answer['narrowedBy'])}: only {named}"
+    return f"{', '.join(answer['restrictedBy'])}: only {named}"
 
 
 def _tie(answer: Json, *, every_node: bool) -> str:
@@ -213,7 +213,7 @@ def _preemption(answer: Json) -> list[str]:
     if found and found["nominatedNode"]:
         best = found["candidates"][0]
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
-        refused = sum(bool(c.get("refusedBy")) for c in found["candidates"])
+        refused = sum(bool(c.get("rejectedBy")) for c in found["candidates"])
         others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
         verb = "evicted" if found["evicted"] else "dry run, nothing evicted; preemption would evict"
         return [

@@ -67,7 +67,7 @@ def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
     labelled = [("TO MAKE IT FIT" if i == 0 else "AND", step) for i, step in enumerate(steps)]
     labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run and may reject the node too")] if not_run else []
     if eviction:
-        refused = f"; {eviction['refusedBy']} refused it" if eviction["refusedBy"] else ""
+        refused = f"; {eviction['rejectedBy']} refused it" if eviction["rejectedBy"] else ""
         labelled.append(("OR EVICT", f"{join_limited(eviction['victims'], _VICTIMS)}{refused}"))
     return labelled
 

@@ -84,8 +84,8 @@ def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
             "highestSequence": i.highest if i.highest >= 0 else None,
             "missing": i.missing,
             "explainedByGaps": i.explained,
-            "holes": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
-            "holesOmitted": i.holes_omitted,
+            "missingRanges": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
+            "missingRangesOmitted": i.holes_omitted,
         }
         for i in known
     ]

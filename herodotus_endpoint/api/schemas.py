@@ -153,7 +153,7 @@ SCHEMAS: Final[Json] = {
             tie=nullable(anything("Nodes that shared the best total, and how one of them was chosen.")),
             margin=nullable(anything("Lead of the best node over the next best one.")),
             preFilters=array("PreFilter plugins that did not succeed.", anything("A plugin.")),
-            narrowedBy=array("PreFilter plugins that restricted the nodes to evaluate.", string("A plugin.")),
+            restrictedBy=array("PreFilter plugins that restricted the nodes to evaluate.", string("A plugin.")),
             filters=array("Number of nodes that each filter passed and rejected.", anything("A filter.")),
             scorePlugins=array("Score plugins with their weights.", anything("A plugin.")),
             inputs=array(
@@ -163,7 +163,7 @@ SCHEMAS: Final[Json] = {
             rankingOmitted=integer("Number of feasible nodes that are not listed."),
             preemption=nullable(anything("Nodes on which preemption could make room.")),
             postFilters=array("Results of the PostFilter plugins.", anything("A plugin.")),
-            marks=array(
+            notes=array(
                 "Limits of the record: what it does not know, or what was switched off.", string("A sentence.")
             ),
             reconstruction=nullable(
@@ -188,7 +188,7 @@ SCHEMAS: Final[Json] = {
             highestSequence=integer("Sequence number of its newest record.", nullable=True),
             missing=integer("Number of records that did not arrive."),
             explainedByGaps=integer("Number of missing records that its gap records explain."),
-            holes=array(
+            missingRanges=array(
                 "Ranges of missing sequence numbers.",
                 obj(
                     "One range of missing sequence numbers.",
@@ -197,7 +197,7 @@ SCHEMAS: Final[Json] = {
                     explained=boolean("Whether a gap record of the process states this loss."),
                 ),
             ),
-            holesOmitted=integer("Number of ranges that are not listed."),
+            missingRangesOmitted=integer("Number of ranges that are not listed."),
         ),
         "IncarnationList": _list_schema("Incarnation"),
         "PodHistory": _object_schema(

@@ -156,7 +156,7 @@ def encode_wire_frame(content: bytes) -> bytes:
 
     The frame includes fields that this version does not know.
     """
-    return content if content[: len(_WIRE)] == _WIRE else codec.build_frame(_DECISION, _restore_payload(content))
+    return content if content[: len(_WIRE)] == _WIRE else codec.build_decision_frame(_restore_payload(content))
 
 
 def _from_delta(blob: bytes, base: bytes) -> bytes:

@@ -18,6 +18,7 @@ its frames to them (`downgrade_frame`). A frame is written in the oldest version
 
 1. Every column is written.
 2. A column of type "=" is derived from others (`columns.fill_derived`). Frames of kind DELTA (`deltas`) exist.
+3. Some fields of a decision have other names (`field_names`).
 
 Invariant: what `decode` returns satisfies `validate`; it refuses anything else with the reason.
 """
@@ -37,6 +38,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import zstandard
 
+from herodotus_record.codec import field_names
 from herodotus_record.codec.columns import DERIVED as DERIVED
 from herodotus_record.codec.columns import SMALL_COLUMN as SMALL_COLUMN
 from herodotus_record.codec.columns import TYPECODES, fill_derived_in_place
@@ -59,7 +61,7 @@ from herodotus_record.model import (
 )
 
 OLDEST: Final = 1  # version that is read
-VERSION: Final = 2  # newest version that is written and read
+VERSION: Final = 3  # newest version that is written and read
 NEWEST_EVER: Final = 255  # version that the header can hold
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
@@ -76,8 +78,9 @@ VERSION_AT: Final = 2
 _MAGIC: Final = b"HF"
 # By version: a function that expresses its frame in the previous version, or raises UnknownVersionError.
 _DOWNGRADES: Final[dict[int, Callable[[Frame], Frame]]] = {
-    2: lambda frame: frame
-}  # decoding has filled in derived columns
+    2: lambda frame: frame,  # decoding has filled in derived columns
+    3: lambda frame: frame,  # encoding writes the names of the version
+}
 _KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _CODES: Final = {code.encode(): code for code in TYPECODES}
@@ -113,14 +116,14 @@ def encode(frame: Frame) -> bytes:
 
 def _oldest_version_for(frame: Frame) -> int:
     """Return the oldest format version that can express the record."""
-    if not isinstance(frame, Decision):
-        return 1
-    return 2 if frame.rank is DERIVED or any(s.normalized is DERIVED for s in frame.scores) else 1
+    return field_names.SINCE if isinstance(frame, Decision) else 1
 
 
 def _encode_as(frame: Frame, version: int) -> bytes:
     validate(frame)
     payload = _encoder.encode(frame)
+    if isinstance(frame, Decision) and version < field_names.SINCE:
+        payload = field_names.to_former_names(payload)
     if len(payload) > MAX_FRAME_BYTES:
         raise CodecError(f"frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
     return build_frame(_KIND_OF[type(frame)], payload, version)
@@ -132,6 +135,12 @@ def build_frame(kind: int, payload: bytes, version: int = OLDEST) -> bytes:
     It is for stores that keep payloads in another form and restore them without loss.
     """
     return _HEADER.pack(_MAGIC, version, kind, len(payload), zlib.crc32(payload)) + payload
+
+
+def build_decision_frame(payload: bytes) -> bytes:
+    """Return a complete frame for the payload of a whole decision, of the version whose names the payload has."""
+    former = field_names.has_former_names(payload)
+    return build_frame(_KIND_OF[Decision], payload, OLDEST if former else field_names.SINCE)
 
 
 def format_accept() -> str:
@@ -241,6 +250,8 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
     It is for stores that keep payloads without their headers.
     """
     try:
+        if kind == _KIND_OF[Decision] and field_names.has_former_names(payload):
+            payload = field_names.to_present_names(payload)
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:  # msgspec does not wrap the last two
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e

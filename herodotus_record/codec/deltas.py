@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import codec
-from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy
+from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy, field_names
 from herodotus_record.codec.columns import DERIVED, narrowest_typecode
 from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
@@ -38,7 +38,7 @@ MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its 
 NAME_BYTES: Final = 8
 
 _DECISION: Final = 1
-_VERSION: Final = 2  # the first version with deltas
+_VERSION: Final = field_names.SINCE  # the version that is written; readers of 2 know deltas with other names
 _NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
@@ -160,7 +160,8 @@ class _DecodedBase:
         codec.read_version(frame)
         payload = codec.verify_payload(frame)
         try:
-            self._document: Json = _decoder.decode(payload)
+            document: Json = _decoder.decode(payload)
+            self._document = field_names.rename_to_present(document)
             parts = [part for kind in _PARTS for part in self._document[kind]]
             encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
             self._columns = {id(value): codec.decode_column(array, value) for value in encoded}  # by identity
@@ -175,7 +176,7 @@ class _DecodedBase:
         bytes.
         """
         try:
-            changed: Json = _deltas.decode(changes)
+            changed = field_names.rename_to_present(_deltas.decode(changes))
             shared: Json = {}
             for name in _COLUMNS:
                 if name in changed:
@@ -251,8 +252,8 @@ def decode_all(data: bytes) -> Iterator[Frame]:
 def downgrade_frames(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:
     """Return the frames of a batch, converted for a reader that knows no frame version newer than `version`.
 
-    `bases` are the whole decisions to which deltas of the batch refer; they are included for readers of deltas. A
-    reader of a version without deltas gets whole frames. Raises UnknownVersionError if that version cannot express a
+    `bases` are the whole decisions to which deltas of the batch refer; they are included for readers of these deltas. A
+    reader of an older version gets whole frames. Raises UnknownVersionError if that version cannot express a
     frame.
     """
     if version >= _VERSION:

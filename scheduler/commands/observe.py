@@ -96,7 +96,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         recorder = process.open_recorder(
-            records, cluster, identity, process.build_absent_api_marks(absent), health, closing
+            records, cluster, identity, process.build_absent_api_notes(absent), health, closing
         )
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)

@@ -108,7 +108,7 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
     return None
 
 
-def build_absent_api_marks(absent: Mapping[str, str]) -> tuple[Reason, ...]:
+def build_absent_api_notes(absent: Mapping[str, str]) -> tuple[Reason, ...]:
     """Return a note for each API group that the server does not serve, to be added to all records of this process.
 
     `absent` maps a group to the feature that is switched off.
@@ -148,7 +148,7 @@ def open_recorder(
     records: Records,
     cluster: str,
     identity: str,
-    marks: tuple[Reason, ...],
+    notes: tuple[Reason, ...],
     health: ProcessHealth[Any],
     closing: ExitStack,
 ) -> Recorder:
@@ -163,7 +163,7 @@ def open_recorder(
             cluster,
             identity,
             __version__,
-            marks,
+            notes,
             omitted=records.omitted,
         )
     except OSError as e:

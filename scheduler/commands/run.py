@@ -133,7 +133,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
             closing.callback(election.release)
         if settings.record:
             recorder = process.open_recorder(
-                settings.records, cluster, identity, _marks(settings, absent), health, closing
+                settings.records, cluster, identity, _notes(settings, absent), health, closing
             )
         else:
             recorder = health.recorder = NoRecorder(__version__)
@@ -315,13 +315,13 @@ def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
     return CacheVerifier(settings.verify_cache, profiles, report)
 
 
-def _marks(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:
-    marks = list(process.build_absent_api_marks(absent))
+def _notes(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:
+    notes = list(process.build_absent_api_notes(absent))
     if not settings.preemption:
-        marks.append(Reason("preemption-disabled"))
+        notes.append(Reason("preemption-disabled"))
     if settings.dry_run_binding:
-        marks.append(Reason("dry-run"))
-    return tuple(marks)
+        notes.append(Reason("dry-run"))
+    return tuple(notes)
 
 
 def _lease_settings(config: Configuration) -> LeaseSettings:

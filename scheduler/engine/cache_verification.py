@@ -117,7 +117,7 @@ def find_differences(
     except PluginError as e:
         return [CacheDifference(str(e), "error")]
     differences = [] if cached.pre_filters == trace.pre_filters else [CacheDifference("", "PreFilter")]
-    if cached.narrowed_by != trace.narrowed_by:
+    if cached.restricted_by != trace.restricted_by:
         differences.append(CacheDifference("", "PreFilter"))
     for filter_run, again in zip(cached.filters, trace.filters, strict=False):  # extenders follow the plugins
         differences += _compare_nodes(filter_run.plugin, "Filter", _verdicts_differ(filter_run, again, nodes), nodes)

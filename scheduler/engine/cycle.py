@@ -119,7 +119,7 @@ class _Cycle:
         if outcome.names is None:
             return order
         left = np.array([self.nodes.names[slot] in outcome.names for slot in order], np.bool_)
-        self.trace.mark(order[~left], Evaluation.NARROWED)
+        self.trace.mark(order[~left], Evaluation.RESTRICTED)
         return order[left]
 
     def _nominated(self) -> tuple[int, list[FilterRun]] | None:
@@ -167,7 +167,7 @@ class _Cycle:
         first = np.where(trace.evaluated, trace.first, -1)
         return replace(
             self.finish(DecisionPath.NONE, message=message),
-            rejectors=_filters(trace, first) | {v.plugin for v in trace.pre_filters} | set(trace.narrowed_by),
+            rejectors=_filters(trace, first) | {v.plugin for v in trace.pre_filters} | set(trace.restricted_by),
             pending=_filters(trace, first[trace.codes == Code.PENDING]),
         )
 
@@ -191,9 +191,9 @@ def _histogram(trace: Trace) -> Counter[str]:
             for reason in node_reasons if count else ():
                 counts[reasons.format_reason(reason)] += int(count)
     # Upstream counts nodes without a status; these include nodes that an extender omitted without a message.
-    narrowed = int((trace.evaluation == Evaluation.NARROWED).sum()) + unnamed
-    if trace.narrowed_by and narrowed:
-        plugins = f"[{' '.join(trace.narrowed_by)}]"
+    narrowed = int((trace.evaluation == Evaluation.RESTRICTED).sum()) + unnamed
+    if trace.restricted_by and narrowed:
+        plugins = f"[{' '.join(trace.restricted_by)}]"
         counts[reasons.format_reason(Reason("narrowed", {"plugins": plugins}))] += narrowed
     return counts
 

@@ -237,8 +237,8 @@ class Loop:
                 queues_s=dict(queued.waited_s),
             ),
             seed=seed,
-            marks=tuple(self._handlers.absent.values()),
-            woken_by=queued.woken_by,
+            notes=tuple(self._handlers.absent.values()),
+            requeued_by=queued.requeued_by,
             retry=self._retry(queued, result),
             suggestions=self._suggester.suggest(framework, pod, snapshot.nodes, result),
         )
@@ -262,7 +262,7 @@ class Loop:
         if trace.victims and trace.preemption is not None and trace.preemption.evicted:
             plugin = trace.post_filters[-1].plugin
             self._metrics.preempted(len(trace.victims))
-            self._preemptions.start(pod, plugin, trace.preemption.nominated, trace.victims, decision)
+            self._preemptions.start(pod, plugin, trace.preemption.nominated_node, trace.victims, decision)
         # Without PostFilter no plugin proposed a node, so an earlier nomination is cleared.
         is_current = trace.post_filters and not failed
         nomination = trace.nomination if is_current else CLEARED

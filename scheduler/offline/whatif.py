@@ -65,7 +65,7 @@ def review_files(
     engine = Engine(found, given, registry, profile)
     each = build_pods(template, options.namespace, scheduler, replicas, classes)
     ensure(each.controller, found.objects)
-    frames = place(engine.framework, engine.nodes, each.with_marks(engine.not_asked), Origin("", "evaluate"), seed=0)
+    frames = place(engine.framework, engine.nodes, each.with_notes(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:
         return build_placement_review(
             parse_attempts(frames),

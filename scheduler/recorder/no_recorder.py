@@ -60,7 +60,7 @@ class NoRecorder(Recorder):
             path=attempt.result.path,
             chosen=attempt.result.chosen,
             pre_filters=(),
-            narrowed_by=(),
+            restricted_by=(),
             evaluation=_NONE,
             filters=(),
             scores=(),

@@ -57,13 +57,13 @@ class Recorder:
         cluster: str,
         identity: str,
         version: str,
-        marks: tuple[Reason, ...] = (),
+        notes: tuple[Reason, ...] = (),
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
         """Start a new incarnation (run of a scheduler process) and open its spool. Raise OSError if that is impossible.
 
-        `marks` are added to every decision of this process: they state which features are switched off. `omitted` says
+        `notes` are added to every decision of this process: they state which features are switched off. `omitted` says
         which labels records leave out.
         """
         self.incarnation = str(uuid.uuid4())
@@ -74,7 +74,7 @@ class Recorder:
         self._cluster = cluster
         self._identity = identity
         self._version = version
-        self._marks = marks
+        self._notes = notes
         self._now_us = now_us
         self._omitted = omitted
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class Recorder:
             key = AttemptKey(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
             scheduler = self._get_scheduler_info(attempt.profile)
             identity = RecordIdentity(uuid7(), key, self._take_sequence(), scheduler)
-            record = build.decision(attempt, identity, marks=self._marks, classes=self._classes, omitted=self._omitted)
+            record = build.decision(attempt, identity, notes=self._notes, classes=self._classes, omitted=self._omitted)
             self._write_record(record, attempt.snapshot.nodes)
             return record
 

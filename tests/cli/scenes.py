@@ -152,7 +152,7 @@ def attempts(*, total: int = 3) -> Json:
         owner=Owner("StatefulSet", "payments"),
         started_us=at + 37_000_000,
     )
-    third = replace(third, woken_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"))
+    third = replace(third, requeued_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"))
     used = {node: 6300 + 100 * i for i, node in enumerate(NODES)} | {"worker-3": 5000, "worker-13": 7900}
     roomier = a_table([*NODES, "worker-13"], used=used)
     last = Recorded(third, roomier, (bound(third, roomier),))
@@ -293,7 +293,7 @@ def lost() -> Json:
 
 
 def second_attempt() -> Json:
-    answer = explained(a_placed(attempt=2, marks=("csidrivers are not served: volume limits were not checked",)))
+    answer = explained(a_placed(attempt=2, notes=("csidrivers are not served: volume limits were not checked",)))
     answer["attempt"] |= {"attempts": 2, "failedBefore": 1, "ordinal": 2}
     return answer
 
@@ -303,7 +303,7 @@ def woken() -> Decision:
     pending = a_pending()
     at = pending.times.started_us
     retry = Retry("unschedulable", at + 4_000_000, at + 330_000_000)
-    return replace(pending, woken_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
+    return replace(pending, requeued_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
 
 
 def a_pending() -> Decision:
@@ -383,7 +383,7 @@ def preemption_failed() -> Json:
 
 def preemption_would_help() -> Json:
     found = Preemption(
-        nominated="worker-2",
+        nominated_node="worker-2",
         candidates=(
             Candidate("worker-1", ("shop/batch-1", "shop/batch-2"), 1),
             Candidate("worker-2", ("shop/batch-3",), 0),

@@ -44,10 +44,10 @@ def test_codes_are_unique() -> None:
 
 
 def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    undeclared = {name: rule for name, rule in FIELDS[Decision].items() if name not in ("narrowed_by", "path")}
+    undeclared = {name: rule for name, rule in FIELDS[Decision].items() if name not in ("restricted_by", "path")}
     monkeypatch.setitem(disclosure.FIELDS, Decision, undeclared)
-    decision = replace(a_decision(), narrowed_by=("Canary",))
-    assert mask_decision(decision, OneNamespace()).narrowed_by == ()
+    decision = replace(a_decision(), restricted_by=("Canary",))
+    assert mask_decision(decision, OneNamespace()).restricted_by == ()
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_dry_run_decides_pods_of_the_default_scheduler_and_binds_none(
 
     answer = eventually(lambda: _with_end(herodotus.explanation(namespace, "fits")), "the record's end")
     assert (answer["outcome"]["state"], answer["outcome"]["node"]) == ("DryRun", "a")
-    assert any("dry run" in mark for mark in answer["marks"])
+    assert any("dry run" in mark for mark in answer["notes"])
     assert herodotus.explanation(namespace, "full")["outcome"]["state"] == "Unschedulable"
     assert cluster.bound(namespace) == {}
     assert cluster.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events") == []

@@ -125,7 +125,7 @@ def test_a_failing_extender_keeps_the_pod_pending_and_is_recorded(
     message = f"failed filter with extender at URL {extender.url}/filter, code 500"
     assert (condition["reason"], condition["message"]) == ("SchedulerError", message)
     eventually(lambda: herodotus.decisions(namespace) or None, "the decision")
-    assert f"extender {extender.url} failed to filter: {message}" in herodotus.explanation(namespace, "p")["marks"]
+    assert f"extender {extender.url} failed to filter: {message}" in herodotus.explanation(namespace, "p")["notes"]
 
     del extender.replies["filter"]
     extender.answer("filter", {"Nodes": {"items": [{"metadata": {"name": "n1"}}]}})

@@ -177,8 +177,8 @@ def test_replicas_prefer_the_quiet_node_and_are_placed_without_prometheus_too(
 
         def scored() -> tuple[str, Scores] | None:
             """Return the node and scores of a new pod once Prometheus knows the traffic, else None."""
-            node, scores, marks = _placed(running, cluster, namespace)
-            return (node, scores) if not _unanswered(marks) and scores["busy"].get("raw", 0) > 10_000 else None
+            node, scores, notes = _placed(running, cluster, namespace)
+            return (node, scores) if not _unanswered(notes) and scores["busy"].get("raw", 0) > 10_000 else None
 
         for _ in range(2):
             node, scores = eventually(scored, "a pod whose nodes were scored by their traffic", every_s=0.5)
@@ -196,7 +196,7 @@ def test_replicas_prefer_the_quiet_node_and_are_placed_without_prometheus_too(
 
 
 def _placed(running: Herodotus, cluster: Cluster, namespace: str) -> tuple[str, Scores, list[str]]:
-    """Create one more pod; return its node, and from its record the plugin's scores by node and the marks."""
+    """Create one more pod; return its node, and from its record the plugin's scores by node and the notes."""
     name = f"nginx-{os.urandom(3).hex()}"
     cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod(name, cpu="1m"))
     bound = eventually(lambda: cluster.bound(namespace).get(name), "the pod to be bound")
@@ -209,12 +209,12 @@ def _placed(running: Herodotus, cluster: Cluster, namespace: str) -> tuple[str, 
             if told["values"]["received"] is not None:  # Prometheus may have no series yet
                 assert told["measuredAt"] is not None
                 assert told["values"]["received"] == pytest.approx(scores[row["node"]]["raw"], abs=1)  # which is cut
-    return bound["spec"]["nodeName"], scores, record["marks"]
+    return bound["spec"]["nodeName"], scores, record["notes"]
 
 
-def _unanswered(marks: list[str]) -> bool:
+def _unanswered(notes: list[str]) -> bool:
     """Return whether a record says that Prometheus did not answer."""
-    return any(mark.startswith("NetworkTraffic: ") and "answer of Prometheus" in mark for mark in marks)
+    return any(note.startswith("NetworkTraffic: ") and "answer of Prometheus" in note for note in notes)
 
 
 def test_the_usage_annotator_writes_the_measured_values(

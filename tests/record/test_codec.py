@@ -67,7 +67,7 @@ def decisions(draw: st.DrawFn) -> Decision:
         attempt=draw(st.integers(1, 1 << 40)),
         sequence=draw(st.integers(0, (1 << 48) - 1)),
         requests=draw(st.dictionaries(words, counts, max_size=3)),
-        marks=tuple(draw(st.lists(words, max_size=2))),
+        notes=tuple(draw(st.lists(words, max_size=2))),
     )
     return replace(
         made,
@@ -240,8 +240,8 @@ PAYLOAD = FRAME[12:]
     ("data", "message"),
     [
         (b"XX" + FRAME[2:], "at byte 0: no frame starts here"),
-        (framed(PAYLOAD, version=3), "frame version 3 is not known to version 2"),
-        (framed(PAYLOAD, kind=9), "frame version 2 has no kind 9"),
+        (framed(PAYLOAD, version=4), "frame version 4 is not known to version 3"),
+        (framed(PAYLOAD, kind=9), "frame version 3 has no kind 9"),
         (framed(PAYLOAD, kind=codec.DELTA), "a delta cannot be decoded without its base"),
         (
             FRAME[:4] + b"\xff\xff\xff\xff" + FRAME[8:],

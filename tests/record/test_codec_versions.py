@@ -6,11 +6,12 @@ stored/version-N.frames holds one frame of each kind, written by version N of th
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
-from herodotus_record.model import Frame, Gap, HighWater
+from herodotus_record.model import Candidate, Frame, Gap, HighWater, Preemption, RequeueEvent
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
 
 STORED = Path(__file__).parent / "stored"
@@ -23,7 +24,7 @@ def test_frames_of_an_earlier_version_are_read(file: Path) -> None:
         nodes=("worker-1", "worker-2", ""),
         points={"worker-2": {"ImageLocality": 9}},
         rejected={"worker-1": {"NodeName": CORDONED}},
-        marks=("sampled",),
+        notes=("sampled",),
     )
     assert list(deltas.decode_all(file.read_bytes())) == [
         TABLE.rows(CLUSTER, INCARNATION),
@@ -69,9 +70,9 @@ def test_a_frame_is_downgraded_to_the_previous_version(tomorrow: int) -> None:
     assert codec.downgrade_frame(downgraded, tomorrow - 1) is downgraded, "what is old enough is not touched"
 
 
-@pytest.mark.parametrize("back", [1, 3], ids=["a step that refuses", "no step"])
+@pytest.mark.parametrize("back", [1, 4], ids=["a step that refuses", "no step"])
 def test_a_frame_that_an_older_version_cannot_express_is_refused(tomorrow: int, back: int) -> None:
-    frame = GAP if back == 3 else HighWater(INCARNATION, 6, "earlier", 41, MONDAY_US)
+    frame = GAP if back == 4 else HighWater(INCARNATION, 6, "earlier", 41, MONDAY_US)
     with pytest.raises(codec.UnknownVersionError, match="cannot be expressed in"):
         codec.downgrade_frame(codec.encode(frame), tomorrow - back)
 
@@ -87,3 +88,39 @@ def test_a_frame_that_an_older_version_cannot_express_is_refused(tomorrow: int, 
 )
 def test_the_version_in_an_accept_header_is_parsed(accept: str, newest: int | None) -> None:
     assert codec.parse_accept(accept) == newest
+
+
+def test_a_reader_of_version_2_gets_the_names_that_it_knows() -> None:
+    decision = replace(
+        a_decision(),
+        requeued_by=RequeueEvent("NodeAdd", "NodeResourcesFit"),
+        preemption=Preemption("worker-1", (Candidate("worker-1", ("shop/a",), 0, "http://x"),), evicted=True),
+        unknown=("requeuedBy",),
+    )
+    frame = codec.downgrade_frame(codec.encode(decision), 2)
+    written = msgspec.msgpack.decode(frame[codec.HEADER_BYTES :])
+    assert frame[codec.VERSION_AT] == 2
+    assert (written["woken_by"]["event"], written["narrowed_by"], written["marks"]) == ("NodeAdd", [], [])
+    assert written["preemption"]["nominated"] == "worker-1"
+    assert written["preemption"]["candidates"][0]["refused_by"] == "http://x"
+    assert written["unknown"] == ["wokenBy"]
+    assert codec.decode(frame) == decision
+
+
+def test_a_payload_without_its_header_is_recognized_by_its_names() -> None:
+    decision = a_decision()
+    former = codec.downgrade_frame(codec.encode(decision), 2)[codec.HEADER_BYTES :]
+    assert codec.decode_payload(1, former) == decision
+    assert codec.build_decision_frame(former)[codec.VERSION_AT] == codec.OLDEST
+    assert codec.build_decision_frame(codec.encode(decision)[codec.HEADER_BYTES :])[codec.VERSION_AT] == codec.VERSION
+
+
+def test_deltas_for_a_reader_of_version_2_become_whole_frames() -> None:
+    first = a_decision()
+    second = replace(first, sequence=first.sequence + 1, seed=7)
+    writer = deltas.DeltaWriter()
+    batch = [writer.encode(first), writer.encode(second)]
+    assert batch[1][codec.KIND_AT] == codec.DELTA
+    frames = deltas.downgrade_frames([], batch, 2)
+    assert [frame[codec.VERSION_AT] for frame in frames] == [2, 2]
+    assert [codec.decode(frame) for frame in frames] == [first, second]

@@ -89,7 +89,13 @@ def test_a_reader_sees_no_text_that_is_not_declared_as_shown(namespace: str, hid
     assert str(decision).count(CANARY) >= 10
     assert CANARY in str(outcome)
     assert CANARY not in str(shown)
-    for name in ("plugin", "phase", "narrowed_by", "nominated", *(() if namespace == "other" else ("labels", "uid"))):
+    for name in (
+        "plugin",
+        "phase",
+        "restricted_by",
+        "nominated_node",
+        *(() if namespace == "other" else ("labels", "uid")),
+    ):
         assert f"shown-{name}" in str(shown)
 
 

@@ -66,7 +66,7 @@ def a_following(before: Decision, rng: random.Random) -> Decision:
         filters=(before.filters[0], replace(before.filters[1], verdicts=table, ids=codec.column_from_numpy(ids))),
         scores=(replace(before.scores[0], raw=column, normalized=DERIVED), before.scores[1]),
         totals=column,
-        marks=("sampled",) if rng.random() < 0.2 else (),
+        text_notes=("sampled",) if rng.random() < 0.2 else (),
     )
 
 
@@ -179,7 +179,7 @@ def test_a_service_of_the_previous_version_refuses_deltas_by_version(monkeypatch
     frames = encoded(decisions_of_one_template(2))
     monkeypatch.setattr(codec, "VERSION", 1)
     for frame in frames:
-        with pytest.raises(UnknownVersionError, match="frame version 2 is not known to version 1"):
+        with pytest.raises(UnknownVersionError, match="frame version 3 is not known to version 1"):
             deltas.DeltaReader().read(frame)
 
 

@@ -86,7 +86,7 @@ def test_all_rejections_of_a_node_are_listed_in_order() -> None:
     assert [plugin for plugin, v in node_results.list_verdicts(PENDING, 1) if v.code is Code.SUCCESS] == [
         *("NodeUnschedulable", "NodeName", "NodeAffinity", "NodePorts"),
     ]
-    narrowed = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, Evaluation.NARROWED, 0]))
+    narrowed = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, Evaluation.RESTRICTED, 0]))
     assert node_results.list_verdicts(narrowed, 1) == []
 
 
@@ -335,7 +335,7 @@ def test_the_answer_of_a_bound_pod() -> None:
 
 def test_nodes_that_were_not_evaluated_are_counted_by_reason() -> None:
     decision = replace(PENDING, evaluation=type(PENDING.evaluation)("B", [0, 2, 3]), nodes_evaluated=1)
-    assert build_pod_explanation(decision, [], TABLE)["nodes"]["notEvaluated"] == {"narrowed": 1, "not-sampled": 1}
+    assert build_pod_explanation(decision, [], TABLE)["nodes"]["notEvaluated"] == {"restricted": 1, "not-sampled": 1}
 
 
 def test_the_document_is_complete() -> None:
@@ -356,7 +356,7 @@ def test_the_document_is_complete() -> None:
         (PLACED, 0, "worker-1 fits, and ranks 2 of 3, 50 points behind worker-3 (NodeResourcesFit -50)."),
         (PENDING, 1, "worker-2 does not fit: rejected by TaintToleration and NodeResourcesFit, 2 of 6 filters."),
         (
-            replace(PENDING, evaluation=array("B", [2, 2, 2]), narrowed_by=("NodeAffinity",)),
+            replace(PENDING, evaluation=array("B", [2, 2, 2]), restricted_by=("NodeAffinity",)),
             0,
             "worker-1 was not evaluated: NodeAffinity restricted the pod to other nodes.",
         ),
@@ -379,7 +379,7 @@ def test_the_victims_on_a_node_are_listed_with_the_node() -> None:
     evictions = [explain_node(decision, TABLE, slot)["eviction"] for slot in range(3)]
     assert evictions == [
         None,
-        {"node": "worker-2", "victims": ["shop/batch-3"], "pdbViolations": 0, "refusedBy": None},
+        {"node": "worker-2", "victims": ["shop/batch-3"], "pdbViolations": 0, "rejectedBy": None},
         None,
     ]
 

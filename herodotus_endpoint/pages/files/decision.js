@@ -20,7 +20,7 @@ export async function view(params) {
     el("p", { class: "answer" }, answer.headline),
     answer.message ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
     about(namespace, answer),
-    marks(answer.marks),
+    notes(answer.notes),
     answer.origins ? origins(answer.origins, answer.headline) : "",
     attempts(namespace, answer),
     answer.nextSteps.length ? section("What would help", el("ul", {}, answer.nextSteps.map((step) => el("li", {}, step)))) : "",
@@ -72,7 +72,7 @@ function origins(told, headline) {
     table("Source of each part", [["Part"], ["Source"], ["Differences in the reconstruction", "number"]], rows));
 }
 
-function marks(told) {
+function notes(told) {
   return told.length ? el("ul", { class: "marks", "aria-label": "Unknown facts of the record" }, told.map((mark) => el("li", {}, mark))) : "";
 }
 
@@ -101,7 +101,7 @@ function rejections(answer) {
 }
 
 function preemption(told) {
-  const rows = told.candidates.map((candidate) => [link("node", { name: candidate.node }, candidate.node), candidate.victims.join(", "), number(candidate.pdbViolations), candidate.refusedBy ?? ""]);
+  const rows = told.candidates.map((candidate) => [link("node", { name: candidate.node }, candidate.node), candidate.victims.join(", "), number(candidate.pdbViolations), candidate.rejectedBy ?? ""]);
   const said = told.nominatedNode ? `${told.nominatedNode} was nominated${told.evicted ? ", and its victims were evicted" : ""}.` : "No node was nominated.";
   return [el("p", {}, said), rows.length ? table("Preemption candidates", [["Node"], ["Victims"], ["PDB violations", "number"], ["Rejected by"]], rows) : "", el("p", { class: "quiet" }, more(told.candidatesOmitted))];
 }

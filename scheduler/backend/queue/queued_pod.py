@@ -30,7 +30,7 @@ class QueuedPod:
     gate: PluginVerdict | None = None  # the PreEnqueue plugin that keeps it out of the active queue
     rejectors: frozenset[str] = frozenset()  # plugins that rejected the last attempt, or gate the pod
     pending: frozenset[str] = frozenset()  # rejectors that returned Pending: their event also ends the backoff
-    woken_by: RequeueEvent | None = None  # the event that requeued it; None if it did not wait for one
+    requeued_by: RequeueEvent | None = None  # the event that requeued it; None if it did not wait for one
     waited_s: dict[str, float] = field(default_factory=dict)  # in each queue, since the last attempt
     uid: str = field(init=False)  # the pod's UID, kept here because every move reads it
 

@@ -156,7 +156,7 @@ class SchedulingQueue:
         else:
             queued.errors += 1
         queued.queued_at = queued.since = now
-        queued.waited_s, queued.woken_by, queued.gate = {}, None, None
+        queued.waited_s, queued.requeued_by, queued.gate = {}, None, None
         queued.ready_at = self._backoff_end(queued.errors or queued.rejections, now)
         missed = self._evaluate_missed_events(queued)
         self._in_flight.done(queued.uid)
@@ -227,7 +227,7 @@ class SchedulingQueue:
             self._next_flush = now + FLUSH_EVERY_S
             for queued in self._unschedulable:
                 if queued.gate is None and now - queued.queued_at > FLUSH_AFTER_S:
-                    queued.woken_by = RequeueEvent(ClusterEvent.TIMEOUT.label, "")
+                    queued.requeued_by = RequeueEvent(ClusterEvent.TIMEOUT.label, "")
                     self._requeue(queued, _Requeue.AFTER_BACKOFF, ClusterEvent.TIMEOUT.label, now)
 
     def move_all_to_active_or_backoff_queue(
@@ -251,7 +251,7 @@ class SchedulingQueue:
                     continue
                 how = self._requeue_mode(queued, plugin)
                 if queued.uid not in to_move or how > to_move[queued.uid][1]:
-                    queued.woken_by = requeue_event
+                    queued.requeued_by = requeue_event
                     to_move[queued.uid] = (queued, how)
         moved = sum(self._requeue(queued, how, event.label, now) for queued, how in to_move.values())
         self._in_flight.add_event(event, old, new)
@@ -272,7 +272,7 @@ class SchedulingQueue:
         if queued.where == BACKOFF:
             self._move(queued, ACTIVE, now, label)
         elif queued.where != ACTIVE:
-            queued.woken_by = RequeueEvent(label, "")
+            queued.requeued_by = RequeueEvent(label, "")
             self._requeue(queued, _Requeue.AT_ONCE, label, now)
         return queued.where == ACTIVE
 
@@ -299,13 +299,13 @@ class SchedulingQueue:
     def _evaluate_event(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Requeue | None:
         """Return how to requeue a pod for one event, or None if the event cannot help it.
 
-        The queueing hints of the plugins that rejected the pod decide. The pod's `woken_by` is set to the event that
+        The queueing hints of the plugins that rejected the pod decide. The pod's `requeued_by` is set to the event that
         helps.
         """
         if event.wildcard:
             if new is not None and new.uid != queued.uid:
                 return None
-            queued.woken_by = RequeueEvent(event.label, "")
+            queued.requeued_by = RequeueEvent(event.label, "")
             return _Requeue.AFTER_BACKOFF
         best: _Requeue | None = None
         hints = self._hints[queued.pod.pod.spec.scheduler_name]
@@ -314,7 +314,7 @@ class SchedulingQueue:
                 continue
             how = self._requeue_mode(queued, plugin)
             if best is None or how > best:
-                best, queued.woken_by = how, RequeueEvent(event.label, plugin)
+                best, queued.requeued_by = how, RequeueEvent(event.label, plugin)
         return best
 
     def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:

@@ -33,16 +33,16 @@ class FilterDryRun:
     """
 
     def __init__(
-        self, profile: Profile, skipped: Set[str], extenders: Extenders, nominator: Nominator, marks: list[Reason]
+        self, profile: Profile, skipped: Set[str], extenders: Extenders, nominator: Nominator, notes: list[Reason]
     ) -> None:
         """Prepare the filters and PreFilter plugins of the profile that did not return Skip.
 
         `skipped` names the plugins that returned Skip at PreFilter. `run_extenders` appends failures of extenders to
-        `marks`, the list of problems that the record of the attempt shows.
+        `notes`, the list of problems that the record of the attempt shows.
         """
         self._extenders = extenders
         self._nominator = nominator
-        self._marks = marks
+        self._notes = notes
         self._filters = [plugin for plugin in profile.filter if plugin.name not in skipped]
         self._dependencies = [PluginDependencies.from_plugin(plugin, "filter") for plugin in self._filters]
         pre_filters = [plugin for plugin in profile.pre_filter if plugin.name not in skipped]
@@ -152,7 +152,7 @@ class FilterDryRun:
     def run_extenders(
         self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate]
     ) -> RemainingCandidates:
-        return self._extenders.run_preempt(pod, nodes, candidates, self._marks)
+        return self._extenders.run_preempt(pod, nodes, candidates, self._notes)
 
 
 def _run_filter(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:

@@ -57,7 +57,7 @@ class Extenders:
     def run_filters(self, pod: PodInfo, nodes: NodeColumns, left: Mask, trace: Trace) -> list[FilterRun]:
         """Call the filtering extenders in order until no node is left; return each extender's verdicts as a column.
 
-        `left` is the mask of feasible nodes. Failures are appended to `trace.marks`, the problems that the record
+        `left` is the mask of feasible nodes. Failures are appended to `trace.notes`, the problems that the record
         shows. Raises ExtenderError if an extender fails that is not ignorable.
         """
         runs: list[FilterRun] = []
@@ -68,7 +68,7 @@ class Extenders:
                 break
             answer = None
             if extender.interested(pod):
-                with _tolerant(extender, "filter", trace.marks):
+                with _tolerant(extender, "filter", trace.notes):
                     answer = extender.filter(pod, _nodes(nodes, left))
             if answer is None:
                 runs.append(FilterRun(extender.name, True, PASS))
@@ -131,11 +131,11 @@ class Extenders:
         return PluginVerdict("", SKIP)
 
     def run_preempt(
-        self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate], marks: list[Reason]
+        self, pod: PodInfo, nodes: NodeColumns, candidates: Sequence[PreemptionCandidate], notes: list[Reason]
     ) -> RemainingCandidates:
         """Return the preemption candidates that remain after all interested extenders, and those that were removed.
 
-        Failures are appended to `marks`, the problems that the record shows. Raises ExtenderError if an extender that
+        Failures are appended to `notes`, the problems that the record shows. Raises ExtenderError if an extender that
         is not ignorable fails, or returns an unknown pod or node.
         """
         kept = {c.node: c for c in candidates}
@@ -145,7 +145,7 @@ class Extenders:
                 break
             if not extender.preempts or not extender.interested(pod):
                 continue
-            with _tolerant(extender, "preempt", marks):
+            with _tolerant(extender, "preempt", notes):
                 answer = extender.preempt(pod, tuple(kept.values()))
                 left = {node: found for node, s in answer.items() if (found := _victims(extender, node, s, nodes))}
                 refused += [(c, extender.name) for node, c in kept.items() if node not in left]
@@ -154,16 +154,16 @@ class Extenders:
 
 
 @contextmanager
-def _tolerant(extender: Extender, verb: str, marks: list[Reason]) -> Iterator[None]:
-    """Suppress an ExtenderError in the context if the extender is ignorable, and append any failure to `marks`.
+def _tolerant(extender: Extender, verb: str, notes: list[Reason]) -> Iterator[None]:
+    """Suppress an ExtenderError in the context if the extender is ignorable, and append any failure to `notes`.
 
-    `marks` holds the problems that the record of the attempt shows.
+    `notes` holds the problems that the record of the attempt shows.
     """
     try:
         yield
     except ExtenderError as e:
         code = "extender-ignored" if extender.ignorable else "extender-failed"
-        marks.append(Reason(code, {"extender": extender.name, "verb": verb, "error": str(e)}))
+        notes.append(Reason(code, {"extender": extender.name, "verb": verb, "error": str(e)}))
         if not extender.ignorable:
             raise
         klog.info(0, _IGNORED, extender=extender.name, verb=verb, err=str(e))
@@ -209,7 +209,7 @@ def _scored(
     extender: Extender, answer: HostPriorities | ExtenderError | None, nodes: NodeColumns, feasible: Mask, trace: Trace
 ) -> ScoreRun:
     if isinstance(answer, ExtenderError):
-        trace.marks.append(Reason("extender-no-points", {"extender": extender.name, "error": str(answer)}))
+        trace.notes.append(Reason("extender-no-points", {"extender": extender.name, "error": str(answer)}))
     if not isinstance(answer, HostPriorities):
         return ScoreRun(extender.name, extender.weight, extender=True)
     raw = np.zeros(trace.slots, np.int64)
@@ -234,7 +234,7 @@ def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: M
             if one.source not in before
         ]
     except ValueError as e:
-        trace.marks.append(Reason("extender-inputs", {"extender": extender.name, "error": str(e)}))
+        trace.notes.append(Reason("extender-inputs", {"extender": extender.name, "error": str(e)}))
     else:
         trace.inputs += runs
 

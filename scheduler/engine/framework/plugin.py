@@ -105,7 +105,7 @@ class Handle(Protocol):
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
         """Bind the volume to the claim by setting its claimRef; return the volume's new resource version.
 
-        Raises the error of the request, also if the volume has changed since it was read. `by_controller` marks the
+        Raises the error of the request, also if the volume has changed since it was read. `by_controller` notes the
         binding as made by a controller, so that the volume controller may undo it.
         """
 

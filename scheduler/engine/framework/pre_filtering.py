@@ -19,14 +19,14 @@ class PreFilterOutcome:
     """The outcome of the PreFilter phase: a rejection of the pod, or the nodes to evaluate and the filters to skip.
 
     `names` holds the names of the nodes to evaluate, or None for all nodes. `skip` names the plugins whose Filter does
-    not run. `narrowed_by` names the plugins that limited the nodes.
+    not run. `restricted_by` names the plugins that limited the nodes.
     """
 
     def __init__(self) -> None:
         self.rejection: PluginVerdict | None = None
         self.skip: set[str] = set()
         self.names: frozenset[str] | None = None
-        self.narrowed_by: list[str] = []
+        self.restricted_by: list[str] = []
 
     def add(self, plugin: str, result: PreFilterResult, trace: Trace) -> bool:
         """Add a plugin's PreFilter result and return whether the next plugin runs.
@@ -58,12 +58,12 @@ class PreFilterOutcome:
 
     def narrow(self, plugin: str, names: frozenset[str]) -> None:
         """Limit the nodes to evaluate to those in `names` that no earlier plugin excluded."""
-        self.narrowed_by.append(plugin)
+        self.restricted_by.append(plugin)
         self.names = names if self.names is None else self.names & names
 
     def _disjoint(self) -> PluginVerdict:
         """Return the rejection of a pod for which the plugins leave no node to evaluate."""
-        plugins = sorted(self.narrowed_by)
+        plugins = sorted(self.restricted_by)
         if len(plugins) == 1:
             reason = Reason("narrowed-empty", {"plugin": plugins[0]})
         else:

@@ -41,7 +41,7 @@ from scheduler.engine.framework.trace import ABSENT_CODE, FilterRun, Trace
 from scheduler.engine.framework.verdicts import ERRORS, error
 from scheduler.engine.objects.pod import PodInfo
 
-MAX_MARKED_NODES: Final = 10  # a record names the nominated pods of so many nodes, so that it stays readable
+MAX_NOTED_NODES: Final = 10  # a record names the nominated pods of so many nodes, so that it stays readable
 
 
 class Framework(ReserveAndBindPlugins):
@@ -127,7 +127,7 @@ class Framework(ReserveAndBindPlugins):
             memo.apply(outcome.skip, state, ended)
             if outcome.rejection is None and (rejection := find_unsupported_feature(pod)) is not None:
                 outcome.reject(rejection, trace)
-        trace.narrowed_by = tuple(sorted(outcome.narrowed_by))
+        trace.restricted_by = tuple(sorted(outcome.restricted_by))
         return outcome
 
     # --- nodes ----------------------------------------------------------------------------------------------------
@@ -166,18 +166,18 @@ class Framework(ReserveAndBindPlugins):
     ) -> dict[int, dict[str, Verdict]]:
         """Return the verdicts on nodes that are rejected because of nominated pods.
 
-        The result maps node slot to filter name to verdict. The nominated pods are added to the trace's marks, which
+        The result maps node slot to filter name to verdict. The nominated pods are added to the trace's notes, which
         the record shows.
         """
-        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.notes)
         rejected = dry_run.filter_with_nominated(state, pod, nodes)
         if rejected:
             nominated = dry_run.nominated_pods(pod, nodes)
-            for slot in list(rejected)[:MAX_MARKED_NODES]:
+            for slot in list(rejected)[:MAX_NOTED_NODES]:
                 pods = ", ".join(other.full_name for other in nominated[slot])
-                trace.marks.append(Reason("nominated-pods", {"node": nodes.names[slot], "nominated": pods}))
-            if len(rejected) > MAX_MARKED_NODES:
-                trace.marks.append(Reason("nominated-more", {"count": str(len(rejected) - MAX_MARKED_NODES)}))
+                trace.notes.append(Reason("nominated-pods", {"node": nodes.names[slot], "nominated": pods}))
+            if len(rejected) > MAX_NOTED_NODES:
+                trace.notes.append(Reason("nominated-more", {"count": str(len(rejected) - MAX_NOTED_NODES)}))
         return rejected
 
     def first_error(self, trace: Trace) -> str | None:
@@ -245,7 +245,7 @@ class Framework(ReserveAndBindPlugins):
                 elif verdict.code is not Code.SUCCESS:
                     raise PluginError(f'running PreScore plugin "{plugin.name}": {join_reasons(verdict)}')
                 if verdict.reasons:
-                    trace.marks.append(Reason("plugin-said", {"plugin": plugin.name, "error": join_reasons(verdict)}))
+                    trace.notes.append(Reason("plugin-said", {"plugin": plugin.name, "error": join_reasons(verdict)}))
             memo.apply(skip, state)
         return skip
 
@@ -261,7 +261,7 @@ class Framework(ReserveAndBindPlugins):
         Returns the message for the pod's event.
         """
         collected: list[Reason] = []
-        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.marks)
+        dry_run = FilterDryRun(self.profile, skip, self.extenders, self.nominator, trace.notes)
         with self._timed(trace, "PostFilter"):
             for plugin in self.profile.post_filter:
                 codes = np.where(trace.evaluated, trace.codes, ABSENT_CODE).astype(np.uint8)

@@ -33,7 +33,7 @@ def gather_inputs(
 ) -> None:
     """Add the measurements that this cycle's plugins used to `trace.inputs`.
 
-    If a plugin fails to report, its measurements are missing, and the failure is added to `trace.marks`.
+    If a plugin fails to report, its measurements are missing, and the failure is added to `trace.notes`.
     """
     if not plugins:
         return
@@ -45,7 +45,7 @@ def gather_inputs(
         try:
             reported = [_validated(inputs, trace.slots) for inputs in plugin.inputs(state, pod, nodes)]
         except (Exception, SystemExit) as e:
-            trace.marks.append(Reason("plugin-inputs", {"plugin": plugin.name, "error": str(e)}))
+            trace.notes.append(Reason("plugin-inputs", {"plugin": plugin.name, "error": str(e)}))
         else:
             trace.inputs += [InputRun(plugin.name, inputs) for inputs in reported]
 

@@ -62,7 +62,7 @@ class Trace:
     passed: NDArray[np.bool_]  # slots that no filter rejects, whether their node counts as evaluated or not
     complete: bool = False  # every node is evaluated
     pre_filters: list[PluginVerdict] = field(default_factory=list)  # verdicts other than Success and Skip
-    narrowed_by: tuple[str, ...] = ()
+    restricted_by: tuple[str, ...] = ()
     filters: list[FilterRun] = field(default_factory=list)
     # The columns without nominated pods; the same list as `filters` if nominated pods changed no verdict.
     filters_without_nominated: list[FilterRun] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Trace:
     nomination: Nomination | None = None  # None: the pod's nominated node stays as it is
     victims: tuple[PodInfo, ...] = ()  # pods to evict
     phases_s: dict[str, float] = field(default_factory=dict)
-    marks: list[Reason] = field(default_factory=list)  # problems that did not end the attempt
+    notes: list[Reason] = field(default_factory=list)  # problems that did not end the attempt
 
     @classmethod
     def start(cls, nodes: NodeColumns) -> Trace:

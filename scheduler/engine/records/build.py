@@ -67,8 +67,8 @@ class AttemptData(NamedTuple):
     result: CycleResult
     times: Times
     seed: int
-    marks: tuple[Reason, ...] = ()
-    woken_by: RequeueEvent | None = None
+    notes: tuple[Reason, ...] = ()
+    requeued_by: RequeueEvent | None = None
     retry: Retry | None = None
     unknown: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
@@ -146,13 +146,13 @@ def decision(
     attempt: AttemptData,
     identity: RecordIdentity,
     *,
-    marks: tuple[Reason, ...] = (),
+    notes: tuple[Reason, ...] = (),
     classes: Lru[Hashable, ClassRecordCache] | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
     """Return the record of one attempt; columns that `codec.fill_derived` can compute are the marker DERIVED.
 
-    `marks` are notes for the record in addition to the attempt's own. `classes` caches the parts of earlier records by
+    `notes` are notes for the record in addition to the attempt's own. `classes` caches the parts of earlier records by
     equivalence class of pods. `omitted` names the labels that the record omits.
     """
     pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
@@ -177,7 +177,7 @@ def decision(
         path=result.path,
         chosen=result.chosen,
         pre_filters=tuple(trace.pre_filters),
-        narrowed_by=trace.narrowed_by,
+        restricted_by=trace.restricted_by,
         evaluation=evaluated.column,
         filters=parts.filters(trace.filters),
         scores=() if trace.totals is None else parts.scores(trace.scores),
@@ -187,8 +187,8 @@ def decision(
         post_filters=tuple(trace.post_filters),
         message=result.message,
         preemption=trace.preemption,
-        notes=(*marks, *attempt.marks, *omitted.marks(attempt.pod.labels), *trace.marks),
-        woken_by=attempt.woken_by,
+        notes=(*notes, *attempt.notes, *omitted.notes(attempt.pod.labels), *trace.notes),
+        requeued_by=attempt.requeued_by,
         retry=attempt.retry,
         unknown=attempt.unknown,
         reconstruction=attempt.reconstruction,

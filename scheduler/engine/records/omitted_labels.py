@@ -31,7 +31,7 @@ class OmittedLabels:
             return dict(labels)
         return {key: value for key, value in labels.items() if not any(fnmatchcase(key, p) for p in self.patterns)}
 
-    def marks(self, labels: Mapping[str, str]) -> tuple[Reason, ...]:
+    def notes(self, labels: Mapping[str, str]) -> tuple[Reason, ...]:
         """Return a note for the record with the number of labels that it omits, or an empty tuple if it omits none."""
         lacking = len(labels) - len(self.kept(labels))
         return (Reason("labels-omitted", {"count": str(lacking), "total": str(len(labels))}),) if lacking else ()

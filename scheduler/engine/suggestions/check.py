@@ -53,7 +53,7 @@ def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot
     if is_rejected:
         return found
     if framework.nominator.nodes():
-        dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.marks)
+        dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
         if slot in dry_run.filter_with_nominated(state, pod, nodes):
             return []
     return None

@@ -60,7 +60,7 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
         result = _without_eviction(schedule(framework, pod, snapshot, seed + number))
         times = build.build_evaluation_times(pod, result, started_us)
         profile = framework.profile.scheduler_name
-        attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.marks)
+        attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.notes)
         attempt = attempt._replace(suggestions=suggest(framework, pod, nodes, result))
         key = AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1)
         identity = RecordIdentity(uuid7(), key, 2 * number, SchedulerInfo(profile, origin.identity, __version__))

@@ -38,18 +38,18 @@ class PriorityClass(Object, frozen=True):
 class Pods:
     """The pods of one review, all created from one pod template.
 
-    `named` means that the template is a Pod, whose name the first pod has; a pod with this name may exist. `marks`
+    `named` means that the template is a Pod, whose name the first pod has; a pod with this name may exist. `notes`
     state which fields were ignored. `controller` is the pods' controller as it would be created.
     """
 
     pods: tuple[PodInfo, ...]
     named: bool
-    marks: tuple[Reason, ...]
+    notes: tuple[Reason, ...]
     controller: Object | None = None
 
-    def with_marks(self, marks: Iterable[Reason]) -> Pods:
-        """Return a copy with further marks, which are remarks that each decision of the review repeats."""
-        return replace(self, marks=(*self.marks, *marks))
+    def with_notes(self, notes: Iterable[Reason]) -> Pods:
+        """Return a copy with further notes, which are remarks that each decision of the review repeats."""
+        return replace(self, notes=(*self.notes, *notes))
 
 
 def build_pods(
@@ -65,19 +65,19 @@ def build_pods(
     priority classes by name, or None if they are unknown. Raise ManifestError that names an invalid field.
     """
     spec = dict(template.pod["spec"]) | {"schedulerName": scheduler or template.scheduler}
-    marks = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
+    notes = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
     namespace = namespace or template.namespace or DEFAULT_NAMESPACE
     metadata = dict(template.pod["metadata"]) | {"namespace": namespace, "name": template.name}
     if template.kind != POD:
         metadata["ownerReferences"] = [owner_reference(template)]
     where = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
-    marks += _set_priority(where, spec, classes)
+    notes += _set_priority(where, spec, classes)
     alone = template.kind == POD
     names = [template.name if alone and not i else f"{template.name}-{i}" for i in range(replicas)]
     uids = [str(metadata.get("uid") or "") if alone and not i else "" for i in range(replicas)]
     each = (metadata | {"name": name, "uid": uid} for name, uid in zip(names, uids, strict=True))
     pods = tuple(_pod(where, its, spec) for its in each)
-    return Pods(pods, alone, tuple(marks), build_controller(template, namespace))
+    return Pods(pods, alone, tuple(notes), build_controller(template, namespace))
 
 
 def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:

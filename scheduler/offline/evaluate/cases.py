@@ -33,7 +33,7 @@ def evaluate_lines(
 ) -> Iterator[Json | CaseError]:
     """Decide one case per line, and yield its result document, or its error if the case is malformed.
 
-    `config` is for cases without a configuration. `form` is `case` for {"id", "expect"}, with "marks" if there are any,
+    `config` is for cases without a configuration. `form` is `case` for {"id", "expect"}, with "notes" if there are any,
     or `decision` for the record of an attempt.
     """
     for number, line in enumerate(lines, 1):
@@ -50,8 +50,8 @@ def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
     """Return the result document for a decided pod: a Decision, or {"id", "expect"} of a case called `name`."""
     if form == DECISION:
         return evaluation.decision()
-    marks = notes.format_notes(evaluation.result.trace.marks)
-    return {"id": name, "expect": evaluation.outcome(), **({"marks": marks} if marks else {})}
+    shown = notes.format_notes(evaluation.result.trace.notes)
+    return {"id": name, "expect": evaluation.outcome(), **({"notes": shown} if shown else {})}
 
 
 def evaluate(

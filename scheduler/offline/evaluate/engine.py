@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-MARKS: Final = (Reason("evaluated"),)
+NOTES: Final = (Reason("evaluated"),)
 
 
 class NoCluster:
@@ -104,13 +104,13 @@ class EvaluatedPod:
         attempt = attempt._replace(suggestions=suggest(self.framework, self.pod, self.nodes, result))
         key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)
         identity = RecordIdentity(uuid7(), key, 1, SchedulerInfo(profile, "evaluate", __version__))
-        return build_decision_document(fill_derived(build.decision(attempt, identity, marks=MARKS)), (), table)
+        return build_decision_document(fill_derived(build.decision(attempt, identity, notes=NOTES)), (), table)
 
 
 class Engine:
     """Decides pods on one cluster with one profile, and keeps the state that plugins build about the cluster.
 
-    `not_asked` holds marks for records about extenders that a live scheduler would call and this engine does not.
+    `not_asked` holds notes for records about extenders that a live scheduler would call and this engine does not.
     """
 
     def __init__(self, cluster: LoadedCluster, config: Configuration, registry: Registry, profile: int = 0) -> None:
@@ -128,7 +128,7 @@ class Engine:
         """Run one scheduling cycle for the pod and return its result. The pod is not added to a node."""
         with _gc_frozen():
             result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
-        result.trace.marks += self.not_asked
+        result.trace.notes += self.not_asked
         return EvaluatedPod(self.framework, self.nodes, pod, result)
 
 

@@ -47,7 +47,7 @@ def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_
     if trace.pre_filters:
         last = trace.pre_filters[-1]
         outcome["preFilter"] = {"plugin": last.plugin, **_verdict_document(last.verdict)}
-    if trace.narrowed_by:
+    if trace.restricted_by:
         outcome["preFilterNodes"] = [name[slot] for slot in evaluated]
     if trace.totals is not None:
         outcome["totals"] = {name[slot]: int(trace.totals[slot]) for slot in feasible}
@@ -59,8 +59,8 @@ def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_
         last, found = trace.post_filters[-1], trace.preemption
         outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict)}
         if found is not None:
-            nominated = next(c for c in found.candidates if c.node == found.nominated)
-            outcome["preemption"] |= {"nominatedNode": found.nominated, "victims": list(nominated.victims)}
+            nominated = next(c for c in found.candidates if c.node == found.nominated_node)
+            outcome["preemption"] |= {"nominatedNode": found.nominated_node, "victims": list(nominated.victims)}
     return outcome
 
 

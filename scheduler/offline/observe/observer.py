@@ -45,7 +45,7 @@ from scheduler.recorder.recorder import Recorder
 
 IDLE_S: Final = 0.5
 SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
-UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "wokenBy")
+UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "requeuedBy")
 SEEN: Final = (Reason(SEEN_AT), Reason("seen-attempts"))
 
 
@@ -320,7 +320,7 @@ class Observer:
                 started_us=seen_us,
             ),
             seed=SEED,
-            marks=(*SEEN, *self._build_marks(queued.pod, outcome, compared), *self._handlers.absent.values()),
+            notes=(*SEEN, *self._build_notes(queued.pod, outcome, compared), *self._handlers.absent.values()),
             unknown=UNKNOWN,
             reconstruction=compared.reconstruction,
             suggestions=compared.suggestions,
@@ -329,8 +329,8 @@ class Observer:
         if decision.chosen is not None:
             self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
 
-    def _build_marks(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
-        """Yield marks for the record about unknown plugins, extenders that were not called, and evaluation errors."""
+    def _build_notes(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
+        """Yield notes for the record about unknown plugins, extenders that were not called, and evaluation errors."""
         theirs = self._theirs[pod.pod.spec.scheduler_name]
         if theirs.unknown_plugins:
             yield Reason("unknown-plugins", {"plugins": ", ".join(theirs.unknown_plugins)})

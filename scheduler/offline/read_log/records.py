@@ -61,10 +61,10 @@ _NEVER: Final = (
     "times.phaseSeconds",
     "times.queueSeconds",
     "snapshot.generation",
-    "wokenBy",
+    "requeuedBy",
     "retry",
     "preFilters",
-    "narrowedBy",
+    "restrictedBy",
     "postFilters",
     "seed",
     "scores.raw",
@@ -75,13 +75,13 @@ _NEVER: Final = (
 class LogSource:
     """The log that records come from: its cluster, incarnation and version of kube-scheduler.
 
-    `marks` are notes about the log as a whole, which each of its records repeats.
+    `notes` are notes about the log as a whole, which each of its records repeats.
     """
 
     cluster: str
     incarnation: str
     version: str
-    marks: tuple[Reason, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
 
 def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedWeights, source: LogSource) -> Decision:
@@ -113,7 +113,7 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
         path=_path(attempt, scored),
         chosen=at[attempt.node] if placed else None,
         pre_filters=(),
-        narrowed_by=(),
+        restricted_by=(),
         evaluation=column_from_numpy(evaluation),
         filters=_filters(attempt, at, slots),
         scores=scores,
@@ -124,7 +124,7 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
         message="" if placed else attempt.message,
         preemption=_preemption(attempt),
         notes=(
-            *source.marks,
+            *source.notes,
             Reason(LOG_ALONE),
             *((Reason(LOG_FILTERS, {"count": str(hidden)}),) if hidden else ()),
             *(() if attempt.started else (Reason("log-no-start"),)),
@@ -285,13 +285,13 @@ def _preemption(attempt: LoggedAttempt) -> Preemption | None:
 def _preemption_marks(attempt: LoggedAttempt) -> tuple[Reason, ...]:
     if not attempt.nominated:
         return ()
-    marks = [Reason(LOG_PREEMPTION)]
+    notes = [Reason(LOG_PREEMPTION)]
     if attempt.victims_announced is None:
-        marks.append(Reason("log-victims-unknown"))
+        notes.append(Reason("log-victims-unknown"))
     elif attempt.victims_announced > len(attempt.victims):
         named = str(len(attempt.victims))
-        marks.append(Reason("log-victims", {"count": str(attempt.victims_announced), "named": named}))
-    return tuple(marks)
+        notes.append(Reason("log-victims", {"count": str(attempt.victims_announced), "named": named}))
+    return tuple(notes)
 
 
 def _by_slot(values: Mapping[str, int], at: Mapping[str, int], slots: int) -> Column:

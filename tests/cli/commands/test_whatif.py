@@ -47,7 +47,7 @@ def several() -> list[Decision]:
 
 
 def with_victims() -> Json:
-    answer = review([*several(), replace(a_pending(), marks=("spec.nodeName is ignored",))], replicas=9)
+    answer = review([*several(), replace(a_pending(), text_notes=("spec.nodeName is ignored",))], replicas=9)
     answer["status"]["stopped"]["preemption"] = preemption_would_help()["preemption"]
     return answer
 

@@ -208,7 +208,7 @@ def test_escapes_control_characters_of_records() -> None:
 
 def test_brackets_are_not_markup() -> None:
     answer = placed()
-    answer["marks"] = ["[red]not markup[/red] :warning:"]
+    answer["notes"] = ["[red]not markup[/red] :warning:"]
     assert "[red]not markup[/red] :warning:" in drawn(Scene(answer), VIEWS["80"])
 
 

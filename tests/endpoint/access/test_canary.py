@@ -122,7 +122,7 @@ def with_canaries(decision: Decision) -> Decision:
             PluginVerdict("Own", in_the_way()),
         ),
         preemption=Preemption("worker-1", (Candidate("worker-1", (OF_CI, "shop/other"), 0),), evicted=True),
-        marks=(f"counted as running, because nominated: worker-1 ({OF_CI})", SAID),
+        text_notes=(f"counted as running, because nominated: worker-1 ({OF_CI})", SAID),
         notes=every_note(),
         inputs=(Inputs("Pigeon", f"annotations of {CANARY}", (load,)),),
         message=decision.message and f"{decision.message} preemption: {nested} {SAID}",

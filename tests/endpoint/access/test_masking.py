@@ -98,13 +98,13 @@ def test_plugin_texts_require_all_namespaces() -> None:
     """However they are worded: what the API server says of a victim is not NAMESPACE/NAME."""
     forbidden = 'pods "job-1" is forbidden: it is of ci'
     value = stored(a_record("shop/web-0"), "the webhook knows job-1", reason=evicted("ci/job-1", forbidden))
-    value = replace(value, decision=replace(value.decision, marks=("nominated: ci/job-1", "sampled")))
+    value = replace(value, decision=replace(value.decision, text_notes=("nominated: ci/job-1", "sampled")))
     assert mask(value, ALL) is value
     for sight in (SHOP, VisibleNamespaces(frozenset({"shop", "ci"}))):
         seen = mask(value, sight)
         assert "job-1" not in written(seen).replace("ci/job-1 not evicted", "")
         assert seen.outcomes[0].message == HIDDEN_TEXT
-        assert seen.decision.marks == (HIDDEN_TEXT,)
+        assert seen.decision.text_notes == (HIDDEN_TEXT,)
 
 
 def test_masks_the_reconstruction_too() -> None:

@@ -222,20 +222,20 @@ def test_counts_missing_sequences_except_those_in_gaps(service: Service) -> None
 
     def known() -> dict[str, Any]:
         (item,) = service.get(f"{API}/incarnations")["items"]
-        return {k: item[k] for k in ("highestSequence", "missing", "explainedByGaps", "holes")}
+        return {k: item[k] for k in ("highestSequence", "missing", "explainedByGaps", "missingRanges")}
 
     assert known() == {
         "highestSequence": 9,
         "missing": 6,
         "explainedByGaps": 0,
-        "holes": [{"first": 2, "last": 4, "explained": False}, {"first": 6, "last": 8, "explained": False}],
+        "missingRanges": [{"first": 2, "last": 4, "explained": False}, {"first": 6, "last": 8, "explained": False}],
     }
     service.stored(Gap(INCARNATION, 10, 3, 6, "spool full", MONDAY_US), replace(DECISION, sequence=8))
     assert known() == {
         "highestSequence": 10,
         "missing": 2,
         "explainedByGaps": 3,
-        "holes": [
+        "missingRanges": [
             {"first": 2, "last": 2, "explained": False},
             {"first": 3, "last": 4, "explained": True},
             {"first": 6, "last": 6, "explained": True},
@@ -257,7 +257,7 @@ def test_high_water_mark_of_the_successor_reveals_a_lost_tail(service: Service) 
 
     def known() -> dict[str, tuple[int, int, int, list[Any], str | None]]:
         items = service.get(f"{API}/incarnations")["items"]
-        fields = ("highestSequence", "missing", "explainedByGaps", "holes", "cluster")
+        fields = ("highestSequence", "missing", "explainedByGaps", "missingRanges", "cluster")
         return {i["metadata"]["name"]: tuple(i[f] for f in fields) for i in items}
 
     assert known() == {

@@ -1,6 +1,6 @@
 """Scheduler and service are upgraded in either order: a shipper says its records in a version that the service reads.
 
-The version of tomorrow is made up: it differs from today's in the reasons of gaps, and has high-water marks that cannot
+The version of tomorrow is made up: it differs from today's in the reasons of gaps, and has high-water notes that cannot
 be said in today's.
 """
 

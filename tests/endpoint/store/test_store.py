@@ -105,7 +105,7 @@ def test_retention_deletes_the_oldest_decisions_over_the_size_limit(service: Ser
     noise = random.Random(1)
     for i in range(8):
         batch = (
-            a_decision(pod=f"p-{i}-{j}", sequence=100 * i + j + 1, owner=None, marks=(noise.randbytes(2000).hex(),))
+            a_decision(pod=f"p-{i}-{j}", sequence=100 * i + j + 1, owner=None, notes=(noise.randbytes(2000).hex(),))
             for j in range(100)
         )
         service.stored(rows(TABLE), *batch)

@@ -441,8 +441,8 @@ def test_a_node_left_out_of_a_summary_is_reported_as_pruned(summarised_service: 
 
 
 QUESTIONS: dict[str, Callable[[Service], Any]] = {
-    "explanation": lambda s: s.explain("nowhere")["marks"],
-    "every node": lambda s: s.explain("placed", all="true")["marks"],
+    "explanation": lambda s: s.explain("nowhere")["notes"],
+    "every node": lambda s: s.explain("placed", all="true")["notes"],
     "attempts": lambda s: s.get(f"{API}/namespaces/shop/podhistories/nowhere")["attempts"][1]["changes"],
     "two pods": lambda s: s.get(f"{API}/namespaces/shop/podcomparisons/nowhere", **{"with": "placed"})["differences"],
     "the record": lambda s: s.get(f"{API}/namespaces/shop/decisions/placed")["spec"]["pruned"]["text"],

@@ -191,7 +191,7 @@ def test_the_recorded_run_is_decided_alike(extender: Stub) -> None:
                 preempted = result.trace.preemption
                 assert preempted is not None
                 (node,) = asked[-1].answer["NodeNameToMetaVictims"]
-                assert preempted.nominated == node
+                assert preempted.nominated_node == node
             replay.end(step)
     assert mistaken == []
     assert len(decided) == 22

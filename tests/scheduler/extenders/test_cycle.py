@@ -153,7 +153,7 @@ def test_extender_inputs_are_kept_for_requested_nodes_and_sources_once() -> None
     assert [(run.plugin, run.inputs.source) for run in result.trace.inputs] == [("http://one", "annotation load")]
     np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [1, 2, np.nan])
     note = "extender http://one: its inputs are not recorded: annotation price: 3 numbers for 2 nodes"
-    assert (result.path, list(notes.format_notes(result.trace.marks))) == (DecisionPath.SCORED, [note])
+    assert (result.path, list(notes.format_notes(result.trace.notes))) == (DecisionPath.SCORED, [note])
 
 
 def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> None:
@@ -214,7 +214,7 @@ def test_a_failure_ends_the_attempt_with_its_words_and_the_record_names_the_exte
     failing = FakeExtender(filter_answer=ExtenderError("the cache is cold"))
     result = attempt(make_pod(), three(), failing)
     assert (result.path, result.message) == (DecisionPath.ERROR, "the cache is cold")
-    assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter: the cache is cold"]
+    assert notes.format_notes(result.trace.notes) == ["extender http://one failed to filter: the cache is cold"]
 
 
 def test_ignorable_extender_runs_last_and_its_failure_is_marked() -> None:
@@ -223,7 +223,7 @@ def test_ignorable_extender_runs_last_and_its_failure_is_marked() -> None:
     result = attempt(make_pod(), three(), ignorable, other)
     assert result.path is DecisionPath.SCORED
     assert ignorable.requests == [("filter", ["a", "b"])]
-    assert notes.format_notes(result.trace.marks) == ["extender http://one failed to filter, ignored: gone"]
+    assert notes.format_notes(result.trace.notes) == ["extender http://one failed to filter, ignored: gone"]
     assert [run.plugin for run in result.trace.filters if run.skipped][-1] == "http://one"
 
 
@@ -292,7 +292,7 @@ def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: A
     assert plain.trace.totals is not None
     assert list(result.trace.totals) == list(plain.trace.totals)
     assert [run.raw for run in result.trace.scores if run.plugin == "http://one"] == [None]
-    (mark,) = notes.format_notes(result.trace.marks)
+    (mark,) = notes.format_notes(result.trace.notes)
     assert mark.startswith("extender http://one failed to prioritize and gave no scores: ")
 
 
@@ -353,8 +353,8 @@ def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
     result = preempting(one, two)
     assert sorted(one.requests[0][1]) == ["a", "b", "c"]
     assert sorted(two.requests[0][1]) == ["a", "b"]
-    assert found(result).nominated == "b"
-    by_node = {c.node: (c.refused_by, c.pdb_violations) for c in found(result).candidates}
+    assert found(result).nominated_node == "b"
+    by_node = {c.node: (c.rejected_by, c.pdb_violations) for c in found(result).candidates}
     assert by_node == {"a": ("http://two", 0), "b": ("", 3), "c": ("http://one", 0)}
 
 
@@ -384,13 +384,13 @@ def test_a_failure_ends_preemption_with_its_words(answer: Any, message: str) -> 
     result = preempting(FakeExtender(sacrifices=answer))
     last = result.trace.post_filters[-1]
     assert (last.plugin, code_and_texts(last.verdict)) == ("DefaultPreemption", rejected(Code.ERROR, message))
-    assert notes.format_notes(result.trace.marks) == [f"extender http://one failed to preempt: {message}"]
+    assert notes.format_notes(result.trace.notes) == [f"extender http://one failed to preempt: {message}"]
 
 
 def test_one_that_may_be_ignored_loses_only_the_node_without_victims() -> None:
     answer = {"a": ExtenderVictims((), 0), "b": ExtenderVictims(("uid-on-b",), 0)}
     result = preempting(FakeExtender(sacrifices=answer, ignorable=True))
-    assert found(result).nominated == "b"
+    assert found(result).nominated_node == "b"
     failed = preempting(FakeExtender(sacrifices=ExtenderError("gone"), ignorable=True))
-    assert found(failed).nominated in ("a", "b", "c")
-    assert notes.format_notes(failed.trace.marks) == ["extender http://one failed to preempt, ignored: gone"]
+    assert found(failed).nominated_node in ("a", "b", "c")
+    assert notes.format_notes(failed.trace.notes) == ["extender http://one failed to preempt, ignored: gone"]

@@ -403,7 +403,7 @@ class TestDryRun:
         dry.settle()
         found = dry.decisions[0].preemption
         assert found is not None
-        assert (found.nominated, found.evicted) == ("n", False)
+        assert (found.nominated_node, found.evicted) == ("n", False)
         assert not [said for said in dry.writes.sent if said[0] in ("evicted", "preempted")]
 
 

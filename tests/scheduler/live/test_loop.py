@@ -279,7 +279,7 @@ class TestNotPlaced:
         world.until(lambda: world.cluster.bound)
         first, second = world.decisions
         assert second.key.attempt == 2
-        assert (first.woken_by, second.woken_by) == (
+        assert (first.requeued_by, second.requeued_by) == (
             None,
             RequeueEvent("NodeUpdateNodeAllocatable", "NodeResourcesFit"),
         )

@@ -73,7 +73,7 @@ def test_a_workload_s_pods_are_spread_by_default_as_they_are_once_it_exists(file
 def test_a_priority_class_among_the_files_counts(files: Files) -> None:
     told = files([wanted(priorityClassName="urgent")], [NODE, URGENT, LOW])["status"]["stopped"]
     assert (told["pod"]["priority"], told["preemption"]["candidates"][0]["victims"]) == (9, ["shop/low"])
-    marked = files([wanted(priorityClassName="urgent")], [NODE])["status"]["first"]["marks"]
+    marked = files([wanted(priorityClassName="urgent")], [NODE])["status"]["first"]["notes"]
     assert marked == ["priority class urgent does not exist here: the pod's priority counts as 0"]
 
 

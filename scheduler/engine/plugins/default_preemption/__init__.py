@@ -141,9 +141,9 @@ class DefaultPreemption(BasePlugin):
 
     def _nominate(self, agreed: RemainingCandidates) -> PostFilterResult:
         nominated = min(agreed.kept, key=attrgetter("eviction_cost"))
-        refused = [replace(c.candidate, refused_by=by) for c, by in agreed.refused]
+        refused = [replace(c.candidate, rejected_by=by) for c, by in agreed.refused]
         preemption = Preemption(
-            nominated=nominated.node,
+            nominated_node=nominated.node,
             candidates=(*[c.candidate for c in agreed.kept], *refused),
             evicted=self.handle.evicts,
         )

@@ -222,7 +222,7 @@ class TestEvents:
         rejected(queue, make_pod("p"), now=10.0)
         assert names(queue, 310.0) == []
         queued = popped(queue, 345.0)  # looked for every 30 s
-        assert (queued.pod.name, queued.woken_by) == ("p", RequeueEvent("UnschedulableTimeout", ""))
+        assert (queued.pod.name, queued.requeued_by) == ("p", RequeueEvent("UnschedulableTimeout", ""))
         assert names(queue, 10_000.0) == []
 
     def test_activated_pod_is_tried_at_once(self) -> None:
@@ -242,7 +242,7 @@ class TestInFlight:
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.2)
         queue.add_unschedulable_if_not_present(queued, FIT, 0.5)
         assert queue.lengths()["backoff"] == 1
-        assert popped(queue, 1.0).woken_by == RequeueEvent("NodeAdd", "Fit")
+        assert popped(queue, 1.0).requeued_by == RequeueEvent("NodeAdd", "Fit")
 
     @pytest.mark.parametrize(
         "event", [None, ClusterEvent.NODE_LABEL], ids=["nothing happened", "what happened is nothing to its rejector"]
@@ -273,7 +273,7 @@ class TestInFlight:
         queue.update(make_pod().label("v", "2").info(), 0.1)
         queue.add_unschedulable_if_not_present(queued, frozenset({"Own"}), 0.2)
         again = popped(queue, 0.3)
-        assert (again.pod.labels, again.woken_by) == (
+        assert (again.pod.labels, again.requeued_by) == (
             {"v": "2"},
             RequeueEvent("UnschedulablePodUpdatePodLabel", "Own"),
         )
@@ -340,7 +340,9 @@ class TestGates:
         queue.update(make_pod().info(), 5.0)
         queued = popped(queue, 6.0)
         assert (queued.attempts, queued.waited_s) == (1, {"gated": 5.0, "active": 1.0})
-        assert queued.woken_by == RequeueEvent("UnschedulablePodUpdatePodSchedulingGatesEliminated", "SchedulingGates")
+        assert queued.requeued_by == RequeueEvent(
+            "UnschedulablePodUpdatePodSchedulingGatesEliminated", "SchedulingGates"
+        )
 
     def test_gating_plugin_runs_at_each_enqueue(self) -> None:
         """As a preemption that is under way does: the pod waits for its end, in whatever way it was woken."""
@@ -363,7 +365,7 @@ class TestGates:
         assert (
             queue.move_all_to_active_or_backoff_queue(ClusterEvent.POD_DELETE, 40.0) == 1
         )  # its gate asks, and its rejector says yes
-        assert popped(queue, 40.0).woken_by == RequeueEvent("AssignedPodDelete", "Fit")
+        assert popped(queue, 40.0).requeued_by == RequeueEvent("AssignedPodDelete", "Fit")
 
 
 class TestUpdateAndDelete:
@@ -440,9 +442,9 @@ class TestWhatIsToldOfIt:
         rejected(queue, make_pod())
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.POD_DELETE, 20.0)
         woken = popped(queue, 20.0)
-        assert woken.woken_by == RequeueEvent("AssignedPodDelete", "Fit")
+        assert woken.requeued_by == RequeueEvent("AssignedPodDelete", "Fit")
         queue.add_unschedulable_if_not_present(woken, NONE, 21.0, error=True)
-        assert popped(queue, 40.0).woken_by is None
+        assert popped(queue, 40.0).requeued_by is None
 
     @pytest.mark.parametrize(
         ("error", "expected"),

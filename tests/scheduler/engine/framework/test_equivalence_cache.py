@@ -187,7 +187,7 @@ def said(result: CycleResult) -> dict[str, Any]:
         "normalized": {r.plugin: None if r.normalized is None else r.normalized.tolist() for r in trace.scores},
         "totals": None if trace.totals is None else trace.totals.tolist(),
         "preemption": (trace.post_filters, trace.preemption, trace.nomination, [p.uid for p in trace.victims]),
-        "marks": trace.marks,
+        "notes": trace.notes,
     }
 
 

@@ -7,7 +7,7 @@ from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Filters, PreFilters, Reserves, Scores, framework, run, text
 
-E, NOT_NEEDED, NARROWED = Evaluation.EVALUATED, Evaluation.NOT_NEEDED, Evaluation.NARROWED
+E, NOT_NEEDED, RESTRICTED = Evaluation.EVALUATED, Evaluation.NOT_NEEDED, Evaluation.RESTRICTED
 
 
 def cluster() -> NodeColumns:
@@ -29,7 +29,7 @@ def test_it_fits() -> None:
 def test_it_fits_although_pre_filter_named_others() -> None:
     result = run(framework(pre_filter=(PreFilters("P", names={"a"}),)), cluster(), nominee("b"))
     assert (result.path, result.chosen) == (DecisionPath.NOMINATED, 1)
-    assert result.trace.evaluation.tolist() == [NOT_NEEDED, E, NARROWED]
+    assert result.trace.evaluation.tolist() == [NOT_NEEDED, E, RESTRICTED]
 
 
 def test_it_is_full() -> None:

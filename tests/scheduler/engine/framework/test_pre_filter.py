@@ -10,7 +10,7 @@ from tests.scheduler.builders import columns_of, make_node
 from tests.scheduler.engine.framework.plugins import Filters, PostFilters, PreFilters, Scores, framework, run, text
 
 NODES = ("a", "b", "c")
-E, N, R = Evaluation.EVALUATED, Evaluation.NARROWED, Evaluation.NOT_REACHED
+E, N, R = Evaluation.EVALUATED, Evaluation.RESTRICTED, Evaluation.NOT_REACHED
 
 
 def cluster() -> NodeColumns:
@@ -89,7 +89,7 @@ def test_narrowing(narrowing: list[set[str] | None], left: str, by: tuple[str, .
     plugins = tuple(PreFilters(f"P{i}", names=names) for i, names in enumerate(narrowing))
     result = run(framework(pre_filter=plugins, score=(Scores("S", {}),)), cluster())
     assert result.trace.evaluation.tolist() == [E if name in left else N for name in NODES]
-    assert result.trace.narrowed_by == by
+    assert result.trace.restricted_by == by
     assert result.chosen in [NODES.index(name) for name in left]
 
 

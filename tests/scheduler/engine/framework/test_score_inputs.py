@@ -91,7 +91,7 @@ def test_plugin_that_did_not_run_has_no_inputs(plugin: Telling, rejected: Any) -
 def test_unreadable_inputs_are_marked_and_the_decision_is_kept(said: Any, why: str) -> None:
     result = run(framework(score=(Telling(said),)), cluster())
     assert (result.path, result.trace.inputs) == (DecisionPath.SCORED, [])
-    assert notes.format_notes(result.trace.marks) == [f"Telling: its inputs are not recorded: {why}"]
+    assert notes.format_notes(result.trace.notes) == [f"Telling: its inputs are not recorded: {why}"]
 
 
 @pytest.mark.parametrize(

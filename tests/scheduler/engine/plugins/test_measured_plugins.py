@@ -104,7 +104,7 @@ def test_stale_measurements_are_ignored_and_marked() -> None:
     result = decide(framework("SafeBalance", "preScore", "score"), columns, make_pod().request(POD))
     assert scores(result)[0] == [6, 0]
     note = "SafeBalance: what was measured of 1 node(s) is older than 300 s, and ignored"
-    assert notes.format_notes(result.trace.marks) == [note]
+    assert notes.format_notes(result.trace.notes) == [note]
 
 
 Told = dict[str, list[float | None]]

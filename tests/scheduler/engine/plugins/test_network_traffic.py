@@ -130,12 +130,12 @@ def refuse(_: httpx.Request) -> httpx.Response:
 def test_placement_continues_without_prometheus_and_the_record_says_why(answer: Answer, why: str) -> None:
     result = two_nodes(traffic(answer))
     assert result.chosen is not None
-    assert notes.format_notes(result.trace.marks) == [f"NetworkTraffic: no answer of Prometheus: {why}"]
+    assert notes.format_notes(result.trace.notes) == [f"NetworkTraffic: no answer of Prometheus: {why}"]
     assert [run.raw for run in result.trace.scores] == [None]
 
 
 def test_before_the_first_answer_nothing_is_waited_for() -> None:
-    assert notes.format_notes(two_nodes(traffic(refuse, queries=0)).trace.marks) == [
+    assert notes.format_notes(two_nodes(traffic(refuse, queries=0)).trace.notes) == [
         "NetworkTraffic: no answer of Prometheus: no answer yet"
     ]
 
@@ -154,7 +154,7 @@ def test_an_old_answer_is_used_until_it_is_too_old() -> None:
     assert read_at is not None
     plugin._clock = lambda: read_at + 500.0
     note = "NetworkTraffic: the last answer of Prometheus is 500 s old: connection refused"
-    assert notes.format_notes(two_nodes(runner).trace.marks) == [note]
+    assert notes.format_notes(two_nodes(runner).trace.notes) == [note]
 
 
 @pytest.mark.parametrize(("age_s", "limit_s", "is_stale"), [(119, 120, False), (121, 120, True), (121, 300, False)])

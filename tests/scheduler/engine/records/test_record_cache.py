@@ -77,7 +77,7 @@ def test_spool_after_random_events_equals_records_built_from_scratch(tmp_path: P
     columns = columns_of([a_node(f"node-{i}", rng) for i in range(NODES)])
     plugins = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
     recorder = Recorder(
-        lambda incarnation: Spool(tmp_path, incarnation), "cluster", "me", "0", marks=(Reason("marked"),)
+        lambda incarnation: Spool(tmp_path, incarnation), "cluster", "me", "0", notes=(Reason("marked"),)
     )
     expected: list[tuple[Decision, Rows]] = []
     for number in range(250):
@@ -89,7 +89,7 @@ def test_spool_after_random_events_equals_records_built_from_scratch(tmp_path: P
         )
         made = recorder.record_decision(attempt)
         identity = RecordIdentity(made.id, made.key, made.sequence, made.scheduler)
-        again = build.decision(attempt, identity, marks=(Reason("marked"),))
+        again = build.decision(attempt, identity, notes=(Reason("marked"),))
         expected.append((fill_derived(again), whole_table(columns)))
         if result.chosen is not None:
             columns.add_pod(replace(pod, running=True), columns.names[result.chosen])

@@ -14,7 +14,7 @@ from tests.scheduler.engine.framework.plugins import framework
 def test_labels_that_no_record_holds_are_not_in_a_review_either() -> None:
     pod = make_pod("p").label("app", "web").label("person", "ada").info()
     origin = Origin("cluster", "me", omitted_labels("person"))
-    frames = place(framework(), columns_of([make_node("a")]), Pods((pod,), named=False, marks=()), origin, seed=0)
+    frames = place(framework(), columns_of([make_node("a")]), Pods((pod,), named=False, notes=()), origin, seed=0)
     (decision,) = [f for f in frames if isinstance(f, Decision)]
     assert decision.pod.labels == {"app": "web"}
     assert notes.format_decision_notes(decision) == ["left out: 1 of the pod's 2 labels (--omit-labels)"]

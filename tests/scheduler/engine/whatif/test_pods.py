@@ -77,7 +77,7 @@ def test_a_class_that_is_not_there_is_refused_as_admission_does() -> None:
 def test_without_classes_the_number_counts_and_a_name_alone_is_marked() -> None:
     assert made(pod(priorityClassName="high", priority=5), classes=None).pods[0].priority == 5
     asked = made(pod(priorityClassName="high"), classes=None)
-    assert notes.format_notes(asked.marks) == [
+    assert notes.format_notes(asked.notes) == [
         "priority class high does not exist here: the pod's priority counts as 0",
     ]
 
@@ -85,7 +85,7 @@ def test_without_classes_the_number_counts_and_a_name_alone_is_marked() -> None:
 def test_where_a_pod_is_and_what_holds_it_back_are_left_out() -> None:
     asked = made(pod(nodeName="n", schedulingGates=[{"name": "g"}]))
     assert (asked.pods[0].pod.spec.node_name, asked.pods[0].pod.spec.scheduling_gates) == ("", None)
-    assert notes.format_notes(asked.marks) == [
+    assert notes.format_notes(asked.notes) == [
         "spec.nodeName is ignored",
         "spec.schedulingGates is ignored",
     ]

@@ -160,7 +160,7 @@ def test_victims_are_named_and_stay(rig: Rig) -> None:
 def test_existing_pod_is_reviewed_as_if_it_were_absent(rig: Rig) -> None:
     rig.world.start(node("a", "2"), pods=[make_pod("web").request(cpu="2").node("a")])
     told = status(rig.ask(wanted("2", nodeName="a")))
-    assert (told["fits"], told["first"]["marks"]) == (1, ["spec.nodeName is ignored"])
+    assert (told["fits"], told["first"]["notes"]) == (1, ["spec.nodeName is ignored"])
     assert rig.world.requested == {"a": 2000}
 
 

@@ -242,7 +242,7 @@ def test_a_decision_is_the_record_of_an_attempt(files: Files) -> None:
     assert (document["kind"], document["metadata"]["namespace"], spec["pod"]["name"]) == ("Decision", "default", "web")
     assert (spec["key"]["source"], spec["key"]["podUID"]) == ("reconstructed", "default/web")
     assert (status["path"], status["node"]) == ("only-feasible-node", "b")
-    assert "evaluated: no pod was bound" in spec["marks"]
+    assert "evaluated: no pod was bound" in spec["notes"]
     assert spec["rank"] == {"b": 1}
 
 

@@ -81,12 +81,12 @@ def a_rejected(pod: str) -> list[Said]:
 def comparable(document: Json) -> Json:
     """Without what is numbered or timed by the place in the log."""
     spec, status = document["spec"], document["status"]
-    kept = {k: v for k, v in spec.items() if k not in ("sequence", "key", "times", "evaluation", "marks")}
+    kept = {k: v for k, v in spec.items() if k not in ("sequence", "key", "times", "evaluation", "notes")}
     seen = {node: e for node, e in spec["evaluation"].items() if e == "evaluated"}
     by_place = ("verdicts on", "times: ")  # which nodes were known by then; the text form's year
-    marks = [m for m in spec["marks"] if not m.startswith(by_place)]
+    notes = [m for m in spec["notes"] if not m.startswith(by_place)]
     ended = {k: v for k, v in status.items() if k != "outcomes"}
-    return kept | ended | {"seen": seen, "marks": marks, "attempt": spec["key"]["attempt"]}
+    return kept | ended | {"seen": seen, "notes": notes, "attempt": spec["key"]["attempt"]}
 
 
 @settings(max_examples=60, deadline=None)
@@ -189,8 +189,8 @@ def test_answer_of_a_log_at_v2_names_what_is_missing() -> None:
     assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["nodes"]["feasible"]) == (None, 5, 3)
     assert (answer["pod"]["requests"], answer["attempt"]["podCreatedAt"]) == (None, None)
     assert (answer["margin"], answer["scorePlugins"], answer["filters"]) == (None, [], [])
-    assert "scores are not in the log: kube-scheduler writes them at -v=10" in answer["marks"]
-    assert any("start is not in the log" in mark for mark in answer["marks"])
+    assert "scores are not in the log: kube-scheduler writes them at -v=10" in answer["notes"]
+    assert any("start is not in the log" in mark for mark in answer["notes"])
 
 
 def test_unschedulable_pod_has_the_message_of_the_log() -> None:
@@ -328,8 +328,8 @@ def test_victims_are_those_of_the_attempt_that_evicts_them(said: list[Said], exp
     assert [made and list(made.candidates[0].victims) for made in preemptions] == expected
     named = sum(len(victims or ()) for victims in expected)
     announced = sum(pairs.get("numVictims", 0) for _, pairs in said)
-    marks = [note.code for each in found for note in each.decision.notes]
-    assert ("log-victims" in marks) == (announced > named)
+    notes = [note.code for each in found for note in each.decision.notes]
+    assert ("log-victims" in notes) == (announced > named)
 
 
 def _number(read: Any) -> int:
