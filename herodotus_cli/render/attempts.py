@@ -90,7 +90,7 @@ def _group_unchanged(attempts: list[Json], *, every: bool) -> list[list[Json]]:
 
 def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
-    events = Counter(attempt["wokenBy"]["event"] for attempt in group if attempt["wokenBy"])
+    events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
     requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
     said = f"{len(group)} attempts, {NO_CHANGE}; the last {format_ago(group[-1]['startedAt'], view)}"
     return [said, *([f"requeued by {requeued}"] if requeued else [])]
