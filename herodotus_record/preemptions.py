@@ -25,9 +25,9 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
     """
     found = decision.preemption
     is_reconstructed = decision.key.source is Source.RECONSTRUCTED
-    if found is None or not found.nominated or not (found.evicted or is_reconstructed):
+    if found is None or not found.nominated_node or not (found.evicted or is_reconstructed):
         return None
-    taken = next((c for c in found.candidates if c.node == found.nominated), None)
+    taken = next((c for c in found.candidates if c.node == found.nominated_node), None)
     if taken is None or not taken.victims:
         return None
     results = {o.reason.params.get("victim"): o for o in outcomes if o.phase == "Evict" and o.reason is not None}
@@ -43,7 +43,7 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
     }
     return {
         "at": format_timestamp(decision.times.started_us),
-        "node": found.nominated,
+        "node": found.nominated_node,
         "evicted": found.evicted,
         "source": decision.key.source.value,
         "profile": decision.scheduler.profile,

@@ -92,7 +92,7 @@ def completion(ctx: click.Context, /, shell: str) -> None:
     """Print a script that completes these commands in a shell, with names of pods and nodes.
 
     kubectl completes them once its own completion is loaded and kubectl_complete-herodotus is on PATH, where install.sh
-    puts it. The script loads kubectl's completion, and completes the name kubectl-herodotus too.
+    puts it. The script loads kubectl's completion, and completes kubectl-herodotus, too.
 
     \b
     source <(kubectl herodotus completion bash)

@@ -144,7 +144,7 @@ def test_version_has_api_and_frame_versions(service: Service) -> None:
         "apiVersion": "herodotus.dev/v1alpha1",
         "kind": "ServiceVersion",
         "version": "0.1.0",
-        "frameVersion": 2,
+        "frameVersion": 3,
     }
 
 

@@ -75,7 +75,7 @@ def test_a_cluster_without_a_service_is_evaluated(environ: dict[str, str]) -> No
 def test_the_screen_of_a_pod_says_that_it_was_evaluated(environ: dict[str, str]) -> None:
     done = run(environ, "pod", "huge", "--local")
     assert done.stdout.startswith("huge (default)  Pending, evaluated now\n"), done.stdout + done.stderr
-    assert "cpu: requests 40; free 4 of 4" in done.stdout
+    assert "cpu: requests 40; free 4 of 4)" in done.stdout
 
 
 def test_an_unknown_pod_is_not_found(environ: dict[str, str]) -> None:

@@ -174,7 +174,7 @@ def test_replicas_end_with_the_first_that_does_not_fit(service: Service) -> None
     with answering(service, *frames).working():
         status = ask(service, review(DEPLOYMENT, replicas=5)).get_json()["status"]
     assert (status["fits"], status["nodes"]) == (2, [{"node": "worker-2", "pods": 2}])
-    assert status["headline"].startswith("2 of 5 pods fit, on worker-2 (2). Number 3 does not: No node fits.")
+    assert status["headline"].startswith("2 of 5 pods fit, on worker-2 (2). Number 3 does not: No node fits: ")
     assert status["stopped"]["metadata"]["name"] == "web-2"
     assert status["stopped"]["preemption"]["candidates"][0]["victims"] == ["shop/small", "ci/job-1"]
 

@@ -151,7 +151,7 @@ class TestDeltas:
         spool, writer = Spool(tmp_path / "spool", INCARNATION), deltas.DeltaWriter()
         first = replace(DECISION, rank=codec.DERIVED)
         frames = [writer.encode(replace(first, sequence=i, id=f"{DECISION.id[:-1]}{i}")) for i in (1, 2, 3)]
-        assert [(frame[2], frame[3]) for frame in frames] == [(2, 1), (2, codec.DELTA), (2, codec.DELTA)]
+        assert [(frame[2], frame[3]) for frame in frames] == [(codec.VERSION, kind) for kind in (1, codec.DELTA, codec.DELTA)]
         spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
         spool.append(frames[0])
         self.ship(tmp_path / "spool", httpx.MockTransport(lambda _: httpx.Response(200)))

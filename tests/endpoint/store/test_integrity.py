@@ -200,7 +200,10 @@ def test_damage_stops_neither_ingest_nor_retention_nor_an_export(
 def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
-    """Overwrite 64 bytes at a random place behind the header of a checkpointed file."""
+    """Overwrite 64 bytes at a random place behind the header of a checkpointed file.
+
+    A damaged index hides rows from queries; only `check` finds it (docs/limits.md).
+    """
     rng = random.Random(seed)
     opened = a_service(tmp_path)
     fill(opened)
@@ -221,8 +224,15 @@ def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
     store.close()
     reopened = again(opened)
     assert code == 1 or all(a.data == before[q].data for q, a in answers(reopened).items()), out
-    assert untrue(before, {q: a for q, a in answers(reopened).items() if "nodehistories" not in q}) == []
+    after = {q: a for q, a in answers(reopened).items() if "nodehistories" not in q}
+    changed = untrue(before, after)
+    assert not changed or (code == 1 and all(lacks_only(before[q], after[q]) for q in changed))
     reopened.store.close()
+
+
+def lacks_only(before: TestResponse, after: TestResponse) -> bool:
+    """Return whether a list differs from an earlier one only in items that it lacks."""
+    return all(item in before.get_json()["items"] for item in after.get_json().get("items", [None]))
 
 
 def test_twelve_overwritten_parts_of_the_file_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
