@@ -29,7 +29,7 @@ def preemptions(ctx: click.Context, /, since: float, **_given: object) -> None:
     """List preemptions: which pods were evicted to make room, on which node, and for which pod.
 
     A preemption is listed in the namespace of the pod that needed room and in those of its victims. kubectl herodotus
-    pod NAME tells of a pod that was evicted who took its place.
+    For one evicted pod, the command pod shows which pod took its place.
 
     \b
     kubectl herodotus preemptions -A

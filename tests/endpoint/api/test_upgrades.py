@@ -143,7 +143,7 @@ def test_somebody_else_s_415_refuses_nothing_for_good(spooled: Callable[..., Pat
 
 
 class TestDeltas:
-    """Real frames of version 2: a template's first decision is whole, the next ones are said by their difference."""
+    """Real frames of today: a template's first decision is whole, the next ones are said by their difference."""
 
     @pytest.fixture
     def herd(self, tmp_path: Path) -> Path:
@@ -151,7 +151,9 @@ class TestDeltas:
         spool, writer = Spool(tmp_path / "spool", INCARNATION), deltas.DeltaWriter()
         first = replace(DECISION, rank=codec.DERIVED)
         frames = [writer.encode(replace(first, sequence=i, id=f"{DECISION.id[:-1]}{i}")) for i in (1, 2, 3)]
-        assert [(frame[2], frame[3]) for frame in frames] == [(codec.VERSION, kind) for kind in (1, codec.DELTA, codec.DELTA)]
+        assert [(frame[2], frame[3]) for frame in frames] == [
+            (codec.VERSION, kind) for kind in (1, codec.DELTA, codec.DELTA)
+        ]
         spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
         spool.append(frames[0])
         self.ship(tmp_path / "spool", httpx.MockTransport(lambda _: httpx.Response(200)))
@@ -165,7 +167,11 @@ class TestDeltas:
         shipper.deliver_pending()
         return shipper
 
-    @pytest.mark.parametrize(("version", "codes"), [(2, [409, 200]), (1, [415, 409, 200])], ids=["same", "older"])
+    @pytest.mark.parametrize(
+        ("version", "codes"),
+        [(TODAY, [409, 200]), (TODAY - 1, [415, 409, 200]), (1, [415, 409, 200])],
+        ids=["same", "older", "oldest"],
+    )
     def test_a_service_that_has_nothing_gets_what_it_needs(
         self, service: Service, herd: Path, version: int, codes: list[int]
     ) -> None:
@@ -173,7 +179,7 @@ class TestDeltas:
         wire = Wire(service, version)
         assert (self.ship(herd, wire).progress.refused, wire.codes) == (0, codes)
         stored = service.get("/apis/herodotus.dev/v1alpha1/namespaces/shop/decisions")["items"]
-        assert len(stored) == (3 if version == 2 else 2), "a base goes along, an older service is told without"
+        assert len(stored) == (3 if version == TODAY else 2), "a base goes along, an older service is told without"
         assert {item["spec"]["snapshot"]["evaluated"] for item in stored} == {3}
 
     def test_around_a_refused_frame_each_part_of_a_batch_brings_its_base(
@@ -187,7 +193,7 @@ class TestDeltas:
             return taken(frame)
 
         monkeypatch.setattr(ingest, "check_frame", refuses_the_second)
-        shipper = self.ship(herd, Wire(service, 2))
+        shipper = self.ship(herd, Wire(service, TODAY))
         assert shipper.progress.refused == 1
         (known,) = service.store.reader.incarnations()
         assert (known.highest, known.missing) == (3, 1)
