@@ -2,7 +2,8 @@
 
 Owns: the group of commands, exit codes, messages of unexpected failures. Does not own: any command.
 
-Exit codes: 0 answered; 1 an error (not found, forbidden, unreachable); 2 wrong usage; 130 interrupted.
+Exit codes: 0 answered; 1 an error (not found, forbidden, unreachable), or with `whatif --exit-code` a pod that does not
+fit; 2 wrong usage; 130 interrupted.
 
 Invariant: the user never sees a traceback, except with HERODOTUS_DEBUG=1.
 """
@@ -64,6 +65,8 @@ def cli(**_options: object) -> None:
 
     The answers come from the decisions service, which records every scheduling decision. It is reached through the API
     server with your kubeconfig, or directly with --endpoint.
+
+    Exit codes: 0 answered; 1 not found, forbidden, not reachable, or another error; 2 wrong usage; 130 interrupted.
     """
 
 
@@ -83,8 +86,9 @@ def run(arguments: Sequence[str], environment: Environment) -> int:
     """Run a command line in an environment, print its output or errors, and return its exit code."""
     debug = environment.environ.get("HERODOTUS_DEBUG") == "1"
     try:
-        cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=environment)
+        code = cli.main(list(arguments), prog_name=PROG, standalone_mode=False, obj=environment)
         environment.out.flush()
+        return code if isinstance(code, int) else 0  # of `Context.exit`, else what the command returned: nothing
     except click.ClickException as e:
         shown = StringIO()
         e.show(shown)
@@ -107,7 +111,6 @@ def run(arguments: Sequence[str], environment: Environment) -> int:
             _discard_stdout()
             return _fail(f"error: cannot write: {e.strerror}")
         return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}", "  for the traceback: HERODOTUS_DEBUG=1")
-    return 0
 
 
 def _discard_stdout() -> None:

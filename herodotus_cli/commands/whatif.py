@@ -75,6 +75,7 @@ class WhatIfArguments(NamedTuple):
     help="Why or why not this node, for the first pod.",
 )
 @click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
+@click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod does not fit.")
 @click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
 @click.option(
     "--cluster",
@@ -117,18 +118,23 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
         cluster=ctx.params["cluster"],
     )
     environment = environment_of(ctx)
-    run(
+    fits = run(
         arguments,
         option_values.connection_settings(ctx, environment.environ),
         option_values.output_options(ctx),
         environment,
     )
+    if ctx.params["exit_code"] and not fits:
+        ctx.exit(1)
 
 
 def run(
     arguments: WhatIfArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
-) -> None:
-    """Find out where the hypothetical pods would go, from the scheduler or from files, and print it."""
+) -> bool:
+    """Find out where the hypothetical pods would go, from the scheduler or from files, and print it.
+
+    Return whether all of them fit.
+    """
     answer = (
         _evaluate_files(arguments, connection, environment)
         if arguments.cluster
@@ -140,6 +146,7 @@ def run(
         return whatif_screen.build_screen(answer, view, every_node=arguments.every_node, one_node=bool(arguments.node))
 
     environment.print_answer(answer, output, build_screen)
+    return not answer["status"]["stopped"]
 
 
 def _parse_object(words: Sequence[str]) -> tuple[str, str]:

@@ -18,8 +18,12 @@ import pytest
 
 from scripts.examples import PATCHES, ROOT, apply_patch, changed_files, copy_tree
 
-GENERATED = ("docs/record.md", "docs/commands.md", "deploy/aggregated-api/")
-REGENERATED = ["tests/contract/test_references.py", "tests/cli/commands/test_reference.py"]
+GENERATED = ("docs/record.md", "docs/commands.md", "deploy/aggregated-api/", "herodotus_record/answer_schemas.json")
+REGENERATED = [
+    "tests/contract/test_references.py",
+    "tests/contract/test_answer_schemas.py",
+    "tests/cli/commands/test_reference.py",
+]
 # besides the patch's own tests, those of the contracts from which such a change derives the rest
 CONTRACTS = {
     "route": [

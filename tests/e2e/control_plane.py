@@ -55,30 +55,35 @@ class ControlPlane:
             ],
             directory / "etcd.log",
         )
-        self._apiserver = Process(
-            "kube-apiserver",
-            [
-                str(binaries / "kube-apiserver"),
-                f"--etcd-servers={url}",
-                f"--cert-dir={directory / 'certs'}",
-                "--bind-address=127.0.0.1",
-                "--advertise-address=127.0.0.1",
-                f"--secure-port={self.port}",
-                f"--service-account-issuer={self.url}/",
-                f"--service-account-key-file={directory / 'sa.pub'}",
-                f"--service-account-signing-key-file={key}",
-                "--service-cluster-ip-range=10.0.0.0/24",
-                "--authorization-mode=RBAC",
-                "--allow-privileged=true",
-                # no controller makes service accounts, lifts the taint of a new node or the finalizer of a volume
-                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
-                "--shutdown-watch-termination-grace-period=1s",
-                "--endpoint-reconciler-type=none",
-                f"--token-auth-file={directory / 'tokens.csv'}",
-                *flags,
-            ],
-            directory / "apiserver.log",
-        )
+        self._command = [
+            str(binaries / "kube-apiserver"),
+            f"--etcd-servers={url}",
+            f"--cert-dir={directory / 'certs'}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--service-account-issuer={self.url}/",
+            f"--service-account-key-file={directory / 'sa.pub'}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+            "--allow-privileged=true",
+            # no controller makes service accounts, lifts the taint of a new node or the finalizer of a volume
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
+            "--shutdown-watch-termination-grace-period=1s",
+            "--endpoint-reconciler-type=none",
+            f"--token-auth-file={directory / 'tokens.csv'}",
+            *flags,
+        ]
+        self.start_apiserver()
+
+    def start_apiserver(self) -> None:
+        """Start kube-apiserver, with the data that etcd holds."""
+        self._apiserver = Process("kube-apiserver", self._command, self.directory / "apiserver.log")
+
+    def stop_apiserver(self) -> None:
+        """Stop kube-apiserver and leave etcd running."""
+        self._apiserver.stop(90.0)
 
     @property
     def etcd_pid(self) -> int:

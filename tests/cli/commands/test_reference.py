@@ -16,8 +16,11 @@ HEAD = """# Commands of kubectl herodotus
 For users of the plugin: the `--help` text of every command. This page is generated. Examples with output:
 [questions.md](questions.md).
 
+Short names: `po` and `pods` for `pod`, `no` and `nodes` for `node`. Formats of `-o`, their JSON Schema and use in
+scripts: [output.md](output.md).
+
 Answers go to stdout, everything else to stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
-reachable), 2 wrong usage, 130 interrupted. `NO_COLOR` and `--color` control colour. Piped output has no colour, no
+reachable), 2 wrong usage, 130 interrupted. `whatif --exit-code` also exits with 1 if a pod does not fit. `NO_COLOR` and `--color` control colour. Piped output has no colour, no
 limit of width, and one record per line. A screen longer than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else
 `PAGER`, else less; empty or `cat` means no pager. `HERODOTUS_DEBUG=1` prints the traceback of an unexpected error.
 """

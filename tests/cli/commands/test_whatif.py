@@ -334,3 +334,14 @@ def test_passes_on_errors_of_the_scheduler(tmp_path: Path, capsys: pytest.Captur
         == 1
     )
     assert capsys.readouterr().err.endswith("no Node in the cluster\n")
+
+
+@pytest.mark.parametrize(("flags", "code"), [((), 0), (("--exit-code",), 1)], ids=["default", "exit code"])
+def test_exit_code_says_that_a_pod_does_not_fit(
+    service: Service, tmp_path: Path, flags: tuple[str, ...], code: int
+) -> None:
+    file = written(tmp_path, json.dumps(POD))
+    for scene, expected in (("replicas-stopped", code), ("nowhere", code), ("fits", 0)):
+        service.answer(REVIEWS, SCENES[scene][0]())
+        ran = command("whatif", "-f", file, "-n", "shop", "--endpoint", service.url, *flags)
+        assert (ran.code, bool(ran.out)) == (expected, True)
