@@ -169,8 +169,8 @@ def _once(
         fate = query.fate(answer)
     if fate and answer["kind"] == "PodExplanation":
         answer |= _find_preemption(answer, connection, output, environment)
-    holders = [] if fate else _find_holders(answer, arguments, connection, output, environment)
-    _show(answer, arguments, output, environment, fate=fate, holders=holders)
+    live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
+    _show(answer, arguments, output, environment, fate=fate, live=live)
 
 
 def _find_preemption(
@@ -205,35 +205,22 @@ def _live_pod(
     return KubectlTransport(connection, environment.environ, environment.prefetched).live_pod(namespace, arguments.name)
 
 
-def _find_holders(
+def _read_live_facts(
     answer: Json,
     arguments: PodArguments,
     connection: ConnectionSettings,
     output: OutputOptions,
     environment: Environment,
-) -> list[Block]:
-    """Return a table of the pods that hold what the pending pod lacks, with the reader's own rights; [] if unknown.
-
-    They are read from the API server, because records do not hold them. A line says so where the reader may not.
-    """
+) -> list[list[Block]]:
+    """Return the sections on what no record holds; [] if kubectl is not used, an attempt is named or no screen drawn."""
     if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
         return []
-    from herodotus_record import holders
-
-    held = holders.find_held(answer)
-    if held is None:
+    if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
         return []
-    from herodotus_cli.render import holders as screen
-    from herodotus_cli.render.screen_elements import TextLine
+    from herodotus_cli import live_facts  # here, because most pods are placed
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    with KubectlTransport(connection, environment.environ, environment.prefetched).pods_on_node(held.node) as query:
-        pods = query.pods()
-    if pods is None:
-        why = "you may not list pods in all namespaces"
-        unread = TextLine(f"Who holds {', '.join(held.names)} on {held.node} is not shown: {why}.", "dim")
-        return [unread] if query.is_forbidden else []
-    return screen.build_blocks(holders.find_holders(held, pods))
+    return live_facts.read_blocks(answer, KubectlTransport(connection, environment.environ, environment.prefetched))
 
 
 def _show(
@@ -243,7 +230,7 @@ def _show(
     environment: Environment,
     *,
     fate: str,
-    holders: list[Block],
+    live: list[list[Block]],
 ) -> None:
     from herodotus_cli.render.screen_elements import TextLine
 
@@ -257,7 +244,7 @@ def _show(
             from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
 
             note = [TextLine(describe_eviction(answer["preemptedBy"], view), "strong")]
-        return [*note, *_screen(answer, arguments, view, holders)]
+        return [*note, *_screen(answer, arguments, view, live)]
 
     environment.print_answer(answer, output, screen)
 
@@ -288,7 +275,7 @@ def _answer_unrecorded(
     return unrecorded_pods.build_answer(pod, is_recorded)
 
 
-def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, holders: list[Block]) -> list[Block]:
+def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
     if answer["kind"] in ("GatedPod", "UnrecordedPod"):
         from herodotus_cli.render import unrecorded_pod
@@ -301,7 +288,7 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, holders: l
     if arguments.node:
         from herodotus_cli.render import pod_on_node
 
-        return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, holders=holders)
+        return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, live=live)
     from herodotus_cli.render import pod as pod_screen
 
-    return pod_screen.build_screen(answer, view, every_node=arguments.every_node, holders=holders)
+    return pod_screen.build_screen(answer, view, every_node=arguments.every_node, live=live)

@@ -38,16 +38,16 @@ _DIFFERENCES_NAMED = 4
 
 
 def build_screen(
-    answer: Json, view: ViewOptions, *, every_node: bool = False, holders: Sequence[Block] = ()
+    answer: Json, view: ViewOptions, *, every_node: bool = False, live: Sequence[Sequence[Block]] = ()
 ) -> list[Block]:
     """Return the blocks of the screen that explains a pod's attempt. With `every_node`, each node has a row.
 
-    `holders` says which pods hold what the pod lacks.
+    `live` has the sections on what the API server says now.
     """
     found = build_evidence(answer, view, every_node=every_node)
     head: list[Block] = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
     head += suggestions.build_blocks(answer)
-    return join_sections([head, holders, *found, _hints(answer, view, every_node=every_node)])
+    return join_sections([head, *live, *found, _hints(answer, view, every_node=every_node)])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:

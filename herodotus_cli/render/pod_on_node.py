@@ -30,18 +30,18 @@ _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
 def build_screen(
-    answer: Json, view: ViewOptions, *, every_node: bool = False, holders: Sequence[Block] = ()
+    answer: Json, view: ViewOptions, *, every_node: bool = False, live: Sequence[Sequence[Block]] = ()
 ) -> list[Block]:
     """Return the blocks of the screen on why the pod is on the node, or why not.
 
     It shows the filters' verdicts, what would have to change, and the node's scores beside those of the best other
-    node. `holders` says which pods hold what the pod lacks there.
+    node. `live` has the sections on what the API server says now.
     """
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
     lead = f"{node['node']} for {pod}, {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
     headline, *more = build_evidence(answer, view, every_node=every_node)
-    return join_sections([[TextLine(lead), *headline], *more, holders])
+    return join_sections([[TextLine(lead), *headline], *more, *live])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:

@@ -34,6 +34,15 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     return blocks
 
 
+def build_missing_rights(missing: Sequence[Json]) -> list[Block]:
+    """Return a line that names the rights for the commands that the reader lacks; [] if none is missing."""
+    said = dict.fromkeys(
+        f"{right['verb']} {right['resource']}" + (f" in {right['namespace']}" if right["namespace"] else "")
+        for right in missing
+    )
+    return [TextLine(f"{_INDENT}You may not {', '.join(said)}.", "bad")] if said else []
+
+
 def _sentence(label: str, text: str) -> list[Block]:
     return [build_table((), [(Cell(label, "strong"), Cell(text, "strong"))])]
 

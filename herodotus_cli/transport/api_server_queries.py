@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DELETED, REPLACED = "deleted", "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
+# a line of `kubectl auth can-i --list`: resources, URLs, names of resources, verbs
+_RULE = r"(\S+)\s+\[[^]]*\]\s+\[([^]]*)\]\s+\[([^]]*)\]"
 _FORBIDDEN = b"Error from server (Forbidden)"
 _TIMEOUT_S = 0.25  # both requests start together, and this one needs the API server alone
 _LIST_TIMEOUT_S = 2.0
@@ -122,6 +124,32 @@ class NodePodsQuery(ConcurrentQuery):
     def is_forbidden(self) -> bool:
         """Whether the request failed because the user may not list the pods of all namespaces."""
         return self._error.startswith(_FORBIDDEN)
+
+
+class RightsQuery(ConcurrentQuery):
+    """A running `kubectl auth can-i --list`: what the user may do in a namespace and, by cluster roles, outside it."""
+
+    def find_missing(self, rights: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Return those of the rights (verb, resource) that the user lacks; [] if the list is unknown or incomplete."""
+        import re  # here, because most screens need no rights
+
+        if not self._process or not rights:
+            return []
+        try:
+            code, body, error = self._process.communicate(_LIST_TIMEOUT_S)
+            rules = [(rule[1], rule[3]) for rule in re.finditer(_RULE, body.decode())]
+        except (OSError, ValueError):
+            return []
+        if code or error.strip() or not rules:
+            return []
+        return [right for right in rights if not any(_allows(resource, verbs, right) for resource, verbs in rules)]
+
+
+def _allows(resource: str, verbs: str, right: dict[str, str]) -> bool:
+    """Return whether a rule may allow the right; a rule for certain names counts, because it may name the object."""
+    group = right["resource"].partition(".")[2]
+    resources = {right["resource"], "*.*", f"*.{group}" if group else "*"}
+    return resource in resources and bool({"*", right["verb"]} & set(verbs.split()))
 
 
 class NodeZonesQuery(ConcurrentQuery):

@@ -37,6 +37,7 @@ from herodotus_cli.transport.api_server_queries import (
     LivePodQuery,
     NodePodsQuery,
     NodeZonesQuery,
+    RightsQuery,
     UnassignedPodsQuery,
 )
 from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
@@ -215,6 +216,14 @@ class KubectlTransport:
     def pods_on_node(self, node: str) -> NodePodsQuery:
         """Start a request to the API server for the pods on a node."""
         return NodePodsQuery(self._start_concurrently(api_paths.pods_on_node(node)))
+
+    def rights(self, namespace: str) -> RightsQuery:
+        """Start a request to the API server for what the user may do in the namespace."""
+        with suppress(OSError):
+            if self._kubectl.program:
+                command = self._kubectl.complete("auth", "can-i", "--list", "--no-headers", f"--namespace={namespace}")
+                return RightsQuery(self._begun.take(command, inherits_stdin=False))
+        return RightsQuery()
 
     def node_zones(self, nodes: Sequence[str]) -> NodeZonesQuery:
         """Start a request to the API server for the zones of these nodes."""

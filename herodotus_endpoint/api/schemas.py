@@ -125,6 +125,15 @@ _SUGGESTION: Final = obj(
     text=string("The changes as a sentence."),
     command=nullable(string("Shell command that makes the changes; null if none is known.")),
     deletes=array("Objects that the command deletes, as KIND/NAME.", string("An object.")),
+    rights=array(
+        "Rights that the command needs.",
+        obj(
+            "A right.",
+            verb=string("Verb of the request."),
+            resource=string("Resource with its API group, such as statefulsets.apps."),
+            namespace=string("Namespace; empty for nodes."),
+        ),
+    ),
     checked=boolean("Whether the pod with the changes passed all filters on the snapshot of the attempt."),
 )
 SCHEMAS: Final[Json] = {

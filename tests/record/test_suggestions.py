@@ -120,6 +120,10 @@ def test_a_change_is_structured_and_a_sentence() -> None:
         "text": "lower the cpu request of container app from 2 to 1700m",
         "command": "",
         "deletes": ["Pod/web-1"],
+        "rights": [
+            {"verb": "patch", "resource": "statefulsets.apps", "namespace": "shop"},
+            {"verb": "delete", "resource": "pods", "namespace": "shop"},
+        ],
         "checked": True,
     }
 
