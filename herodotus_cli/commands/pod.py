@@ -212,7 +212,10 @@ def _read_live_facts(
     output: OutputOptions,
     environment: Environment,
 ) -> list[list[Block]]:
-    """Return the sections on what no record holds; [] if kubectl is not used, an attempt is named or no screen drawn."""
+    """Return the sections on what no record holds; [] if kubectl is not used, an attempt is named or no screen shown.
+
+    They are only about pods without a node.
+    """
     if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
         return []
     if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
