@@ -71,9 +71,8 @@ class Demo:
         bound = sum(d["status"]["state"] == "Bound" for d in decisions.values())
         print_lines(f"All are decided: {bound} bound, {len(decisions) - bound} fit nowhere", "")
         pending = next(d for d in decisions.values() if d["spec"]["pod"]["name"] == "payments-0")
-        self._show("pod", "test-pod-1")
+        self._show("pending", "-A")
         self._show("pod", pending["spec"]["pod"]["name"], "-n", pending["metadata"]["namespace"])
-        self._show("node", "worker-1")
         self._print_hints()
 
     def stop(self) -> bool:

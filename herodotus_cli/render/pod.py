@@ -273,8 +273,8 @@ def _origins(answer: Json) -> list[tuple[str, str]]:
 
 
 def _event(answer: Json) -> list[Block]:
-    """Return a line with the exact message of the FailedScheduling event, or [] if there is none."""
-    return [TextLine(f"Event: {answer['summary']}", exact=True)] if answer["summary"] else []
+    """Return a line with the message of the FailedScheduling event, or [] if there is none."""
+    return [TextLine(f"Event: {answer['summary']}")] if answer["summary"] else []
 
 
 def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:

@@ -1,7 +1,6 @@
 """The demo as `install.sh --demo` runs it, in this environment: all pods are decided, and no crash loses a decision."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -114,16 +113,12 @@ def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo,
     assert len(pods) > 45
     assert {p["metadata"]["uid"] for p in pods} == {d["spec"]["pod"]["uid"] for d in decisions}
     each_bound_pod_is_stored_once(demo)
-    _, pod, pending, node, *_ = said.split("$ kubectl herodotus ")
-    assert pod.startswith("pod test-pod-1\ntest-pod-1 (default)  ")
-    assert pending.startswith("pod payments-0 -n shop\npayments-0 (shop)  ")
-    assert node.startswith("node worker-1\nworker-1  ")
-    where = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in pods}
-    assert f"On {where['default', 'test-pod-1']}: " in pod
-    considered = re.search(r"Considered (\d+) times", node)
-    assert considered is not None
-    assert len(pods) <= int(considered[1]) <= len(decisions)  # some may have been tried again since it was shown
-    assert where["shop", "payments-0"] is None
+    _, pending, pod, *_ = said.split("$ kubectl herodotus ")
+    waiting = [p for p in pods if not p["spec"].get("nodeName")]
+    assert pending.startswith(f"pending -A\n{len(waiting)} pods are pending.")
+    assert all(f"{p['metadata']['namespace']}/{p['metadata']['name']} " in pending for p in waiting)
+    assert pod.startswith("pod payments-0 -n shop\npayments-0 (shop)  ")
+    assert "payments-0" in {p["metadata"]["name"] for p in waiting}
 
 
 def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
