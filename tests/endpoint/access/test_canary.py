@@ -1,297 +1,538 @@
-"""A reader of one namespace asks every route of the application, and gets no name of a pod of another namespace.
+"""Readers with few rights ask for everything in every way, and get no text that its declaration hides from them.
 
-Each field of a record that can name a pod, or hold a text of others, holds the canary: the name of a pod of `ci`. The
-routes come from the application's own table, so that a new route cannot be forgotten.
+The records hold a canary, a unique word, in every declared text (`canaries`). The requests follow from the declared
+routes, with values for each type of parameter, so that a new route or field is tried without a change here.
 """
 
 from __future__ import annotations
 
 import itertools
-from array import array
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+from urllib.parse import urlencode
 
 import pytest
-from werkzeug.routing import Rule
-from werkzeug.test import TestResponse
 
-from herodotus_record import notes
-from herodotus_record.model import (
-    Candidate,
-    Code,
-    Decision,
-    Frame,
-    InputColumn,
-    Inputs,
-    Outcome,
-    Owner,
-    PluginVerdict,
-    Preemption,
-    Reason,
-    Source,
-    Verdict,
+from herodotus_endpoint import maintenance
+from herodotus_endpoint.access import masking
+from herodotus_endpoint.api import masked_reader
+from herodotus_endpoint.api.selectors import FIELDS as SELECTABLE
+from herodotus_endpoint.parameters import (
+    ChoiceParameter,
+    FlagParameter,
+    IntegerParameter,
+    Parameter,
+    TimeParameter,
 )
-from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from herodotus_endpoint.resources import RESOURCES
+from herodotus_endpoint.routing import Access, Route, list_routes
+from herodotus_endpoint.store import Pruner, RetentionLimits
+from herodotus_record import codec, disclosure, model
+from herodotus_record.codec.deltas import DeltaWriter
+from herodotus_record.disclosure import PARAMETERS
+from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.model import Code, Decision, Frame, Gap, Outcome, Owner, PluginVerdict, Reason, Source, Verdict
+from herodotus_serving import logs
+from herodotus_serving.wsgi import CANCELLED
+from tests import postgresql
+from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.access.canaries import HIDDEN_NAMESPACE, KEPT, MARK, NODES, SHOWN, Plantation, find_canaries
 from tests.endpoint.api.test_reviews import answering, review
 from tests.endpoint.reviewer import Reviewer, bearer
-from tests.endpoint.service import API, Service, a_service, rows
+from tests.endpoint.service import Service, a_service, rows
 
-CANARY = "canary"
-NEAR = CANARY[:-1]  # what requests name: an error repeats it, and must not suggest the canary
-SHOP = f"{API}/namespaces/<namespace>"
-OF_CI = f"ci/{CANARY}-0"
-SAID = f'admission webhook denied the request: pods "{CANARY}-0" of {OF_CI} are protected'
-NODES = ("worker-1", "worker-2", "worker-3")
-OWNER = Owner("ReplicaSet", "checkout-7d9f")
-FAILED, PLACED, WATCHED, OLDER, PLAIN = (f"checkout-7d9f-{letter}" for letter in "abcde")
-PODS = (FAILED, PLACED, WATCHED, OLDER, PLAIN)
-RESOURCES = (
-    "decisions",
-    "podexplanations",
-    "podhistories",
-    "nodecomparisons",
-    "pendingpods",
-    "agreements",
-    "preemptions",
-)
-IN_SHOP = {(verb, resource) for verb in ("get", "list", "watch") for resource in (*RESOURCES, "workloadplacements")}
-CLUSTER_WIDE = {(verb, "nodehistories") for verb in ("get", "list")} | {("list", "balances"), ("list", "incarnations")}
-FORMS = (
+OTHER_CLUSTER = "00000000-0000-4000-8000-00000000d2d2"
+LOG = "of-a-log"
+MADE_BY_RETENTION = {model.Summary, model.FirstRejection}
+DAY_S = 86_400
+WORKERS = ("worker-1", "worker-2")
+OLD_US = MONDAY_US - 10 * DAY_S * 1_000_000
+FULL = {node: {"NodeAffinity": CORDONED, "NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+SOME = {NODES[2]: {"NodeAffinity": INSUFFICIENT_CPU}}
+OWNER = Owner("ReplicaSet", "plain")
+PRE_FILTERED = (PluginVerdict("VolumeBinding", Verdict(Code.UNSCHEDULABLE)),)
+ACCEPTED = (
     "application/json",
     "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json;as=PartialObjectMetadataList;v=v1"
-    ";g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,"
+    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io",
+    "text/html",
 )
-QUERIES: tuple[dict[str, str], ...] = (
-    {},
-    {"all": "true"},
-    {"columns": "true"},
-    {"node": "worker-1"},
-    {"node": NEAR},
-    {"attempt": "1"},
-    {"attempt": "7"},
-    {"since": str(MONDAY_US // 1_000_000)},
-    {"with": PLACED},
-    {"a": "worker-1", "b": "worker-2"},
-    {"includeObject": "Object"},
-    {"watch": "true", "timeoutSeconds": "1", "resourceVersion": "0", "includeObject": "Object"},
-    {"watch": "true", "timeoutSeconds": "1", "resourceVersion": "1"},
-    {"labelSelector": f"app={CANARY}"},
-    {"fieldSelector": "status.state=Unschedulable"},
-    {"pod": FAILED},
-    {"weights": "ImageLocality=5"},
-    {"name": FAILED, "namespace": "shop"},
-    {"name": "worker-1"},
-    {"victim": FAILED},
-)
+READERS = ("outsider", "tenant", "node-reader", "admin")
+NAMESPACE_OF = {"outsider": "outside", "tenant": "shop", "node-reader": "outside", "admin": "shop"}
 
 
-def every_note() -> tuple[Reason, ...]:
-    """A note of every code, with the canary in each parameter that may name a pod or hold a text."""
-    values = defaultdict(lambda: "1") | dict.fromkeys(("nominated", "victim"), OF_CI)
-    values |= {"error": SAID, "message": f"0/3 nodes are available: 3 {SAID}.", "node": "worker-1"}
-    return tuple(Reason(code, _filled(template, values)) for code, template in notes.CATALOGUE.items())
+@dataclass
+class Scene:
+    """A service whose records hold canaries, and the log lines that the service wrote."""
+
+    service: Service
+    planted: Plantation
+    decisions: list[Decision]
+    log: list[str]
+    folder: Path
+    reviewed: dict[str, Decision]  # what a scheduler answers to a review, by namespace
+
+    def decisions_in(self, namespace: str) -> list[Decision]:
+        found = [d for d in self.decisions if d.pod.namespace == namespace and d.key.cluster == CLUSTER]
+        return found or [d for d in self.decisions if d.pod.namespace == "outside"]
+
+    def may_see(self, reader: str, word: str) -> bool:
+        """Return whether the declaration of the text with this canary shows it to the reader."""
+        if reader == "admin":
+            return True
+        canary = self.planted.known.get(word)
+        if canary is None:  # as where a name is cut off
+            return any(self.may_see(reader, whole) for whole in self.planted.known if whole.startswith(word))
+        if canary.record.startswith("elsewhere"):
+            return False
+        if canary.discloses in SHOWN:
+            # the outsider may read no record that has a canary in a node's name
+            shown = {NAMESPACE_OF[reader]} | ({""} if reader == "tenant" else set())
+            return reader == "node-reader" or canary.namespace in shown
+        return canary.discloses is Discloses.THIS_POD and canary.namespace == NAMESPACE_OF[reader]
 
 
-def _filled(template: str, values: defaultdict[str, str]) -> dict[str, str]:
-    return {name: values[name] for name in ("plugin", *values, "extender", "verb") if f"{{{name}}}" in template}
+@dataclass(frozen=True)
+class Answer:
+    """A response to a reader with the log lines of its request."""
+
+    route: str
+    request: str
+    code: int
+    text: str
+
+    def leaks(self, scene: Scene, reader: str) -> list[str]:
+        """Return the hidden canaries in the answer; the reader knows those of the request already."""
+        found = find_canaries(self.text)
+        requested = tuple(find_canaries(self.request)) if found else ()
+        return sorted(w for w in found if not any(r.startswith(w) for r in requested) and not scene.may_see(reader, w))
 
 
-def in_the_way() -> Verdict:
-    return Verdict(
-        Code.UNSCHEDULABLE,
-        (
-            Reason("existing-anti-affinity", {"key": "zone", "pod": OF_CI}),
-            Reason("text", {"text": SAID}),
-            Reason(f"{CANARY}-code", {"pod": OF_CI}),
-            Reason("insufficient", {"resource": "cpu", "because": SAID}),
-        ),
-    )
-
-
-def with_canaries(decision: Decision) -> Decision:
-    nested = f"0/3 nodes are available: 3 {SAID}."
-    load = InputColumn(f"load of {CANARY}", "", 0, array("q", [1, 2, 3]))
-    return replace(
-        decision,
-        post_filters=(
-            PluginVerdict(
-                "DefaultPreemption", Verdict(Code.UNSCHEDULABLE, (Reason("preemption", {"message": nested}),))
-            ),
-            PluginVerdict("Own", in_the_way()),
-        ),
-        preemption=Preemption("worker-1", (Candidate("worker-1", (OF_CI, "shop/other"), 0),), evicted=True),
-        text_notes=(f"counted as running, because nominated: worker-1 ({OF_CI})", SAID),
-        notes=every_note(),
-        inputs=(Inputs("Pigeon", f"annotations of {CANARY}", (load,)),),
-        message=decision.message and f"{decision.message} preemption: {nested} {SAID}",
-    )
-
-
-def evictions(decision: Decision, sequence: int) -> list[Outcome]:
-    """One as this version records it, one as an earlier version did."""
-    failed = Reason("eviction-failed", {"victim": OF_CI, "error": SAID})
-    first = Outcome(
-        incarnation=decision.key.incarnation,
-        sequence=sequence,
-        decision_id=decision.id,
-        decision_sequence=decision.sequence,
-        phase="Evict",
-        status=Code.ERROR,
-        node="worker-1",
-        message="",
-        at_us=decision.times.started_us,
-        duration_s=0.1,
-        final=False,
-        reason=failed,
-    )
-    return [first, replace(first, sequence=sequence + 1, reason=None, message=f"{OF_CI} not evicted: {SAID}")]
-
-
-def of_the_log(decision: Decision, sequence: int) -> Decision:
-    """The same attempt as the scheduler's log tells it."""
-    key = replace(decision.key, source=Source.LOGGED, incarnation="of-a-log", pod_uid=f"shop/{decision.pod.name}")
-    return replace(decision, id=f"{decision.id[:-3]}fff", key=key, sequence=sequence, unknown=("key.podUID",))
-
-
-def records() -> Iterator[Frame]:
-    full = {node: {"NodeAffinity": in_the_way(), "NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+def records(planted: Plantation) -> Iterator[Frame]:
+    """Yield the frames of all kinds of records, of a readable and a hidden namespace and of another cluster."""
     yield rows(a_table(NODES))
-    failed = with_canaries(a_decision(pod=FAILED, rejected=full, owner=OWNER, sequence=1))
-    yield failed
-    yield from evictions(failed, 2)
-    placed = with_canaries(
-        a_decision(pod=PLACED, rejected={"worker-3": {"NodeAffinity": in_the_way()}}, owner=OWNER, sequence=4)
-    )
-    yield placed
-    yield replace(bound(placed, a_table(NODES), sequence=5, status=Code.ERROR), message=SAID)
-    watched = with_canaries(a_decision(pod=WATCHED, rejected=full, owner=OWNER, sequence=6))
-    watched = replace(watched, key=replace(watched.key, source=Source.RECONSTRUCTED))
-    yield watched
-    yield rows(a_table(NODES), incarnation="of-a-log")
-    yield of_the_log(watched, 1)
-    older = a_decision(pod=OLDER, rejected={n: {"NodeName": CORDONED} for n in NODES}, owner=OWNER, sequence=7)
-    yield replace(older, message=f"running PreFilter plugin: {SAID}")
-    gpu = Verdict(Code.UNSCHEDULABLE, (Reason("insufficient", {"resource": "example.com/gpu"}),))
-    yield a_decision(pod=PLAIN, rejected={n: {"NodeResourcesFit": gpu} for n in NODES}, owner=OWNER, sequence=10)
-    labels = {"app": CANARY}
-    for sequence, rejected in ((8, full), (9, {})):
-        owner = Owner("ReplicaSet", CANARY)
-        other = a_decision(
-            pod=f"{CANARY}-{sequence}", namespace="ci", owner=owner, labels=labels, rejected=rejected, sequence=sequence
-        )
-        yield with_canaries(replace(other, preemption=None))
-    evicts = a_decision(pod=f"{CANARY}-11", namespace="ci", owner=owner, rejected=full, sequence=11)
-    victims = (OF_CI, f"shop/{FAILED}")
-    yield replace(evicts, preemption=Preemption("worker-1", (Candidate("worker-1", victims, 0),), evicted=True))
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`ada` reads shop, and what is told of nodes; `root` reads everything."""
-    allowed = {("ada", verb, resource, "shop") for verb, resource in IN_SHOP | {("create", "placementreviews")}}
-    allowed |= {("ada", verb, resource, "") for verb, resource in CLUSTER_WIDE} | {("ada", "get", "/metrics", "")}
-    allowed |= {
-        ("root", verb, resource, "*") for verb, resource in IN_SHOP | CLUSTER_WIDE | {("create", "placementreviews")}
-    }
-    api = Reviewer(tokens={"ada's": ("ada", ""), "root's": ("root", "")}, allowed=allowed)
-    opened = a_service(tmp_path_factory.mktemp("service"), access=api.access())
-    opened.stored(*records())
-    yield opened
-    opened.store.close()
-
-
-def paths(rule: Rule, ids: tuple[str, ...]) -> list[str]:
-    values = {
-        "namespace": ("shop",),
-        "pod": (*PODS, *ids, NEAR, "checkout"),
-        "name": (*PODS, *ids, NEAR, "main.js"),
-        "node": ("worker-1", "worker-3", NEAR),
-        "workload": ("replicaset.checkout-7d9f", f"replicaset.{NEAR}", "deployment.checkout"),
-    }
-    names = sorted(rule.arguments)
-    built = []
-    for chosen in itertools.product(*(values[name] for name in names)):
-        path = rule.rule
-        for name, value in zip(names, chosen, strict=True):
-            path = path.replace(f"<{name}>", value)
-        built.append(path)
-    return built
-
-
-def answers(service: Service, rule: Rule, token: str) -> Iterator[tuple[str, TestResponse]]:
-    ids = tuple(d.id for d in records() if isinstance(d, Decision) and d.pod.namespace == "shop")
-    for path in paths(rule, ids):
-        for query in QUERIES:
-            if "watch" in query and "decisions" not in path:
+    yield rows(a_table(NODES), incarnation=LOG)
+    yield rows(a_table(NODES), incarnation="elsewhere", cluster=OTHER_CLUSTER)
+    number = itertools.count(1)
+    for namespace, name in (("shop", ""), (HIDDEN_NAMESPACE, "hidden-")):
+        for record, arguments in (
+            ("rejected", {"rejected": FULL}),
+            ("placed", {"rejected": SOME, "points": {NODES[1]: {"ImageLocality": 9}}}),
+            ("failed", {"rejected": SOME}),
+            ("pre-filtered", {"pre_filters": PRE_FILTERED}),
+            ("seen", {"rejected": FULL}),
+            ("pruned", {"rejected": FULL, "started_us": OLD_US}),
+            ("pruned-placed", {"rejected": SOME, "started_us": OLD_US}),
+        ):
+            found = planted.decision(f"{name}{record}", namespace, sequence=next(number), **arguments)
+            if record == "seen":
+                found = replace(found, key=replace(found.key, source=Source.RECONSTRUCTED))
+                yield found
+                yield read_from_log(found)
                 continue
-            for form in FORMS if "watch" in query or not query or "includeObject" in query else FORMS[:1]:
-                headers = bearer(token) | {"Accept": form}
-                yield f"{path} {query} {form}", service.client.get(path, query_string=query, headers=headers)
+            yield found
+            if found.chosen is None:
+                again = replace(found, id=f"{found.id}.again", sequence=next(number))
+                yield replace(again, key=replace(again.key, attempt=2), notes=(), text_notes=())
+            yield from outcomes(planted, found, number)
+    table = a_table(WORKERS)
+    plain = a_decision(pod="plain", namespace="outside", nodes=table.names, incarnation="outside", owner=OWNER)
+    yield from (rows(table, incarnation="outside"), plain, bound(plain, table))
+    yield a_decision(pod="plain", nodes=NODES, owner=OWNER, sequence=next(number))
+    gpu = Verdict(Code.UNSCHEDULABLE, (Reason("insufficient", {"resource": "example.com/gpu"}),))
+    no_gpu = {node: {"NodeResourcesFit": gpu} for node in NODES}
+    yield a_decision(pod="plain-gpu", nodes=NODES, rejected=no_gpu, owner=OWNER, sequence=next(number))
+    elsewhere = planted.decision(
+        "elsewhere", "shop", rejected=FULL, sequence=1, incarnation="elsewhere", cluster=OTHER_CLUSTER
+    )
+    yield elsewhere
+    gap = Gap(INCARNATION, next(number), 9_000, 9_000, "", MONDAY_US)
+    yield planted.frame("gap", HIDDEN_NAMESPACE, gap)
 
 
-def reviewed(service: Service, rule: Rule, token: str) -> Iterator[tuple[str, TestResponse]]:
-    full = {node: {"NodeAffinity": in_the_way()} for node in NODES}
-    frames = [rows(a_table(NODES)), with_canaries(a_decision(pod="web", rejected=full))]
-    for path in paths(rule, ()):
-        with answering(service, *frames).working():
-            yield path, service.client.post(path, json=review(allNodes=True), headers=bearer(token))
+def read_from_log(seen: Decision) -> Decision:
+    """Return a record of the same attempt as the scheduler's log has it."""
+    key = replace(seen.key, source=Source.LOGGED, incarnation=LOG, pod_uid=f"{seen.pod.namespace}/{seen.pod.name}")
+    return replace(seen, id=f"{seen.id}.log", key=key, unknown=("key.podUID", "scores.raw"))
 
 
-def asked(service: Service, token: str) -> Iterator[tuple[str, str, TestResponse]]:
-    """Every answer of every route but those of senders, by its rule."""
-    for rule in service.client.application.url_map.iter_rules():
-        if not rule.rule.startswith("/ingest/"):
-            found = answers if "GET" in (rule.methods or ()) else reviewed
-            for what, answer in found(service, rule, token):
-                yield rule.rule, what, answer
+def outcomes(planted: Plantation, decision: Decision, number: Iterator[int]) -> Iterator[Outcome]:
+    """Yield evictions as this version and as an earlier one records them, and the result of a placed decision."""
+    record, namespace = f"{decision.id.removeprefix(f'{MARK}-')}-outcome", decision.pod.namespace
+    if decision.chosen is None:
+        base = bound(replace(decision, chosen=0), a_table(NODES), sequence=next(number), status=Code.ERROR)
+        first = planted.frame(record, namespace, replace(base, phase="Evict", final=False))
+        yield replace(first, phase="Evict", message="")
+        yield replace(first, phase="Evict", reason=None, sequence=next(number))
+    else:
+        status = Code.ERROR if "failed" in decision.id else Code.SUCCESS
+        last = planted.frame(record, namespace, bound(decision, a_table(NODES), sequence=next(number), status=status))
+        yield replace(last, phase="Bind", reason=None)
+
+
+def allowed_rights() -> set[tuple[str, str, str, str]]:
+    """Return the rights of the readers: of one namespace, of nodes and other facts without a namespace, and all."""
+    found = {("admin", "get", "clusters", ""), *((user, "get", "/metrics", "") for user in ("node-reader", "admin"))}
+    for kind in RESOURCES:
+        for verb in ("get", "list", "watch", "create"):
+            found |= {("admin", verb, kind.plural, namespace) for namespace in ("", "*")}
+            if kind.namespaced:
+                found |= {(user, verb, kind.plural, NAMESPACE_OF[user]) for user in ("outsider", "tenant")}
+            else:
+                found.add(("node-reader", verb, kind.plural, ""))
+    return found
+
+
+class _Lines(logging.Handler):
+    """Keeps the log lines that the service writes at its default level."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(logging.Formatter(logs.FORMAT))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@contextmanager
+def open_scene(folder: Path, url: str = "") -> Iterator[Scene]:
+    """Store the records through ingest, delta-encoded; those of ten days ago are pruned to summaries."""
+    api = Reviewer(tokens={reader: (reader, "") for reader in READERS}, allowed=allowed_rights())
+    service = a_service(folder, url=url, access=api.access())
+    root, handler = logging.getLogger(), _Lines()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    planted = Plantation()
+    frames = list(records(planted))
+    now_s = service.clock.now_s
+    for old in (True, False):
+        service.clock.now_s = now_s - 10 * DAY_S if old else now_s
+        send(service, [frame for frame in frames if old == is_old(frame)])
+    pruned = Pruner(service.store, RetentionLimits(max_age_s=7 * DAY_S, unbounded=True)).prune()
+    assert pruned.summarised
+    full = {node: {"NodeAffinity": CORDONED} for node in WORKERS}
+    answer = {name: planted.decision(f"review-{name}", name, WORKERS, rejected=full) for name in ("shop", "outside")}
+    decisions = [frame for frame in frames if isinstance(frame, Decision)]
+    yield Scene(service, planted, decisions, handler.lines, folder, answer)
+    service.store.close()
+    root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="module")
-def of_ada(service: Service) -> list[tuple[str, str, int, str]]:
-    return [(rule, what, a.status_code, f"{a.headers}{a.text}") for rule, what, a in asked(service, "ada's")]
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with open_scene(tmp_path_factory.mktemp("service")) as opened:
+        yield opened
 
 
-def test_no_route_names_a_pod_of_another_namespace(of_ada: list[tuple[str, str, int, str]]) -> None:
-    assert not [what for _, what, _, text in of_ada if CANARY in text]
+def is_old(frame: Frame) -> bool:
+    """Return whether retention is to prune the frame; node tables are needed by it and by others."""
+    at_us = frame.times.started_us if isinstance(frame, Decision) else getattr(frame, "at_us", OLD_US)
+    return bool(at_us < MONDAY_US)
 
 
-def test_every_route_answers_the_reader(of_ada: list[tuple[str, str, int, str]]) -> None:
-    """Otherwise nothing would be tried. What is of every namespace is not for a reader of one."""
-    answered = {rule for rule, _, code, _ in of_ada if code in (200, 201, 302)}
-    refused = {rule for rule, *_ in of_ada} - answered
-    assert refused == {f"{API}/decisions", f"{API}/agreements", f"{API}/pendingpods", f"{API}/preemptions"}
-    assert not [what for _, what, code, _ in of_ada if code >= 500]
+def send(service: Service, frames: list[Frame]) -> None:
+    """Send the frames as a scheduler's shipper does: batches of one cluster, decisions as deltas."""
+    by_cluster: dict[str, list[bytes]] = {}
+    writers: dict[str, DeltaWriter] = {}
+    cluster_of: dict[str, str] = {"elsewhere": OTHER_CLUSTER}
+    for frame in frames:
+        incarnation = frame.key.incarnation if isinstance(frame, Decision) else frame.incarnation
+        cluster = cluster_of.get(incarnation, CLUSTER)
+        writer = writers.setdefault(cluster, DeltaWriter())
+        encoded = writer.encode(frame) if isinstance(frame, Decision) else codec.encode(frame)
+        by_cluster.setdefault(cluster, []).append(encoded)
+    for batch in by_cluster.values():
+        answer = service.post(b"".join(batch))
+        assert answer.status_code == 200, answer.text
 
 
-def test_cluster_wide_reader_sees_every_value(service: Service) -> None:
-    """The canary is where a record can hold it."""
-    told = {rule for rule, _, answer in asked(service, "root's") if CANARY in answer.text}
-    assert told >= {
-        f"{API}/preemptions",
-        f"{SHOP}/preemptions",
-        f"{API}/decisions",
-        f"{API}/pendingpods",
-        f"{API}/nodehistories/<node>",
-        f"{SHOP}/decisions",
-        f"{SHOP}/decisions/<name>",
-        f"{SHOP}/podexplanations/<pod>",
-        f"{SHOP}/podhistories/<pod>",
-        f"{SHOP}/pendingpods",
-        f"{SHOP}/placementreviews",
-        f"{SHOP}/workloadplacements/<workload>",
+def path_values(scene: Scene, namespace: str) -> dict[str, list[str]]:
+    """Return values of the parts of paths and of parameters with names, by name of the part."""
+    decisions = scene.decisions_in(namespace)
+    hidden = scene.decisions_in(HIDDEN_NAMESPACE)[0]
+    near = [hidden.pod.name[:-1], hidden.pod.name]  # the second exists and the first resembles it
+    pods = list(dict.fromkeys(d.pod.name for d in decisions))
+    owners = list(dict.fromkeys(f"{d.pod.owner.kind}.{d.pod.owner.name}".lower() for d in decisions if d.pod.owner))
+    return {
+        "namespace": [namespace],
+        "pod": [*pods, *near],
+        "name": [*pods, *(d.id for d in decisions), *near, NODES[0], "main.js"],
+        "with": [*pods[1:3], *near],
+        "node": [*NODES, NODES[0][:-1]],
+        "a": [NODES[0], "none"],
+        "b": [NODES[2], "none"],
+        "workload": [*owners, f"deployment.{near[1]}", f"replicaset.{near[0]}"],
+        "uid": [decisions[0].key.pod_uid, hidden.key.pod_uid],
+        "cluster": [CLUSTER, OTHER_CLUSTER],
+        "profile": [decisions[0].scheduler.profile, near[1]],
+        "weights": ["ImageLocality=5", near[1]],
+        "fieldSelector": [f"{name}={near[1]}" for name in SELECTABLE],
+        "labelSelector": [f"{label}={value}" for label, value in hidden.pod.labels.items()],
+        "id": [near[0]],
+        "scheduler": [near[0]],
     }
 
 
-def test_message_without_names_is_shown(of_ada: list[tuple[str, str, int, str]]) -> None:
+def values_of(parameter: Parameter, named: Mapping[str, list[str]], near: str) -> list[str]:
+    """Return valid and malformed values of a query parameter, by its type."""
+    match parameter:
+        case FlagParameter():
+            return ["true", near]
+        case ChoiceParameter():
+            return [*parameter.choices, near]
+        case IntegerParameter():
+            return [*map(str, {parameter.minimum, 1, 2, parameter.maximum}), near]
+        case TimeParameter():
+            return [str(30 * DAY_S), near]
+        case _:
+            return [*named.get(parameter.name, ()), near, "0", f"{near}=={near}"]
+
+
+def queries(route: Route, named: Mapping[str, list[str]], near: str) -> Iterator[dict[str, str]]:
+    """Yield the required parameters alone, with each value of each other parameter, and with an unknown parameter."""
+    required = {p.name: named[p.name][0] for p in route.parameters if p.missing}
+    yield required
+    watch = {"watch": "true", "resourceVersion": "0"} if any(p.name == "watch" for p in route.parameters) else None
+    for parameter in route.parameters:
+        for value in values_of(parameter, named, near):
+            yield required | {parameter.name: value}
+            if watch:
+                yield watch | {parameter.name: value}
+    yield required | {near: near}
+
+
+def requests(scene: Scene, route: Route, namespace: str) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yield the path, query and accepted media type of each request to the route."""
+    named = path_values(scene, namespace)
+    near = named["pod"][-2]
+    every = list(itertools.product(*(named[part] for part in route.path_parts)))
+    for i, chosen in enumerate(every):
+        path = route.path
+        for part, value in zip(route.path_parts, chosen, strict=True):
+            path = path.replace(f"<{part}>", value)
+        required = {p.name: named[p.name][0] for p in route.parameters if p.missing}
+        flags = [p.name for p in route.parameters if isinstance(p, FlagParameter) and not p.name.startswith(("w", "s"))]
+        for query in queries(route, named, near) if i == 0 else (required, required | dict.fromkeys(flags, "true")):
+            yield path, query, ACCEPTED[0]
+        for accepted in ACCEPTED[1:] if i == 0 else ():
+            yield path, required, accepted
+    if any(p.name == "includeObject" for p in route.parameters):
+        for more, accepted in itertools.product(({}, {"watch": "true", "resourceVersion": "0"}), ACCEPTED[1:3]):
+            yield path, {"includeObject": "Object"} | more, accepted
+
+
+def reader_routes(scene: Scene) -> list[Route]:
+    """Return all routes but those of senders, which `test_senders` holds closed for readers."""
+    return [route for route in list_routes(scene.service.client.application) if route.right is not Access.SENDER]
+
+
+def ask(
+    scene: Scene, reader: str, namespace: str = "", *, briefly: bool = False, document_routes: bool = False
+) -> Iterator[Answer]:
+    """Yield the answers to a reader's requests to every route, for objects of a namespace.
+
+    `briefly` leaves out the values of optional parameters, and `document_routes` the routes that require no right.
+    """
+    client, over = scene.service.client, threading.Event()
+    over.set()  # a watch ends after it has sent what it has
+    namespace = namespace or NAMESPACE_OF[reader]
+    for route in reader_routes(scene):
+        if document_routes and (route.right is Access.DISCLOSES_NOTHING or route.method == "POST"):
+            continue
+        for path, query, accepted in requests(scene, route, namespace):
+            if briefly and len(query) > sum(bool(p.missing) for p in route.parameters) and "true" not in query.values():
+                continue
+            began = len(scene.log)
+            body = review(allNodes=True) if route.method == "POST" else None
+            headers = bearer(reader) | {"Accept": accepted}
+            scheduler = answering(scene.service, *reviewed(scene, namespace)).working()
+            with scheduler if route.method == "POST" else nullcontext():
+                answer = client.open(
+                    path,
+                    method=route.method,
+                    query_string=query,
+                    headers=headers,
+                    json=body,
+                    environ_overrides={CANCELLED: over},
+                )
+            log = scene.log[began:]
+            text = f"{answer.status}\n{answer.headers}\n{answer.text}\n{log}"
+            yield Answer(str(route), f"{path}?{urlencode(query)}\n{accepted}", answer.status_code, text)
+
+
+def reviewed(scene: Scene, namespace: str) -> list[Frame]:
+    """Return the answer of a scheduler to a review in the namespace: a hypothetical pod that is rejected."""
+    found = scene.reviewed.get(namespace) or scene.reviewed["outside"]
+    return [rows(a_table(WORKERS)), found]
+
+
+@pytest.fixture(scope="module")
+def answers(scene: Scene) -> dict[str, list[Answer]]:
+    found = {reader: list(ask(scene, reader)) for reader in READERS}
+    found["outsider"] += ask(scene, "outsider", "shop", briefly=True)
+    for reader in ("outsider", "tenant", "node-reader"):
+        found[reader] += ask(scene, reader, HIDDEN_NAMESPACE, briefly=True)
+    return found
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_answer_holds_a_text_that_its_declaration_hides(
+    scene: Scene, answers: dict[str, list[Answer]], reader: str
+) -> None:
+    leaks = {f"{a.route}: {a.request}": leaked for a in answers[reader] if (leaked := a.leaks(scene, reader))}
+    assert not leaks
+    assert not [f"{a.request}\n{a.text[:600]}" for a in answers[reader] if a.code >= 500]
+
+
+def test_every_route_answers_the_admin(scene: Scene, answers: dict[str, list[Answer]]) -> None:
+    """Otherwise nothing of the route would have been searched."""
+    answered = {a.route for a in answers["admin"] if a.code < 400}
+    assert answered == {str(route) for route in reader_routes(scene)}
+
+
+def test_every_declared_text_is_planted_and_reaches_a_document(scene: Scene, answers: dict[str, list[Answer]]) -> None:
+    """A new field or parameter that no record or answer shows would be declared, and never searched for."""
+    words = {word for a in answers["admin"] for word in find_canaries(a.text)}
+    reached = {scene.planted.known[word].place for word in words & scene.planted.known.keys()}
+    planted = {c.place for c in scene.planted.known.values() if c.has_path}
+    assert not planted - reached
+    for kind in vars(model).values():
+        if isinstance(kind, type) and is_dataclass(kind) and kind not in MADE_BY_RETENTION:
+            hints = get_type_hints(kind)
+            texts = {
+                name
+                for name, declared in list_declarations(kind).items()
+                if declared.discloses not in SHOWN and declared.path and holds_text(hints[name])
+            }
+            labels = {f"{kind.__name__}-{name}".lower().replace("_", "-") for name in texts - KEPT}
+            assert kind is Reason or labels <= planted
+    assert {name for name, rule in PARAMETERS.items() if rule not in SHOWN} <= {p.rpartition("-")[2] for p in planted}
+
+
+def test_message_without_names_is_shown(answers: dict[str, list[Answer]]) -> None:
     message = "0/3 nodes are available: 3 Insufficient example.com/gpu."
-    shown = {rule for rule, _, _, text in of_ada if message in text}
+    shown = {a.route.rpartition("<namespace>/")[2] for a in answers["tenant"] if message in a.text}
     assert shown == {
-        f"{SHOP}/decisions",
-        f"{SHOP}/decisions/<name>",
-        f"{SHOP}/podexplanations/<pod>",
-        f"{SHOP}/podhistories/<pod>",
-        f"{SHOP}/pendingpods",
-        f"{SHOP}/workloadplacements/<workload>",
+        "decisions",
+        "decisions/<name>",
+        "podexplanations/<pod>",
+        "podhistories/<pod>",
+        "pendingpods",
+        "workloadplacements/<workload>",
     }
+
+
+def holds_text(annotation: Any) -> bool:
+    """Return whether values of a type contain a text outside other parts of a record."""
+    return annotation is str or any(map(holds_text, get_args(annotation)))
+
+
+def test_hidden_objects_answer_like_missing_ones(scene: Scene) -> None:
+    """Names of the hidden namespace, in the reader's namespace and in their own."""
+    hidden = scene.decisions_in(HIDDEN_NAMESPACE)[0]
+    assert hidden.pod.owner
+    owner = f"{hidden.pod.owner.kind}.{hidden.pod.owner.name}"
+    for route in reader_routes(scene):
+        if "namespace" not in route.path_parts or len(route.path_parts) < 2 or route.method != "GET":
+            continue
+        required = {p.name: NODES[0] for p in route.parameters if p.missing}
+        for namespace, name in itertools.product(("shop", HIDDEN_NAMESPACE), (hidden.pod.name, hidden.id, owner)):
+            said = []
+            before, _, after = name.rpartition(MARK)  # of a workload, only the name is another
+            for asked in (name, f"{before}absent{after}"):
+                path = route.path.replace("<namespace>", namespace).replace(f"<{route.path_parts[1]}>", asked)
+                answer = scene.service.client.get(path, query_string=required, headers=bearer("tenant"))
+                text = re.sub(r'"similar":\[.*?\]', "", answer.text)  # names of the reader's own pods
+                said.append((answer.status_code, text.replace(MARK, "absent")))
+            assert said[0][0] in (400, 403, 404), path
+            assert said[0] == said[1]
+
+
+def test_answers_of_postgresql_hold_no_hidden_text(tmp_path: Path, server: postgresql.Server | None) -> None:
+    if server is None:
+        pytest.skip(postgresql.MISSING)
+    with open_scene(tmp_path, server.database()) as scene:
+        answers = ask(scene, "tenant", briefly=True, document_routes=True)
+        assert not [leak for a in answers if (leak := a.leaks(scene, "tenant"))]
+
+
+def test_export_and_check_print_and_log_no_record(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exports are not masked: an operator asks for them. But only the file holds records, and only the chosen ones."""
+    began = len(scene.log)
+    for namespace, kind in itertools.product(("shop", "outside"), ("jsonl", "parquet")):
+        file = tmp_path / f"{namespace}.{kind}"
+        options = [
+            "export",
+            "--data",
+            str(scene.folder / "data"),
+            "--namespace",
+            namespace,
+            "--format",
+            kind,
+            "-o",
+            str(file),
+        ]
+        assert maintenance.main(options) == 0
+        for written in [file] if file.is_file() else file.iterdir():
+            found = {scene.planted.known.get(w) for w in find_canaries(written.read_bytes().decode("latin-1"))}
+            assert {c.namespace for c in found if c and c.record != "nodes"} - {HIDDEN_NAMESPACE} <= {namespace}
+            assert not [c for c in found if c and c.record.startswith("hidden")]
+    assert maintenance.main(["check", "--data", str(scene.folder / "data")]) == 0
+    printed = capsys.readouterr()
+    assert not find_canaries(f"{printed.out}{printed.err}{scene.log[began:]}")
+
+
+def test_storing_and_pruning_log_no_record(tmp_path: Path) -> None:
+    with open_scene(tmp_path) as scene:
+        assert not find_canaries("\n".join(scene.log))
+
+
+def unmask(patch: pytest.MonkeyPatch, part: type | None, name: str) -> None:
+    """Declare a field of a part, or a parameter if the part is None, to disclose nothing."""
+    patch.setitem(PARAMETERS if part is None else disclosure.FIELDS[part], name, Discloses.NOTHING)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        pytest.param(lambda patch: unmask(patch, model.RecordedPod, "name"), id="THIS_POD"),
+        pytest.param(lambda patch: unmask(patch, None, "pod"), id="POD"),
+        pytest.param(lambda patch: unmask(patch, model.Candidate, "victims"), id="PODS"),
+        pytest.param(lambda patch: unmask(patch, None, "nominated"), id="PODS in a parameter"),
+        pytest.param(lambda patch: unmask(patch, model.Decision, "message"), id="MESSAGE"),
+        pytest.param(lambda patch: unmask(patch, model.Inputs, "source"), id="TEXT"),
+        pytest.param(lambda patch: unmask(patch, model.Outcome, "message"), id="TEXT of an outcome"),
+        pytest.param(lambda patch: unmask(patch, None, "error"), id="TEXT in a parameter"),
+        pytest.param(lambda patch: patch.setattr(disclosure, "_is_known", bool), id="TERMS"),
+        pytest.param(lambda patch: patch.setattr(disclosure, "_is_catalogued", bool), id="REASON"),
+        pytest.param(lambda patch: patch.setattr(masked_reader, "mask_row", lambda row, _: row), id="rows of lists"),
+        pytest.param(lambda patch: patch.setattr(masking, "_mask_workload", lambda name, _: name), id="workloads"),
+    ],
+)
+def test_finds_a_text_whose_masking_is_switched_off(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    mutate(monkeypatch)
+    readers = ("tenant", "node-reader")
+    asked = ((reader, a) for reader in readers for a in ask(scene, reader, briefly=True, document_routes=True))
+    assert any(answer.leaks(scene, reader) for reader, answer in asked)
+
+
+def test_each_class_that_masking_hides_has_a_mutation() -> None:
+    hidden = {*Discloses} - SHOWN - {Discloses.PARTS}
+    mark = test_finds_a_text_whose_masking_is_switched_off.pytestmark[0]  # type: ignore[attr-defined]
+    assert {rule.name for rule in hidden} <= {str(each.id) for each in mark.args[1]}

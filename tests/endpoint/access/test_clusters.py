@@ -11,9 +11,8 @@ import pytest
 from werkzeug.routing import Rule
 
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeTable, Outcome, Retry
+from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeTable, Outcome, Owner, Retry
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.access import test_canary as canary
 from tests.endpoint.api.test_reviews import OURS, answering, ask, placed, review
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
@@ -23,13 +22,26 @@ POD = "checkout-7d9f-x2k"
 HERE, THERE = ("worker-1", "worker-2", "worker-3"), ("there-1", "there-2")
 SHOP = f"{API}/namespaces/shop"
 YEAR_9999_US = 253_402_214_400_000_000
-ALL_OF_SHOP = {("ada", verb, resource, "shop") for verb, resource in canary.IN_SHOP}
-OF_NODES = {("ada", verb, resource, "") for verb, resource in canary.CLUSTER_WIDE}
-EVERYTHING = {("ada", verb, resource, "*") for verb, resource in canary.IN_SHOP}
+OWNER = Owner("ReplicaSet", "checkout-7d9f")
+RESOURCES = (
+    "decisions",
+    "podexplanations",
+    "podhistories",
+    "nodecomparisons",
+    "pendingpods",
+    "agreements",
+    "preemptions",
+    "workloadplacements",
+)
+IN_SHOP = {(verb, resource) for verb in ("get", "list", "watch") for resource in RESOURCES}
+CLUSTER_WIDE = {(verb, "nodehistories") for verb in ("get", "list")} | {("list", "balances"), ("list", "incarnations")}
+ALL_OF_SHOP = {("ada", verb, resource, "shop") for verb, resource in IN_SHOP}
+OF_NODES = {("ada", verb, resource, "") for verb, resource in CLUSTER_WIDE}
+EVERYTHING = {("ada", verb, resource, "*") for verb, resource in IN_SHOP}
 
 
 def here() -> list[Frame]:
-    return [rows(a_table(HERE)), a_decision(owner=canary.OWNER)]
+    return [rows(a_table(HERE)), a_decision(owner=OWNER)]
 
 
 def there(**what: Any) -> list[Frame]:
@@ -39,7 +51,7 @@ def there(**what: Any) -> list[Frame]:
     decision = a_decision(
         nodes=THERE,
         rejected=cordoned,
-        owner=canary.OWNER,
+        owner=OWNER,
         incarnation=ELSEWHERE,
         cluster=OTHER,
         **{"started_us": MONDAY_US + 60_000_000} | what,
@@ -83,7 +95,18 @@ def test_default_cluster_is_that_of_the_api_server(service: Service, api: Review
 def _paths(rule: Rule) -> list[str]:
     (_, theirs) = there()
     assert isinstance(theirs, Decision)
-    return canary.paths(rule, (POD, theirs.id))
+    pods = (POD, theirs.id, "checkout")
+    values = {
+        "namespace": ("shop",),
+        "pod": pods,
+        "name": (*pods, "main.js"),
+        "node": ("worker-1", *THERE),
+        "workload": ("replicaset.checkout-7d9f", "deployment.checkout"),
+    }
+    paths = [rule.rule]
+    for name in sorted(rule.arguments):
+        paths = [path.replace(f"<{name}>", value) for path in paths for value in values[name]]
+    return paths
 
 
 @pytest.mark.parametrize(
