@@ -100,7 +100,7 @@ def _paths(rule: Rule) -> list[str]:
         "namespace": ("shop",),
         "pod": pods,
         "name": (*pods, "main.js"),
-        "node": ("worker-1", *THERE),
+        "node": ("worker-1", "worker-3"),
         "workload": ("replicaset.checkout-7d9f", "deployment.checkout"),
     }
     paths = [rule.rule]
