@@ -28,7 +28,7 @@ from herodotus_cli.transport import api_paths
 def preemptions(ctx: click.Context, /, since: float, **_given: object) -> None:
     """List preemptions: which pods were evicted to make room, on which node, and for which pod.
 
-    A preemption is listed in the namespace of the pod that needed room and in those of its victims. kubectl herodotus
+    A preemption is listed in the namespace of the pod that needed room and in those of its victims.
     For one evicted pod, the command pod shows which pod took its place.
 
     \b
