@@ -43,8 +43,8 @@ class WholeNumber(click.IntRange):
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
-            upper = "" if self.max is None else f" to {self.max}"
-            self.fail(f"{value!r} is not a whole number from {self.min}{upper}", param, ctx)
+            limits = f"of at least {self.min}" if self.max is None else f"from {self.min} to {self.max}"
+            self.fail(f"{value!r} is not a whole number {limits}", param, ctx)
 
 
 class PositiveDuration(Duration):

@@ -17,7 +17,7 @@ from herodotus_record.pending import find_dominant_reason
 
 Json = dict[str, Any]
 _COLUMNS: Final = (("TIME", 8), ("POD", 40), ("ATTEMPT", 7), ("RESULT", 13), ("NODE", 20), ("FIT", 9), ("REASON", 0))
-_MEDIUM: Final = {"TIME": 8, "POD": 40, "RESULT": 13, "NODE": 20, "REASON": 0}
+_MEDIUM: Final = {"TIME": 8, "POD": 32, "RESULT": 13, "NODE": 14, "REASON": 0}
 _NARROW: Final = {
     "TIME": 8,
     "POD": 24,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -123,7 +124,7 @@ class Api:
         ports = [{"name": "plain-http", "port": port}]
         subset = {"addresses": [{"ip": self.host, "targetRef": {"kind": "Pod"} | meta}], "ports": ports}
         running = {"nodeName": "worker-1", "containers": [{"name": "endpoint", "image": "endpoint"}]}
-        objects = {
+        objects: dict[str, dict[str, Any]] = {
             "/api/v1/namespaces": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "herodotus"}},
             "/api/v1/namespaces/herodotus/services": {
                 "apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": ports}
