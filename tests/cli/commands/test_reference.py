@@ -20,9 +20,10 @@ Short names: `po` and `pods` for `pod`, `no` and `nodes` for `node`. Formats of 
 scripts: [output.md](output.md).
 
 Answers go to stdout, everything else to stderr. Exit codes: 0 answered, 1 an error (not found, forbidden, not
-reachable), 2 wrong usage, 130 interrupted. `whatif --exit-code` also exits with 1 if a pod does not fit. `NO_COLOR` and `--color` control colour. Piped output has no colour, no
-limit of width, and one record per line. A screen longer than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else
-`PAGER`, else less; empty or `cat` means no pager. `HERODOTUS_DEBUG=1` prints the traceback of an unexpected error.
+reachable), 2 wrong usage, 130 interrupted. `whatif --exit-code` also exits with 1 if a pod does not fit. `NO_COLOR`
+and `--color` control colour. Piped output has no colour, no limit of width, and one record per line. A screen longer
+than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else `PAGER`, else less; empty or `cat` means no pager.
+`HERODOTUS_DEBUG=1` prints the traceback of an unexpected error.
 """
 
 
