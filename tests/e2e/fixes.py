@@ -223,8 +223,8 @@ class FixFigures:
 class FixTrial:
     """Tries the suggestions for stuck workloads on one cluster."""
 
-    def __init__(self, cluster: Cluster, explain: Callable[[str], Json], scheduler: str, patience_s: float) -> None:
-        """Store the settings; `explain` returns the PodExplanation of a pod of the namespace by name."""
+    def __init__(self, cluster: Cluster, explain: Callable[[Json], Json], scheduler: str, patience_s: float) -> None:
+        """Store the settings; `explain` returns the PodExplanation of the pod with this metadata."""
         self._cluster, self._explain = cluster, explain
         self._scheduler, self._patience_s = scheduler, patience_s
         self.figures = FixFigures()
@@ -265,7 +265,7 @@ class FixTrial:
             self._cluster.create(_PATHS[kind], make_workload(name, kind, reason, self._scheduler))
             tried = eventually(lambda: self._find_tried(name), what, self._patience_s, every_s=0.1)
             if not tried["spec"].get("nodeName"):
-                found: list[Json] = self._explain(tried["metadata"]["name"])["suggestions"]
+                found: list[Json] = self._explain(tried["metadata"])["suggestions"]
                 return found
             self._end(name, kind, {})
         raise AssertionError(f"{what}: it is placed")

@@ -91,7 +91,7 @@ def _controllers() -> list[str]:
     return [name.replace("garbagecollector", "garbage-collector") for name in CONTROLLERS.split(",")]
 
 
-def local_explanations(cluster: Cluster) -> Callable[[str], Json]:
+def local_explanations(cluster: Cluster) -> Callable[[Json], Json]:
     """Return a function that explains a pod as local mode does: from the cluster as it is now."""
 
     def fetch(path: str) -> bytes:
@@ -100,8 +100,8 @@ def local_explanations(cluster: Cluster) -> Callable[[str], Json]:
             raise ReadError(response.status_code, response.text)
         return response.content
 
-    def explain(pod: str) -> Json:
-        path = f"/apis/herodotus.dev/v1alpha1/namespaces/{NAMESPACE}/podexplanations/{pod}"
+    def explain(pod: Json) -> Json:
+        path = f"/apis/herodotus.dev/v1alpha1/namespaces/{NAMESPACE}/podexplanations/{pod['name']}"
         reader = ClusterReader(fetch, lambda _kind, _count: None)
         with reader, LocalService(reader, Configuration(), lambda _note: None) as service:
             return service.get(path).document
@@ -109,16 +109,16 @@ def local_explanations(cluster: Cluster) -> Callable[[str], Json]:
     return explain
 
 
-def recorded_explanations(herodotus: Herodotus) -> Callable[[str], Json]:
+def recorded_explanations(herodotus: Herodotus) -> Callable[[Json], Json]:
     """Return a function that fetches the explanation of a pod's last attempt, once the service has it."""
 
-    def explain(pod: str) -> Json:
+    def explain(pod: Json) -> Json:
         def find() -> Json | None:
-            with suppress(AssertionError):
-                return herodotus.explanation(NAMESPACE, pod)
+            with suppress(AssertionError):  # an earlier pod may have had the name
+                return herodotus.explanation(NAMESPACE, pod["name"], uid=pod["uid"])
             return None
 
-        return eventually(find, f"a record of {pod}")
+        return eventually(find, f"a record of {pod['name']}")
 
     return explain
 

@@ -41,7 +41,7 @@ MAX_NODES: Final = 8  # each costs a PreFilter and a Filter on one node: about a
 MAX_COMPARED: Final = 100  # nodes rejected for equal reasons, those with most free
 MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one shows when that is answered
 SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
-BURST_S: Final = 0.1  # saved up while there is nothing to suggest
+BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
 
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
