@@ -26,7 +26,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from herodotus_record import codec
-from herodotus_record.codec import CodecError
+from herodotus_record.codec import CodecError, field_names
 from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
 
@@ -186,8 +186,8 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
     """Return the content to store for a decision: the payload of its frame without values that can be derived.
 
-    These are ranks that follow from the totals, and normalized scores that equal the raw scores. `raw` is the frame as
-    it was sent.
+    These are ranks that follow from the totals, and normalized scores that equal the raw scores. Fields have the names
+    of frame version 2 (`codec.STORED`). `raw` is the frame as it was sent.
     """
     document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
     rank = codec.as_numpy(decision.rank)
@@ -197,7 +197,7 @@ def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
     document["scores"] = _encoded(
         [_omit_equal_normalized(score) for score in _list_of_fields.decode(document["scores"])]
     )
-    return _MAGIC + _encoder.encode(document)
+    return _MAGIC + _encoder.encode(field_names.rename_to_former(document))
 
 
 def _omit_equal_normalized(score: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:

@@ -62,6 +62,7 @@ from herodotus_record.model import (
 
 OLDEST: Final = 1  # version that is read
 VERSION: Final = 3  # newest version that is written and read
+STORED: Final = 2  # version in which stores keep records: the newest that the release before this one reads
 NEWEST_EVER: Final = 255  # version that the header can hold
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
@@ -112,6 +113,14 @@ def encode(frame: Frame) -> bytes:
     Raises CodecError if fields of the record contradict each other.
     """
     return _encode_as(frame, _oldest_version_for(frame))
+
+
+def encode_for_store(frame: Frame) -> bytes:
+    """Return a record encoded as `encode` does, in a version that the release before this one reads.
+
+    Stores keep records in this version, so that the service can be rolled back to that release.
+    """
+    return _encode_as(frame, min(_oldest_version_for(frame), STORED))
 
 
 def _oldest_version_for(frame: Frame) -> int:

@@ -42,6 +42,19 @@ def to_former_names(payload: bytes | memoryview) -> bytes:
     return msgspec.msgpack.encode(_rename(msgspec.msgpack.decode(payload), former=True))
 
 
+def rename_to_former(fields: Json) -> Json:
+    """Return the fields of a decision with the names of versions 1 and 2.
+
+    Values that are encoded already (msgspec.Raw) are renamed too.
+    """
+    nested = ("preemption", "unknown")
+    decoded = {
+        name: msgspec.msgpack.decode(fields[name]) for name in nested if isinstance(fields.get(name), msgspec.Raw)
+    }
+    renamed = _rename(fields | decoded, former=True)
+    return renamed | {name: msgspec.Raw(msgspec.msgpack.encode(renamed[name])) for name in decoded}
+
+
 def rename_to_present(fields: Json) -> Json:
     """Return fields of a decision, all or those of a delta, with present instead of former names."""
     return _rename(fields, former=False)
