@@ -303,7 +303,7 @@ def damaged(line: bytes) -> dict[str, bytes]:
 
     decision = frames[-1]
     return {
-        "cut off": line[: line.rindex(b'"frames"') + 40],
+        "cut off": line[: line.rindex(b'"frames"')],
         "no JSON": b"\x00\x01\n",
         "another kind": json.dumps({"apiVersion": "v1", "kind": "Pod"}).encode() + b"\n",
         "a newer API": json.dumps(document | {"apiVersion": "herodotus.dev/v9"}).encode() + b"\n",
@@ -318,7 +318,7 @@ def damaged(line: bytes) -> dict[str, bytes]:
 
 
 REASONS = {
-    "cut off": "Input data was truncated",
+    "cut off": "JSON is malformed",
     "no JSON": "JSON is malformed",
     "another kind": "a document of 'v1 Pod'",
     "a newer API": "a document of 'herodotus.dev/v9 Decision'",
