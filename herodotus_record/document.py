@@ -39,97 +39,117 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
 
     `table` is the node table at the decision's generation.
     """
-    d = decision
-    nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
-    evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
     document: Json = {
         "apiVersion": API_VERSION,
         "kind": "Decision",
         "metadata": {
-            "name": d.id,
+            "name": decision.id,
+            "namespace": decision.pod.namespace,
+            "creationTimestamp": format_timestamp(decision.times.started_us),
+        },
+        "spec": {**_attempt(decision), **_evaluation(decision, table), **_results(decision)},
+        "status": _status(decision, outcomes, table),
+    }
+    set_unknown_to_null(document["spec"], decision.unknown)
+    return document
+
+
+def _attempt(d: Decision) -> Json:
+    """Return the part of `spec` that says which attempt of which pod it was, and when."""
+    return {
+        "key": {
+            "cluster": d.key.cluster,
+            "source": d.key.source.value,
+            "incarnation": d.key.incarnation,
+            "podUID": d.key.pod_uid,
+            "attempt": d.key.attempt,
+        },
+        "sequence": d.sequence,
+        "scheduler": {
+            "profile": d.scheduler.profile,
+            "identity": d.scheduler.identity,
+            "version": d.scheduler.version,
+        },
+        "pod": {
             "namespace": d.pod.namespace,
-            "creationTimestamp": format_timestamp(d.times.started_us),
+            "name": d.pod.name,
+            "uid": d.pod.uid,
+            "labels": dict(d.pod.labels),
+            "owner": {"kind": d.pod.owner.kind, "name": d.pod.owner.name} if d.pod.owner else None,
+            "priority": d.pod.priority,
+            "requests": dict(d.pod.requests),
+            "digest": d.pod.digest,
+            "nominatedNode": d.pod.nominated_node or None,
         },
-        "spec": {
-            "key": {
-                "cluster": d.key.cluster,
-                "source": d.key.source.value,
-                "incarnation": d.key.incarnation,
-                "podUID": d.key.pod_uid,
-                "attempt": d.key.attempt,
-            },
-            "sequence": d.sequence,
-            "scheduler": {
-                "profile": d.scheduler.profile,
-                "identity": d.scheduler.identity,
-                "version": d.scheduler.version,
-            },
-            "pod": {
-                "namespace": d.pod.namespace,
-                "name": d.pod.name,
-                "uid": d.pod.uid,
-                "labels": dict(d.pod.labels),
-                "owner": {"kind": d.pod.owner.kind, "name": d.pod.owner.name} if d.pod.owner else None,
-                "priority": d.pod.priority,
-                "requests": dict(d.pod.requests),
-                "digest": d.pod.digest,
-                "nominatedNode": d.pod.nominated_node or None,
-            },
-            "times": {
-                "podCreatedAt": format_timestamp(d.times.created_us),
-                "queuedAt": format_timestamp(d.times.queued_us),
-                "startedAt": format_timestamp(d.times.started_us),
-                "phaseSeconds": dict(d.times.phases_s),
-                "queueSeconds": dict(d.times.queues_s),
-            },
-            "requeuedBy": build_requeue_event(d),
-            "retry": build_retry(d),
-            "snapshot": {
-                "generation": d.generation,
-                "nodes": d.nodes_total,
-                "evaluated": d.nodes_evaluated,
-                "feasible": d.nodes_feasible,
-            },
-            "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
-            "restrictedBy": list(d.restricted_by),
-            "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
-            "filters": [_filter(f, evaluated) for f in d.filters],
-            "scores": [_score(s, d.rank, nodes) for s in d.scores],
-            "inputs": [_inputs(inputs, evaluated) for inputs in d.inputs],
-            "totals": _by_node(d.totals, d.rank, nodes),
-            "rank": _by_node(d.rank, d.rank, nodes),
-            "ties": [table.names[slot] for slot in d.ties],
-            "seed": d.seed,
-            "postFilters": [_plugin_verdict(v) for v in d.post_filters],
-            "preemption": _preemption(d),
-            "notes": notes.format_decision_notes(d),
-            "suggestions": [_suggestion(s) for s in d.suggestions],
-            "unknown": list(d.unknown),
-            "reconstruction": build_reconstruction(d),
-            "pruned": _pruned(d),
+        "times": {
+            "podCreatedAt": format_timestamp(d.times.created_us),
+            "queuedAt": format_timestamp(d.times.queued_us),
+            "startedAt": format_timestamp(d.times.started_us),
+            "phaseSeconds": dict(d.times.phases_s),
+            "queueSeconds": dict(d.times.queues_s),
         },
-        "status": {
-            "state": derive_state(d, outcomes),
-            "path": d.path.value,
-            "node": None if d.chosen is None else table.names[d.chosen],
-            "message": d.message,
-            "outcomes": [
-                {
-                    "phase": o.phase,
-                    "status": o.status.label,
-                    "node": o.node,
-                    "message": notes.format_outcome_message(o),
-                    "at": format_timestamp(o.at_us),
-                    "durationSeconds": o.duration_s,
-                    "final": o.final,
-                    "sequence": o.sequence,
-                }
-                for o in outcomes
-            ],
+        "requeuedBy": build_requeue_event(d),
+        "retry": build_retry(d),
+        "snapshot": {
+            "generation": d.generation,
+            "nodes": d.nodes_total,
+            "evaluated": d.nodes_evaluated,
+            "feasible": d.nodes_feasible,
         },
     }
-    set_unknown_to_null(document["spec"], d.unknown)
-    return document
+
+
+def _evaluation(d: Decision, table: NodeTable) -> Json:
+    """Return the part of `spec` with a value for each node: verdicts, scores, totals and ranks."""
+    nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
+    evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
+    return {
+        "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
+        "restrictedBy": list(d.restricted_by),
+        "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
+        "filters": [_filter(f, evaluated) for f in d.filters],
+        "scores": [_score(s, d.rank, nodes) for s in d.scores],
+        "inputs": [_inputs(inputs, evaluated) for inputs in d.inputs],
+        "totals": _by_node(d.totals, d.rank, nodes),
+        "rank": _by_node(d.rank, d.rank, nodes),
+        "ties": [table.names[slot] for slot in d.ties],
+        "seed": d.seed,
+    }
+
+
+def _results(d: Decision) -> Json:
+    """Return the part of `spec` that follows from the evaluation: preemption, notes, suggestions and the like."""
+    return {
+        "postFilters": [_plugin_verdict(v) for v in d.post_filters],
+        "preemption": _preemption(d),
+        "notes": notes.format_decision_notes(d),
+        "suggestions": [_suggestion(s) for s in d.suggestions],
+        "unknown": list(d.unknown),
+        "reconstruction": build_reconstruction(d),
+        "pruned": _pruned(d),
+    }
+
+
+def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+    return {
+        "state": derive_state(d, outcomes),
+        "path": d.path.value,
+        "node": None if d.chosen is None else table.names[d.chosen],
+        "message": d.message,
+        "outcomes": [
+            {
+                "phase": o.phase,
+                "status": o.status.label,
+                "node": o.node,
+                "message": notes.format_outcome_message(o),
+                "at": format_timestamp(o.at_us),
+                "durationSeconds": o.duration_s,
+                "final": o.final,
+                "sequence": o.sequence,
+            }
+            for o in outcomes
+        ],
+    }
 
 
 def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
