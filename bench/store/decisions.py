@@ -29,7 +29,7 @@ from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import AttemptData
 from scheduler.offline.evaluate import NoCluster
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.spool_reader import list_incarnations
 
@@ -83,7 +83,8 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
             continue
         name = cache.columns.names[result.chosen]
         cache.assume(info, name)
-        recorder.record_outcome(decision, "Bind", Code.SUCCESS, name, "", 0.002, final=True)
+        bound = PhaseResult("Bind", Code.SUCCESS, name, duration_s=0.002, final=True)
+        recorder.record_outcome(decision, bound)
         placed.append(info)
         if len(placed) % 2 == 0:
             cache.remove_pod(placed.pop(rng.randrange(len(placed))).uid)

@@ -29,7 +29,7 @@ from scheduler.engine.framework.verdicts import Pending, error
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.live.bind_limiter import BindLimiter
 from scheduler.live.metrics import SchedulerMetrics
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 CLOSE_S: Final = 60.0  # longer than a request and its retries
 # How many bindings may have an unknown result at a time. Only an API server that does not answer causes so many, and
@@ -168,7 +168,7 @@ class Binder:
             assumed = self._unknown[uid] = self._sending.pop(uid)
         message = f"the result of the binding is unknown, the pod is read until it is: {why}"
         klog.info(1, "Result of the binding is unknown", pod=assumed.pod.full_name, node=assumed.node, err=why)
-        self._record(assumed, "Bind", Code.WAIT, message, 0.0)
+        self._recorder.record_outcome(assumed.decision, PhaseResult("Bind", Code.WAIT, assumed.node, message))
         self._limiter.leave(None)
 
     def aside(self, work: Callable[[], None]) -> None:
@@ -215,7 +215,10 @@ class Binder:
         if isinstance(result, tuple):
             number, pending = result
             plugin = framework.profile.pre_bind[number].name
-            self._record(assumed, "PreBind", Code.WAIT, f"{plugin} waits for {pending.what}", now - began)
+            self._recorder.record_outcome(
+                assumed.decision,
+                PhaseResult("PreBind", Code.WAIT, assumed.node, f"{plugin} waits for {pending.what}", now - began),
+            )
             return PendingPreBind(pod.uid, plugin, pending, number + 1, began, now)
         return self.ended(assumed, "PreBind", result, now - began)
 
@@ -272,15 +275,14 @@ class Binder:
         code = Code.SUCCESS if failure is None else failure.verdict.code
         self._metrics.phase(phase, code, assumed.decision.scheduler.profile, duration_s)
         if failure is None:
-            self._record(assumed, phase, code, "", duration_s, final=phase == "Bind")
+            self._recorder.record_outcome(
+                assumed.decision, PhaseResult(phase, code, assumed.node, "", duration_s, final=phase == "Bind")
+            )
             return None
         message = join_reasons(failure.verdict)
         if failure.plugin:
             message = f'running {phase} plugin "{failure.plugin}": {message}'
-        self._record(assumed, phase, code, message, duration_s, final=True)
+        self._recorder.record_outcome(
+            assumed.decision, PhaseResult(phase, code, assumed.node, message, duration_s, final=True)
+        )
         return message
-
-    def _record(
-        self, assumed: Assumed, phase: str, code: Code, message: str, duration_s: float, *, final: bool = False
-    ) -> None:
-        self._recorder.record_outcome(assumed.decision, phase, code, assumed.node, message, duration_s, final=final)

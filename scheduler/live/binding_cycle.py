@@ -36,7 +36,7 @@ from scheduler.engine.framework.waiting import WaitingPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.live.binding import Assumed, Binder, BindingResult, PendingPreBind
 from scheduler.live.metrics import ERROR, SCHEDULED, SchedulerMetrics
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 POLL_S: Final = 1.0  # how often a waiting PreBind plugin is polled, upstream's interval
 
@@ -180,7 +180,10 @@ class BindingCycles:
         """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption and return it to the queue."""
         code = refusal.verdict.code
         message = join_reasons(refusal.verdict)
-        self._record(assumed, phase, code, message, self._waited_s(assumed.pod.uid), final=True)
+        self._recorder.record_outcome(
+            assumed.decision,
+            PhaseResult(phase, code, assumed.node, message, self._waited_s(assumed.pod.uid), final=True),
+        )
         self.undo(assumed)
         if code.is_rejection:
             message = reasons.format_fit_error(1, [(reasons.format_reason(r), 1) for r in refusal.verdict.reasons])
@@ -202,7 +205,7 @@ class BindingCycles:
         until = {plugin: _wall(at - now) for plugin, at in waiting.pending_plugins().items()}
         message = f"waiting for {', '.join(f'{plugin} until {at}' for plugin, at in until.items())}"
         klog.info(4, "One or more plugins asked to wait and no plugin rejected pod", pod=assumed.pod.full_name)
-        self._record(assumed, "Permit", Code.WAIT, message, 0.0)
+        self._recorder.record_outcome(assumed.decision, PhaseResult("Permit", Code.WAIT, assumed.node, message))
         self._waiting_since[uid] = now
         self._shared.waiting.add(waiting)
         self._expect(flight)
@@ -213,7 +216,9 @@ class BindingCycles:
         flight = self._in_flight[message.uid]
         assumed = flight.assumed
         if message.refusal is None:
-            self._record(assumed, "Permit", Code.SUCCESS, "", self._waited_s(message.uid))
+            self._recorder.record_outcome(
+                assumed.decision, PhaseResult("Permit", Code.SUCCESS, assumed.node, "", self._waited_s(message.uid))
+            )
             del self._waiting_since[message.uid]
             self._binder.submit(assumed)
             return
@@ -223,7 +228,12 @@ class BindingCycles:
         )
         del self._in_flight[message.uid]
         if self._is_over(flight):
-            self._record(assumed, "Permit", refusal.verdict.code, join_reasons(refusal.verdict), 0.0, final=True)
+            self._recorder.record_outcome(
+                assumed.decision,
+                PhaseResult(
+                    "Permit", refusal.verdict.code, assumed.node, join_reasons(refusal.verdict), 0.0, final=True
+                ),
+            )
             self._waiting_since.pop(message.uid)
             self.undo(assumed)
             self._drop(assumed.pod)
@@ -333,11 +343,6 @@ class BindingCycles:
         """Return whether the pod was deleted, bound to another node or bound by another scheduler in the meantime."""
         cache, uid = self._shared.cache, flight.assumed.pod.uid
         return flight.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
-
-    def _record(
-        self, assumed: Assumed, phase: str, code: Code, message: str, duration_s: float, *, final: bool = False
-    ) -> None:
-        self._recorder.record_outcome(assumed.decision, phase, code, assumed.node, message, duration_s, final=final)
 
 
 def _wall(in_s: float) -> str:

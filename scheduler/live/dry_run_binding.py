@@ -18,7 +18,7 @@ from scheduler.engine.objects.types import Pod
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.binding import Assumed
 from scheduler.live.binding_cycle import BindingCycles
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 DRY_RUN_MESSAGE: Final = "dry run: the pod is not bound; Permit, PreBind and Bind were not asked"
 
@@ -39,7 +39,8 @@ class DryRunBinding:
         """Assume the pod on its node, run Reserve, and record the outcome DryRun instead of binding."""
         assumed = self._cycles.reserve(queued, framework, result, decision)
         if assumed is not None:
-            self._recorder.record_outcome(decision, "DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, 0.0, final=True)
+            dry_run = PhaseResult("DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, final=True)
+            self._recorder.record_outcome(decision, dry_run)
             self._decided[assumed.pod.uid] = assumed
             self._queue.done(assumed.pod.uid)
 

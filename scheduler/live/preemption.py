@@ -21,7 +21,7 @@ from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.live.binding_cycle import InFlightBinding
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Preemptions:
         return ended
 
     def _record(self, decision: Decision, node: str, code: Code, reason: Reason, duration_s: float) -> None:
-        self._recorder.record_outcome(decision, "Evict", code, node, reason, duration_s, final=False)
+        self._recorder.record_outcome(decision, PhaseResult("Evict", code, node, reason, duration_s))
 
 
 class _VictimEvictions:

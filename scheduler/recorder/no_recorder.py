@@ -9,12 +9,12 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
-from herodotus_record.model import AttemptKey, Code, Decision, Reason, SchedulerInfo, Source
+from herodotus_record.model import AttemptKey, Decision, SchedulerInfo, Source
 from scheduler import klog
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.ids import uuid7
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 _NONE: Final = array("B")
 
@@ -71,17 +71,7 @@ class NoRecorder(Recorder):
             message=attempt.result.message,
         )
 
-    def record_outcome(
-        self,
-        decision: Decision,
-        phase: str,
-        status: Code,
-        node: str,
-        message: str | Reason,
-        duration_s: float,
-        *,
-        final: bool,
-    ) -> None:
+    def record_outcome(self, decision: Decision, result: PhaseResult) -> None:
         """Do nothing: the outcome is not recorded."""
 
     def record_predecessor(self, annotations: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
@@ -46,6 +46,20 @@ MAX_SEQUENCE: Final = 1 << 53  # the decisions service refuses higher ones
 _HIGH_WATER: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,16})")
 CHECK_EVERY_S: Final = 0.5  # between looks at the spool's files while nothing is recorded
 URGENT_EVERY_S: Final = 10.0  # between gap records in the reserve of a spool that stays full
+
+
+class PhaseResult(NamedTuple):
+    """The result of a phase after the decision, such as Permit, Bind or Evict, for the pod on `node`.
+
+    `message` is a `Reason` if it names other pods. `final` says that no further outcome of the decision follows.
+    """
+
+    phase: str
+    status: Code
+    node: str
+    message: str | Reason = ""
+    duration_s: float = 0.0
+    final: bool = False
 
 
 class Recorder:
@@ -102,21 +116,9 @@ class Recorder:
             self._write_record(record, attempt.snapshot.nodes)
             return record
 
-    def record_outcome(
-        self,
-        decision: Decision,
-        phase: str,
-        status: Code,
-        node: str,
-        message: str | Reason,
-        duration_s: float,
-        *,
-        final: bool,
-    ) -> None:
-        """Write the outcome of a later phase of an attempt, such as the binding, to the spool.
-
-        `message` is a `Reason` if it names other pods. `final` says that no further outcome follows.
-        """
+    def record_outcome(self, decision: Decision, result: PhaseResult) -> None:
+        """Write the outcome of a later phase of the decision's attempt, such as the binding, to the spool."""
+        message = result.message
         with self._lock:
             self._write_record(
                 Outcome(
@@ -124,13 +126,13 @@ class Recorder:
                     sequence=self._take_sequence(),
                     decision_id=decision.id,
                     decision_sequence=decision.sequence,
-                    phase=phase,
-                    status=status,
-                    node=node,
+                    phase=result.phase,
+                    status=result.status,
+                    node=result.node,
                     message="" if isinstance(message, Reason) else message,
                     at_us=self._now_us(),
-                    duration_s=duration_s,
-                    final=final,
+                    duration_s=result.duration_s,
+                    final=result.final,
                     reason=message if isinstance(message, Reason) else None,
                 )
             )

@@ -41,7 +41,7 @@ from scheduler.offline.observe.image_counts import ImageCounts
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.own_writes import SchedulerClaimWrites
 from scheduler.offline.observe.window import Counted, Message, ReorderWindow, Shift
-from scheduler.recorder.recorder import Recorder
+from scheduler.recorder.recorder import PhaseResult, Recorder
 
 IDLE_S: Final = 0.5
 SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
@@ -327,7 +327,7 @@ class Observer:
         )
         decision = self._recorder.record_decision(made)
         if decision.chosen is not None:
-            self._recorder.record_outcome(decision, "Bind", Code.SUCCESS, outcome.node, "", 0.0, final=True)
+            self._recorder.record_outcome(decision, PhaseResult("Bind", Code.SUCCESS, outcome.node, final=True))
 
     def _build_notes(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
         """Yield notes for the record about unknown plugins, extenders that were not called, and evaluation errors."""

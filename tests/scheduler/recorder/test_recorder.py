@@ -39,7 +39,7 @@ from scheduler.engine.records.omitted_labels import omitted_labels
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder import spool as spool_module
 from scheduler.recorder.no_recorder import NoRecorder
-from scheduler.recorder.recorder import HIGH_WATER_ANNOTATION, Recorder
+from scheduler.recorder.recorder import HIGH_WATER_ANNOTATION, PhaseResult, Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import columns_of, make_node, make_pod
@@ -69,7 +69,7 @@ def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleRe
 
 
 def outcome(recorder: Recorder, of: Decision) -> None:
-    recorder.record_outcome(of, "Bind", Code.SUCCESS, "a", "", 0.0, final=True)
+    recorder.record_outcome(of, PhaseResult("Bind", Code.SUCCESS, "a", final=True))
 
 
 def cluster() -> NodeColumns:
@@ -190,7 +190,7 @@ def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> N
 def test_record_that_cannot_be_encoded_does_not_stop_scheduling(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
-    recorder.record_outcome(first, "Bind", Code.ERROR, "a", "no text: \udcff", 0.0, final=True)
+    recorder.record_outcome(first, PhaseResult("Bind", Code.ERROR, "a", "no text: \udcff", final=True))
     outcome(recorder, first)
     assert [type(f).__name__ for f in spools.frames(tmp_path)] == ["NodeRows", "Decision", "Gap", "Outcome"]
     assert spools.sequences(tmp_path) == [1, 2, 3, 4]
@@ -310,7 +310,7 @@ def test_ids_only_go_up() -> None:
 def test_outcomes_of_other_phases_are_not_final(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     made = decide(recorder, cluster())
-    recorder.record_outcome(made, "PreBind", Code.SUCCESS, "a", "", 0.5, final=False)
+    recorder.record_outcome(made, PhaseResult("PreBind", Code.SUCCESS, "a", duration_s=0.5))
     (said,) = spools.of(Outcome, tmp_path)
     assert said == Outcome(recorder.incarnation, 2, made.id, 1, "PreBind", Code.SUCCESS, "a", "", 42, 0.5, False)
 
