@@ -32,7 +32,7 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, Origin
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -179,7 +179,7 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
     ]  # new objects, so that no result of an earlier round is cached
     wall_s, processor_s = [], []
     with _frozen_garbage_collector(), tempfile.TemporaryDirectory() as directory:
-        recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), "bench", "bench", "0")
+        recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), Origin("bench", "bench"), "0")
         for i, info in enumerate(waiting):
             start, processor = time.perf_counter(), time.thread_time()
             snapshot = cache.snapshot()

@@ -27,7 +27,7 @@ from bench.reliability.system import Election, SimulatedApi, System, children, m
 from herodotus_kube.credentials import Credentials
 from scheduler.engine.objects.types import Object, Struct
 from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, Reflector, WatchEvent
+from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 
 Json = dict[str, Any]
 
@@ -115,7 +115,7 @@ def churn(system: System, pod_events: int, nodes: int, pods: int) -> int:
         api.create(NODES, node(f"first-{number}", ZONES[number % 3], cpu="8"))
     scheduler = wait_for_leader(system).running.pid
     door = ApiServer(Credentials(system.api.url, None, dict))
-    reflector = Reflector(door, "/api/v1/pods", "pods", _Pod, cluster.apply)
+    reflector = Reflector(door, ListWatch("/api/v1/pods", "pods", _Pod), cluster.apply)
     reflector.start()
     threads = [
         threading.Thread(target=each, args=(RetryingClient(system.api.url, {}), cluster, stop, pods), daemon=True)

@@ -25,18 +25,21 @@ from herodotus_record import codec
 from herodotus_record.templates import parse_pod_template
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS
+from scheduler.backend.queue import SchedulingQueue
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.records.build import Origin
+from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import build_pods
 from scheduler.kube.watch import ListResult, WatchEvent
-from scheduler.live.api_writes import NoWrites
-from scheduler.live.loop import Loop
+from scheduler.live.bind_requests import BindRequests
+from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.reviews.forked_copies import ForkedCopies
+from scheduler.live.scheduler import BackgroundThreads, Scheduler
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 
@@ -88,16 +91,18 @@ class _Rig:
         self.shared = ClusterState()
         profile = build_profile(Configuration(), 0, IN_TREE, ApiHandle(self.shared, preempts=True, evicts=False))
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
-        self.loop = Loop(
-            {profile.scheduler_name: self.framework},
-            Recorder(lambda incarnation: Spool(spool, incarnation, 8 << 30), "bench", "bench", "0"),
-            NoWrites(),
-            self.shared,
-            {},
-            SchedulerMetrics(),
-            binding_threads=1,
-            dry_run=True,
+        recorder = Recorder(lambda incarnation: Spool(spool, incarnation, 8 << 30), Origin("bench", "bench"), "0")
+        frameworks = {profile.scheduler_name: self.framework}
+        scheduler = Scheduler(
+            frameworks=frameworks,
+            cluster=self.shared,
+            queue=SchedulingQueue.for_profiles(frameworks),
+            recorder=recorder,
+            metrics=SchedulerMetrics(),
+            requests=BindRequests(recorder),
+            threads=BackgroundThreads(1),
         )
+        self.loop = Loop(scheduler, LoopOptions(dry_run=True))
         made: dict[str, list[Any]] = {"Node": [], "Pod": []}
         for content in mixed.objects(nodes, pods):
             if content["kind"] in made:

@@ -46,11 +46,11 @@ from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod, Volume
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, RecordIdentity
+from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.suggestions.search import Suggester
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import build_pods
 from scheduler.offline.evaluate.engine import NoCluster
 from scheduler.offline.observe.agreement import follows, with_outcome

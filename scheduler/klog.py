@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from herodotus_record.escaping import escape_json, escape_lines
 
@@ -31,27 +31,34 @@ _verbosity = 0
 _stream: TextIO | None = None  # None until `setup`: standard error
 
 
-def _text(
-    letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
-) -> str:
+class _LogLine(NamedTuple):
+    """The content of one log line. `caller` is the folder and FILE:LINE of the call; `trace` is a traceback or ""."""
+
+    letter: str
+    verbosity: int
+    caller: tuple[str, str]
+    message: str
+    pairs: Mapping[str, Any]
+    trace: str
+
+
+def _text(line: _LogLine) -> str:
     """Return one log line in klog's text format. Values with a newline, and the traceback, are indented as in klog."""
     at = time.time_ns() // 1000
-    head = f"{letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {caller[1]}]"
-    fields = "".join([f" {key}={_value(value)}" for key, value in pairs.items()])
-    return f"{head} {_quoted(message)}{fields}\n" + "".join(f"\t{line}\n" for line in trace.splitlines())
+    head = f"{line.letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {line.caller[1]}]"
+    fields = "".join([f" {key}={_value(value)}" for key, value in line.pairs.items()])
+    return f"{head} {_quoted(line.message)}{fields}\n" + "".join(f"\t{each}\n" for each in line.trace.splitlines())
 
 
-def _json(
-    letter: str, verbosity: int, caller: tuple[str, str], message: str, pairs: Mapping[str, Any], trace: str
-) -> str:
+def _json(line: _LogLine) -> str:
     """Return one log line as a JSON object: the common fields, then `pairs`. Error lines have no `v`, as in klog."""
-    line: dict[str, Any] = {"ts": round(time.time() * 1000, 3), "caller": "/".join(caller), "msg": message}
-    if letter != "E":
-        line["v"] = verbosity
-    line |= pairs
-    if trace:
-        line["stacktrace"] = trace.rstrip("\n")
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+    fields: dict[str, Any] = {"ts": round(time.time() * 1000, 3), "caller": "/".join(line.caller), "msg": line.message}
+    if line.letter != "E":
+        fields["v"] = line.verbosity
+    fields |= line.pairs
+    if line.trace:
+        fields["stacktrace"] = line.trace.rstrip("\n")
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 FORMATS: Final[dict[str, Callable[..., str]]] = {"text": _text, "json": _json}  # --logging-format
@@ -117,14 +124,13 @@ def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], 
     """
     frame = sys._getframe(2)
     folder, file = _file(frame.f_code.co_filename)
-    caller = (folder, f"{file}:{frame.f_lineno}")
+    line = _LogLine(letter, verbosity, (folder, f"{file}:{frame.f_lineno}"), message, pairs, trace)
     try:
-        line = _format(letter, verbosity, caller, message, pairs, trace)
+        text = _format(line)
     except (TypeError, ValueError):  # a value that JSON cannot represent
-        line = _format(letter, verbosity, caller, message, {key: str(value) for key, value in pairs.items()}, trace)
-    line = _escape(line)
+        text = _format(line._replace(pairs={key: str(value) for key, value in pairs.items()}))
     with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
-        (_stream or sys.stderr).write(line)
+        (_stream or sys.stderr).write(_escape(text))
 
 
 @lru_cache(_MANY)

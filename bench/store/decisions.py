@@ -27,7 +27,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.records.build import AttemptData
+from scheduler.engine.records.build import AttemptData, Origin
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import PhaseResult, Recorder
 from scheduler.recorder.spool import Spool
@@ -62,7 +62,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
     for i in range(nodes * BEFORE_PER_NODE):
         cache.assume(_pod(f"before-{i}", rng.randrange(TEMPLATES)), alive[i % nodes])
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
-    recorder = Recorder(lambda incarnation: Spool(spool, incarnation, 1 << 40), "bench-cluster", "bench", "0")
+    recorder = Recorder(lambda incarnation: Spool(spool, incarnation, 1 << 40), Origin("bench-cluster", "bench"), "0")
     placed: list[PodInfo] = []
     for i in range(decisions):
         if i % NODE_EVERY == NODE_EVERY - 1:

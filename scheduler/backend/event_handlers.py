@@ -9,7 +9,7 @@ Source: pkg/scheduler/eventhandlers.go v1.36.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.engine.columns import columns_differ
 from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events, list_pod_events
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Node, Object, Pod
@@ -42,23 +43,23 @@ class EventHandlers:
         shared: ClusterState,
         queue: SchedulingQueue,
         kinds: Mapping[str, type[Object]],
-        scheduler_names: Collection[str],
+        frameworks: Mapping[str, Framework],
         in_flight: Mapping[str, InFlightPod],
-        annotations: frozenset[str] = frozenset(),
     ) -> None:
         """Take references to the shared state and the queue.
 
-        `kinds` are the watched kinds besides nodes and pods, by resource name. Only pods with one of `scheduler_names`
-        are queued. `in_flight` holds the pods in a binding cycle by UID. `annotations` are the keys of node annotations
-        that plugins read; other annotations are dropped, since they may take 256 kB per node.
+        `kinds` are the watched kinds besides nodes and pods, by resource name. Only pods of the schedulers named in
+        `frameworks` are queued. `in_flight` holds the pods in a binding cycle by UID. Node annotations that no plugin
+        reads are dropped, since they may take 256 kB per node.
         """
+        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
         self.cache = shared.cache
         self.queue = queue
         self.objects = shared.objects
         self.nominator = shared.nominator
         self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the mark for records
         self._kinds = kinds
-        self._scheduler_names = scheduler_names
+        self._scheduler_names = frameworks.keys()
         self._in_flight = in_flight
         self._annotations = shared.cache.columns.kept_annotations = annotations
         self._listed_once: set[str] = set()

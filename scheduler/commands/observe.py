@@ -23,6 +23,7 @@ from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.records.build import Origin
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube.http import ApiServer
 from scheduler.live.plugin_handle import ApiHandle
@@ -94,10 +95,8 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         if connected is None:
             return 0
         cluster, absent = connected
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        recorder = process.open_recorder(
-            records, cluster, identity, process.build_absent_api_notes(absent), health, closing
-        )
+        origin = Origin(cluster, f"{socket.gethostname()}_{uuid.uuid4()}", records.omitted)
+        recorder = process.open_recorder(records, origin, process.build_absent_api_notes(absent), health, closing)
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)
         observer = Observer(settings, recorder, shared, metrics)

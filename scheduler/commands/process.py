@@ -26,11 +26,12 @@ from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.kube.watch import Reflector, Sink
+from scheduler.kube.watch import ListWatch, Reflector, Sink
 from scheduler.recorder import endpoint
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
@@ -145,12 +146,7 @@ class Records:
 
 
 def open_recorder(
-    records: Records,
-    cluster: str,
-    identity: str,
-    notes: tuple[Reason, ...],
-    health: ProcessHealth[Any],
-    closing: ExitStack,
+    records: Records, origin: Origin, notes: tuple[Reason, ...], health: ProcessHealth[Any], closing: ExitStack
 ) -> Recorder:
     """Return a recorder that writes to the spool, and start a shipper if a decisions service is given.
 
@@ -159,12 +155,7 @@ def open_recorder(
     """
     try:
         recorder = Recorder(
-            lambda incarnation: Spool(records.spool, incarnation, records.limit_bytes),
-            cluster,
-            identity,
-            __version__,
-            notes,
-            omitted=records.omitted,
+            lambda incarnation: Spool(records.spool, incarnation, records.limit_bytes), origin, __version__, notes
         )
     except OSError as e:
         raise StartupError(f"cannot use the spool directory {records.spool}: {e.strerror or e}") from e
@@ -182,9 +173,9 @@ def build_reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> li
     They pass their messages to `sink`.
     """
     return [
-        Reflector(api, "/api/v1/nodes", NODES, Node, sink, manifest=manifests.of_node),
-        Reflector(api, "/api/v1/pods", PODS, Pod, sink, WATCHED_PODS, manifest=manifests.of_pod),
-        *(Reflector(api, kind.path, kind.name, kind.decode_as, sink, optional=True) for kind in KINDS),
+        Reflector(api, ListWatch("/api/v1/nodes", NODES, Node, manifest=manifests.of_node), sink),
+        Reflector(api, ListWatch("/api/v1/pods", PODS, Pod, WATCHED_PODS, manifest=manifests.of_pod), sink),
+        *(Reflector(api, ListWatch(kind.path, kind.name, kind.decode_as, optional=True), sink) for kind in KINDS),
     ]
 
 

@@ -23,6 +23,7 @@ from herodotus_record.model import Reason
 from herodotus_record.version import __version__
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
@@ -35,7 +36,7 @@ from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
 from scheduler.engine.objects.watched_kinds import KINDS
-from scheduler.engine.whatif.placement import Origin
+from scheduler.engine.records.build import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
@@ -44,15 +45,16 @@ from scheduler.kube.events import EventSender
 from scheduler.kube.http import TIMEOUT_S, ApiServer
 from scheduler.kube.lease import LeaderElector, LeaseSettings
 from scheduler.live import kubelet_rejections as refusals
-from scheduler.live.api_writes import ApiWrites, NoWrites
+from scheduler.live.api_writes import ApiWrites
+from scheduler.live.bind_requests import BindRequests
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
-from scheduler.live.loop import Loop
+from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.live.reviews.review_client import ReviewClient
 from scheduler.live.reviews.reviewer import ReviewWorker
+from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
@@ -124,6 +126,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
             return 0
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        origin = Origin(cluster, identity, settings.records.omitted)
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
             election = health.election = LeaderElector(api, identity, _lease_settings(config))
@@ -132,9 +135,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
                 return 0
             closing.callback(election.release)
         if settings.record:
-            recorder = process.open_recorder(
-                settings.records, cluster, identity, _notes(settings, absent), health, closing
-            )
+            recorder = process.open_recorder(settings.records, origin, _notes(settings, absent), health, closing)
         else:
             recorder = health.recorder = NoRecorder(__version__)
         if election is not None:
@@ -144,7 +145,6 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)
-        origin = Origin(cluster, identity, settings.records.omitted)
         lost = _schedule(
             StartedScheduler(config, settings, api, handle, frameworks, recorder, shared, events, health, origin)
         )
@@ -156,32 +156,31 @@ def _schedule(started: StartedScheduler) -> bool:
     """Watch and schedule until the process is stopped or the Lease is lost. Return whether the Lease was lost."""
     config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
-    writes: ApiWrites | NoWrites = NoWrites()
+    requests, threads = BindRequests(started.recorder), BackgroundThreads(config.parallelism)
+    fence = WriteFence(started.leading, _bind_timeout_s(config))
+    writes = Writes()
     if not settings.dry_run_binding:
-        started.handle.writes = writes = ApiWrites(
-            api,
-            started.events,
-            lambda work: loop.binder.aside(work),
-            started.leading,
-            lambda: loop.binder,
-            _bind_timeout_s(config),
-        )
-    loop = Loop(
-        frameworks,
-        started.recorder,
-        writes,
-        started.shared,
-        {kind.name: kind.decode_as for kind in KINDS},
-        health.metrics,
-        binding_threads=config.parallelism,
-        leading=started.leading,
+        started.handle.writes = writes = ApiWrites(api, started.events, requests, threads, fence)
+    scheduler = Scheduler(
+        frameworks=frameworks,
+        cluster=started.shared,
+        queue=SchedulingQueue.for_profiles(
+            frameworks, config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+        ),
+        recorder=started.recorder,
+        metrics=health.metrics,
+        requests=requests,
+        threads=threads,
+        writes=writes,
+        fence=fence,
+    )
+    options = LoopOptions(
+        kinds={kind.name: kind.decode_as for kind in KINDS},
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze_heap,
-        initial_backoff_s=config.pod_initial_backoff_seconds,
-        max_backoff_s=config.pod_max_backoff_seconds,
         cache_verifier=_cache_verifier(started),
     )
-    health.loop = loop
+    loop = health.loop = Loop(scheduler, options)
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
     debugger.start()
     signal.signal(signal.SIGUSR2, debugger.wake)
@@ -223,13 +222,10 @@ def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
 
 def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
     return ReviewWorker(
+        loop,
         ReviewClient(endpoint, started.origin.cluster, list(started.frameworks)),
-        ForkedCopies(loop),
         started.api,
-        started.frameworks,
-        started.shared,
         started.origin,
-        ready=lambda: started.leading() and loop.synced,
         extenders=lambda: build_extenders(started.config.extenders),
     )
 

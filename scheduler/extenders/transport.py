@@ -83,22 +83,21 @@ class ExtenderTransport:
         `accept` is the Accept header. Raise ExtenderError if the status is not 200, the response is too large or the
         timeout expires.
         """
-        url = f"{self._url}/{verb}"
-        shown = redact_password(url)
-        deadline = time.monotonic() + self._timeout_s
-        exchange = self._threads.submit(self._exchange, verb, url, shown, body, accept, deadline)
+        exchange = self._threads.submit(self._exchange, verb, body, accept, time.monotonic() + self._timeout_s)
         try:
             return exchange.result(self._timeout_s)
         except NotDone:
             exchange.cancel()
-            raise ExtenderError(f'Post "{shown}": {_LATE}') from None
+            raise ExtenderError(f'Post "{redact_password(f"{self._url}/{verb}")}": {_LATE}') from None
 
     def close(self) -> None:
         """Close every connection. Requests in progress fail."""
         self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _exchange(self, verb: str, url: str, shown: str, body: bytes, accept: str, deadline: float) -> ExtenderResponse:
+    def _exchange(self, verb: str, body: bytes, accept: str, deadline: float) -> ExtenderResponse:
+        url = f"{self._url}/{verb}"
+        shown = redact_password(url)
         limit = 2 * len(body) + self._spare_bytes
         headers = {"Content-Type": "application/json", "Accept": accept}
         with (

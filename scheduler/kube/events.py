@@ -19,7 +19,7 @@ from typing import Final
 
 from scheduler import klog
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Json
+from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Json
 from scheduler.kube.writes import build_event, micro_time
 
 LANES: Final = 4  # requests under way: bindings have the other connections
@@ -52,9 +52,7 @@ class _Write:
     """A request that creates an event or updates its series, with the callbacks for the response."""
 
     item: _Item
-    method: str
-    path: str
-    body: Json
+    request: ApiRequest
     done: Callable[[], None]
     absent: Callable[[], bool]  # the answer was 404: whether another request is under way instead
     tries_left: int = TRIES
@@ -172,7 +170,7 @@ class _EventLane:
             self._send(self._new(item, key, now))
             return True
 
-        return _Write(item, "PATCH", path, patch, lambda: None, written_anew)
+        return _Write(item, ApiRequest("PATCH", path, patch, MERGE_PATCH), lambda: None, written_anew)
 
     def _new(self, item: _Item, key: _Key, now: float) -> _Write:
         pod, controller, event, related = item
@@ -182,11 +180,10 @@ class _EventLane:
         def remember() -> None:
             self._series[key] = _Series(name, namespace, 1, now, now)
 
-        return _Write(item, "POST", _EVENTS.format(namespace), body, remember, lambda: False)
+        return _Write(item, ApiRequest("POST", _EVENTS.format(namespace), body), remember, lambda: False)
 
     def _send(self, write: _Write) -> None:
-        kind = MERGE_PATCH if write.method == "PATCH" else "application/json"
-        self._api.send(write.method, write.path, write.body, lambda error: self._handle_response(write, error), kind)
+        self._api.send(write.request, lambda error: self._handle_response(write, error))
 
     def _handle_response(self, write: _Write, error: ApiError | None) -> None:
         if error is None:

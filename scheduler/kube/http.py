@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -49,6 +49,17 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
 
 
+class ApiRequest(NamedTuple):
+    """A request to the API server. `timeout_s` covers its repetitions too."""
+
+    method: str
+    path: str
+    body: Json | None = None
+    content_type: str = "application/json"
+    params: Mapping[str, str] | None = None
+    timeout_s: float = TIMEOUT_S
+
+
 class ApiServer:
     """A client of one API server with a pool of connections. Thread-safe."""
 
@@ -79,7 +90,7 @@ class ApiServer:
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Send a GET and return the response body. Raise ApiError if the request fails."""
-        return self._send("GET", path, params=params)
+        return self._send(ApiRequest("GET", path, params=params))
 
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
         """Create an object and return the response body. Raise ApiError if the request fails.
@@ -87,51 +98,41 @@ class ApiServer:
         The server also receives a timeout that is shorter than the default.
         """
         params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
-        return self._send("POST", path, body, params=params, timeout_s=timeout_s)
+        return self._send(ApiRequest("POST", path, body, params=params, timeout_s=timeout_s))
 
     def put(self, path: str, body: Json) -> bytes:
         """Replace an object and return the response body. Raise ApiError if the request fails."""
-        return self._send("PUT", path, body)
+        return self._send(ApiRequest("PUT", path, body))
 
     def patch(self, path: str, body: Json, kind: str = STRATEGIC_PATCH) -> bytes:
         """Patch an object and return the response body. `kind` is the media type of the patch.
 
         Raise ApiError if the request fails.
         """
-        return self._send("PATCH", path, body, content_type=kind)
+        return self._send(ApiRequest("PATCH", path, body, kind))
 
     def delete(self, path: str, body: Json) -> bytes:
         """Delete an object and return the response body. `body` holds the DeleteOptions.
 
         Raise ApiError if the request fails.
         """
-        return self._send("DELETE", path, body)
+        return self._send(ApiRequest("DELETE", path, body))
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: Json,
-        done: Done,
-        content_type: str = "application/json",
-        timeout_s: float = TIMEOUT_S,
-        precondition: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def send(self, request: ApiRequest, done: Done, precondition: Callable[[], bool] = lambda: True) -> None:
         """Send a request without waiting for the response.
 
         Another thread calls `done`, which must not block, with None for success or an ApiError. The server also gives
-        the request up after `timeout_s`. A response of 429 or 503 is not retried. `precondition` is evaluated just
+        the request up after its timeout. A response of 429 or 503 is not retried. `precondition` is evaluated just
         before the request is sent; if it returns False, the request ends with the reason NotSent.
         """
         if self._pool is None:
             try:
-                self._executor.submit(self._send_aside, method, path, body, done, content_type, timeout_s, precondition)
+                self._executor.submit(self._send_aside, request, done, precondition)
             except RuntimeError:
                 done(_closed_error())
             return
-        path = f"{path}?timeout={timeout_s:g}s"
-        data = self._encode_request(method, path, body, content_type)
-        self._pool.send(data, timeout_s, lambda answer: done(_to_api_error(answer)), precondition)
+        data = self._encode_request(request)
+        self._pool.send(data, request.timeout_s, lambda answer: done(_to_api_error(answer)), precondition)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -164,13 +165,15 @@ class ApiServer:
         if self._client.is_closed:
             raise _closed_error()
 
-    def _encode_request(self, method: str, path: str, body: Json, content_type: str) -> bytes:
-        """Return the bytes of an HTTP/1.1 request, head and JSON body."""
-        content = msgspec.json.encode(body)
+    def _encode_request(self, request: ApiRequest) -> bytes:
+        """Return the bytes of an HTTP/1.1 request, head and JSON body, with its timeout as the only parameter."""
+        content = msgspec.json.encode(request.body)
+        target = f"{self._prefix}{request.path}?timeout={request.timeout_s:g}s"
         given = self._get_header_lines()
         head = (
-            f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
-            f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(content)}\r\n{given}\r\n"
+            f"{request.method} {target} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
+            f"Accept: application/json\r\nContent-Type: {request.content_type}\r\n"
+            f"Content-Length: {len(content)}\r\n{given}\r\n"
         )
         return head.encode("latin-1") + content
 
@@ -185,48 +188,34 @@ class ApiServer:
             known = self._header_lines = lines, now + HEADER_TTL_S
         return known[0]
 
-    def _send_aside(
-        self,
-        method: str,
-        path: str,
-        body: Json,
-        done: Done,
-        content_type: str,
-        timeout_s: float,
-        precondition: Callable[[], bool],
-    ) -> None:
-        params = {"timeout": f"{timeout_s:g}s"}
+    def _send_aside(self, request: ApiRequest, done: Done, precondition: Callable[[], bool]) -> None:
         if not precondition():
             done(ApiError(0, NOT_SENT, "it may not be sent any more"))
             return
         try:
-            self._send(method, path, body, params=params, content_type=content_type, timeout_s=timeout_s)
+            self._send(request._replace(params={"timeout": f"{request.timeout_s:g}s"}))
         except ApiError as e:
             done(e)
         else:
             done(None)
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: Json | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-        timeout_s: float = TIMEOUT_S,
-    ) -> bytes:
+    def _send(self, request: ApiRequest) -> bytes:
         self._check_open()
         headers = self._headers()
         content = None
-        if body is not None:
-            content = json.dumps(body, separators=(",", ":")).encode()
-            headers["Content-Type"] = content_type
-        deadline, timeout = time.monotonic() + timeout_s, _split_timeout(timeout_s)
+        if request.body is not None:
+            content = json.dumps(request.body, separators=(",", ":")).encode()
+            headers["Content-Type"] = request.content_type
+        deadline, timeout = time.monotonic() + request.timeout_s, _split_timeout(request.timeout_s)
         while True:
             try:
                 response = self._client.request(
-                    method, path, content=content, params=params, headers=headers, timeout=timeout
+                    request.method,
+                    request.path,
+                    content=content,
+                    params=request.params,
+                    headers=headers,
+                    timeout=timeout,
                 )
             except httpx.HTTPError as e:
                 raise ApiError(0, "NoAnswer", _error_text(e)) from e

@@ -15,8 +15,8 @@ import gc
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -104,42 +104,41 @@ def no_manifest(_: Object, __: msgspec.Raw) -> bytes:
     return b""
 
 
+@dataclass(frozen=True)
+class ListWatch(Generic[T]):
+    """What a reflector lists and watches: the collection at `path`, whose objects decode to `decode_as`.
+
+    `params` are query parameters, such as selectors, of every list and watch. With `optional`, a server that does not
+    serve the kind counts as having no such objects. `manifest` returns the JSON that is kept with a decoded object, or
+    b"".
+    """
+
+    path: str
+    kind: str
+    decode_as: type[T]
+    params: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
+    manifest: Callable[[T, msgspec.Raw], bytes] = no_manifest
+
+
 class Reflector(Generic[T]):
     """Lists and watches one kind of object in a thread, and passes lists and events to a sink function."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        path: str,
-        kind: str,
-        decode_as: type[T],
-        sink: Sink,
-        params: dict[str, str] | None = None,
-        *,
-        optional: bool = False,
-        manifest: Callable[[T, msgspec.Raw], bytes] = no_manifest,
-    ) -> None:
-        """Prepare the thread without starting it.
-
-        `params` are query parameters, such as selectors, of every list and watch. With `optional`, a server that does
-        not serve the kind counts as having no such objects. `manifest` returns the JSON that is kept with a decoded
-        object, or b"".
-        """
+    def __init__(self, api: ApiServer, target: ListWatch[T], sink: Sink) -> None:
+        """Prepare the thread without starting it."""
         self._api = api
-        self._path = path
-        self._kind = kind
+        self._target = target
+        self._kind = target.kind
         self._sink = sink
-        self._params = params or {}
         self._version = ""  # to watch from; "" lists first
-        self._may_be_absent = optional  # until it was listed once: what was there does not become absent
+        self._may_be_absent = target.optional  # until it was listed once: what was there does not become absent
         self._reported_absent = False
         self._pause_s = BACKOFF_S[0]  # after the next failure
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
-        self._objects = msgspec.json.Decoder(decode_as)
+        self._objects = msgspec.json.Decoder(target.decode_as)
         self._pages = msgspec.json.Decoder(_Page)
-        self._manifest = manifest
-        self._thread = threading.Thread(target=self._run, name=f"watch-{kind}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"watch-{target.kind}", daemon=True)
 
     def start(self) -> None:
         """Start the thread that lists and watches."""
@@ -190,8 +189,8 @@ class Reflector(Generic[T]):
         gc.disable()  # bulk decoding doubles to quadruples in time otherwise, and makes no garbage
         try:
             while True:
-                params = {**self._params, "limit": str(PAGE)} | ({"continue": more} if more else {})
-                page = self._pages.decode(self._api.get(self._path, params))
+                params = {**self._target.params, "limit": str(PAGE)} | ({"continue": more} if more else {})
+                page = self._pages.decode(self._api.get(self._target.path, params))
                 found += map(self._decode, page.items or ())
                 more = page.metadata.continue_
                 if not more:
@@ -219,7 +218,7 @@ class Reflector(Generic[T]):
     def _watch(self) -> bool:
         """Pass events to the sink until the watch ends. Return False if the caller must wait before the next watch."""
         params = {
-            **self._params,
+            **self._target.params,
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
@@ -227,7 +226,7 @@ class Reflector(Generic[T]):
         }
         began = None
         try:
-            with self._api.stream(self._path, params, SILENCE_S) as pieces:
+            with self._api.stream(self._target.path, params, SILENCE_S) as pieces:
                 began = time.monotonic()
                 self._read(pieces)
             return self._reset_backoff_if_long(began)
@@ -274,7 +273,7 @@ class Reflector(Generic[T]):
 
     def _decode(self, raw: msgspec.Raw) -> T:
         obj = self._objects.decode(raw)
-        manifest = self._manifest(obj, raw)
+        manifest = self._target.manifest(obj, raw)
         if manifest:
             msgspec.structs.force_setattr(obj, "manifest", manifest)  # nobody else has seen the object yet
         return obj

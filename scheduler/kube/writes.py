@@ -15,7 +15,7 @@ import msgspec
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import NodeMetadata, Object, Pod
-from scheduler.kube.http import MERGE_PATCH, ApiError, ApiServer, Done, Json
+from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Done, Json
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
 DECISION: Final = "herodotus.dev/decision"  # annotation of a bound pod: the id of the decision that bound it
@@ -38,14 +38,16 @@ class PodBinding(NamedTuple):
     unbindable: str
 
 
+class Binding(NamedTuple):
+    """The binding of a pod to a node by the decision with the id `decision_id`."""
+
+    pod: PodInfo
+    node: str
+    decision_id: str
+
+
 def send_binding(
-    api: ApiServer,
-    pod: PodInfo,
-    node: str,
-    decision_id: str,
-    timeout_s: float,
-    done: Done,
-    precondition: Callable[[], bool],
+    api: ApiServer, binding: Binding, done: Done, timeout_s: float, precondition: Callable[[], bool]
 ) -> None:
     """Send the Binding of a pod to a node without waiting. Another thread calls `done` with None or an ApiError.
 
@@ -53,8 +55,15 @@ def send_binding(
     with `decision_id` to the pod in the write that sets its node, so that the pod later proves which decision bound it.
     `precondition` is evaluated just before sending; if it returns False, nothing is sent.
     """
-    path = f"{_path(pod)}/binding"
-    api.send("POST", path, _binding(pod, node, decision_id), done, timeout_s=timeout_s, precondition=precondition)
+    pod, node, decision_id = binding
+    metadata: Json = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata | {"annotations": {DECISION: decision_id}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    api.send(ApiRequest("POST", f"{_path(pod)}/binding", body, timeout_s=timeout_s), done, precondition)
 
 
 def read_binding(api: ApiServer, namespace: str, name: str, uid: str) -> PodBinding:
@@ -65,16 +74,6 @@ def read_binding(api: ApiServer, namespace: str, name: str, uid: str) -> PodBind
         return PodBinding("", "", f'pod "{namespace}/{name}" was deleted, {replaced}')
     deleted = f'pod "{namespace}/{name}" is being deleted' if now.metadata.deletion_timestamp else ""
     return PodBinding(now.spec.node_name, (now.metadata.annotations or {}).get(DECISION, ""), deleted)
-
-
-def _binding(pod: PodInfo, node: str, decision_id: str) -> Json:
-    metadata: Json = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": metadata | {"annotations": {DECISION: decision_id}},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from scheduler import klog
 from scheduler.engine.framework.nominated import Nomination
@@ -20,7 +20,10 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import NOT_SENT, RETRYABLE_CODES, TIMEOUT_S, ApiError, ApiServer
+from scheduler.kube.writes import Binding
+from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import BindingReconciler
+from scheduler.live.scheduler import BackgroundThreads, WriteFence, Writes
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
 GONE = (404, 409, 422)  # the pod is gone, or another one has its name
@@ -33,42 +36,23 @@ class NotLeadingError(Exception):
         super().__init__("leadership is lost: nothing is written any more")
 
 
-class Bindings(Protocol):
-    """The pods whose binding is in flight, as far as a bind request needs to know them. Thread-safe."""
-
-    def decision_id(self, uid: str) -> str:
-        """Return the id of the decision that binds the pod with this UID."""
-
-    def result_unknown(self, uid: str, why: str) -> None:
-        """Note that the bind request for this pod ended without a clear result, which is determined later."""
-
-
-class ApiWrites:
-    """The live scheduler's writes to the API server, for the loop, preemption and plugins. Thread-safe.
-
-    Implements `loop.Writes` and `preemption.EvictionWrites`.
-    """
+class ApiWrites(Writes):
+    """The live scheduler's writes to the API server, for the loop, preemption and plugins. Thread-safe."""
 
     def __init__(
         self,
         api: ApiServer,
         events: EventSender | None,
-        aside: Callable[[Callable[[], None]], None],
-        leading: Callable[[], bool],
-        bindings: Callable[[], Bindings],
-        bind_timeout_s: float = TIMEOUT_S,
+        requests: BindRequests,
+        threads: BackgroundThreads,
+        fence: WriteFence,
     ) -> None:
-        """Prepare the writes.
-
-        `events` is None if the API server has no events API. `aside` runs a function in another thread. `leading`
-        returns whether this process still leads. `bindings` returns the bindings in flight.
-        """
+        """Prepare the writes. `events` is None if the API server has no events API."""
         self._api = api
         self._events = events
-        self._aside = aside
-        self._leading = leading
-        self._bindings = bindings
-        self._bind_timeout_s = bind_timeout_s
+        self._requests = requests
+        self._threads = threads
+        self._fence = fence
         self._reconciler = BindingReconciler(api)
 
     # --- writes that nothing waits for --------------------
@@ -80,7 +64,7 @@ class ApiWrites:
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
         """Send the FailedScheduling event, and write the pod's condition and nominated node in another thread."""
         self._event(pod, writes.build_failed_event(message))
-        self._aside(lambda: self._condition(pod, reason, message, nomination))
+        self._threads.submit(lambda: self._condition(pod, reason, message, nomination))
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         self._event(pod, writes.build_failed_event(note))
@@ -97,8 +81,8 @@ class ApiWrites:
         """
         klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
         self._check()
-        decision_id = self._bindings().decision_id(pod.uid)
-        self._send_binding(pod, node, decision_id, done, time.monotonic() + TIMEOUT_S)
+        binding = Binding(pod, node, self._requests.decision_id(pod.uid))
+        self._send_binding(binding, done, time.monotonic() + TIMEOUT_S)
 
     def finish_bindings(self) -> None:
         """Wait at most FINISH_S seconds for the results of bindings in flight. No result is reported after that."""
@@ -106,12 +90,12 @@ class ApiWrites:
         if unknown:
             klog.warning("Bindings end with an unknown result; the next leader finds it out", bindings=unknown)
 
-    def _send_binding(
-        self, pod: PodInfo, node: str, decision_id: str, done: Callable[[str | None], None], retry_until: float
-    ) -> None:
+    def _send_binding(self, binding: Binding, done: Callable[[str | None], None], retry_until: float) -> None:
+        fence = self._fence
+
         def send_again() -> None:
-            if self._leading():
-                self._send_binding(pod, node, decision_id, done, retry_until)
+            if fence.leading():
+                self._send_binding(binding, done, retry_until)
             else:
                 done(str(NotLeadingError()))
 
@@ -127,11 +111,11 @@ class ApiWrites:
                 done(str(failure))
             else:
                 # A filter in front of the handler sends 504; the handler may still run, as after no answer at all.
-                ends = now + (self._bind_timeout_s if failure.code in (0, 504) else 0.0)
-                self._bindings().result_unknown(pod.uid, str(failure))
-                self._reconciler.reconcile(pod, node, decision_id, failure, ends, done)
+                ends = now + (fence.bind_timeout_s if failure.code in (0, 504) else 0.0)
+                self._requests.mark_unknown(binding.pod.uid, str(failure))
+                self._reconciler.reconcile(binding, failure, ends, done)
 
-        writes.send_binding(self._api, pod, node, decision_id, self._bind_timeout_s, on_answer, self._leading)
+        writes.send_binding(self._api, binding, on_answer, fence.bind_timeout_s, fence.leading)
 
     # --- writes that the calling thread waits for --------------------
 
@@ -184,7 +168,7 @@ class ApiWrites:
                 klog.error(e, "Failed to update the nominated node name", pod=pod.full_name, nominatedNodeName=node)
 
     def _check(self) -> None:
-        if not self._leading():
+        if not self._fence.leading():
             raise NotLeadingError
 
     def _event(self, pod: PodInfo, event: tuple[str, str, str, str], related: PodInfo | None = None) -> None:
@@ -217,28 +201,3 @@ def _is_refusal(failure: ApiError) -> bool:
     A 409 does not prove that: it may answer a proxy's retry of a request that did bind the pod.
     """
     return (0 < failure.code < 500 and failure.code != 409) or failure.reason == NOT_SENT
-
-
-class NoWrites:
-    """Replaces `ApiWrites` under `--dry-run-binding`: writes nothing to the API server and logs failed attempts."""
-
-    def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Do nothing: under `--dry-run-binding` no pod is bound."""
-
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
-        klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
-
-    def skipped(self, pod: PodInfo, note: str) -> None:
-        """Do nothing: under `--dry-run-binding` no event is sent."""
-
-    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
-        """Do nothing: under `--dry-run-binding` no pod is evicted."""
-
-    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
-        raise RuntimeError("a dry run evicts nothing")
-
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Do nothing: under `--dry-run-binding` no pod status is written."""
-
-    def finish_bindings(self) -> None:
-        """Do nothing: under `--dry-run-binding` no binding is in flight."""

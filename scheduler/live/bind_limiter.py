@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from scheduler.kube.connection_pool import MAX_CONNECTIONS
 
@@ -31,8 +31,6 @@ MEMORY_S: Final = (
 )
 MAX_WAITING: Final = 8  # so many waiting bindings stop the loop
 RESUME_WAITING: Final = 2  # so few resume it: deciding several pods in a row costs less than one at a time
-
-T = TypeVar("T")
 
 
 class ConcurrencyLimit:
@@ -72,23 +70,24 @@ class ConcurrencyLimit:
             self.limit = max(self.limit - 1, MIN_IN_FLIGHT)
 
 
-class BindLimiter(Generic[T]):
+class BindLimiter:
     """A queue of bind requests, each of which begins when fewer requests than the limit are in flight. Thread-safe."""
 
-    def __init__(self, begin: Callable[[T], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an empty queue. `begin` sends a queued request and does not wait for its response."""
-        self._begin = begin
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = ConcurrencyLimit(clock)
-        self._waiting: deque[T] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._in_flight = 0
         self._is_beginning = False
         self._closed = False
         self._changed = threading.Condition()
         self._has_room = threading.Event()
 
-    def put(self, work: T) -> None:
-        """Queue a request, which begins as soon as the limit allows. After `close` no request begins."""
-        self._waiting.append(work)
+    def put(self, begin: Callable[[], None]) -> None:
+        """Queue a request. As soon as the limit allows, `begin` is called, which sends it and does not wait.
+
+        After `close` no request begins.
+        """
+        self._waiting.append(begin)
         self._begin_waiting()
 
     def enter(self) -> None:
@@ -140,7 +139,7 @@ class BindLimiter(Generic[T]):
                     self._is_beginning = False
                     return
                 self._in_flight += 1
-                work = self._waiting.popleft()
+                begin = self._waiting.popleft()
                 if len(self._waiting) <= RESUME_WAITING:
                     self._has_room.set()
-            self._begin(work)
+            begin()

@@ -16,234 +16,132 @@ Invariant: the end of each phase is recorded as an Outcome before the next begin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from collections.abc import Set
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from herodotus_record import reasons
 from herodotus_record.model import Code, Decision, PluginVerdict, Verdict
 from scheduler import klog
-from scheduler.backend.cluster_state import ClusterState
-from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.backend.event_handlers import EventHandlers
+from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.plugin_results import join_reasons
-from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.framework.waiting import WaitingPod
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.live.binding import Assumed, Binder, BindingResult, PendingPreBind
-from scheduler.live.metrics import ERROR, SCHEDULED, SchedulerMetrics
-from scheduler.recorder.recorder import PhaseResult, Recorder
+from scheduler.live.binding import Binder
+from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
+from scheduler.live.metrics import ERROR, SCHEDULED
+from scheduler.live.scheduler import AttemptFailure, Scheduler
+from scheduler.recorder.recorder import PhaseResult
 
 POLL_S: Final = 1.0  # how often a waiting PreBind plugin is polled, upstream's interval
 
 
-@dataclass
-class InFlightBinding:
-    """A pod whose binding is in flight. The event handlers set `deleted` if the pod is deleted before the binding ends.
-
-    `evaluated` and `feasible` are the numbers of nodes that its scheduling cycle evaluated and found feasible.
-    """
-
-    queued: QueuedPod
-    assumed: Assumed
-    evaluated: int
-    feasible: int
-    deleted: bool = False
-
-
-@dataclass(frozen=True)
-class PermitResult:
-    """The end of a pod's wait on Permit.
-
-    `refusal` is None if every plugin allowed the pod, else the rejecting verdict.
-    """
-
-    uid: str
-    refusal: PluginVerdict | None
-
-
-class BindingCallbacks(Protocol):
-    """What the scheduling loop does when a binding cycle ends."""
-
-    def handle_scheduling_failure(
-        self,
-        queued: QueuedPod,
-        message: str,
-        rejectors: frozenset[str],
-        *,
-        failed: bool,
-        pending: frozenset[str] = frozenset(),
-    ) -> None:
-        """Return a pod that was not bound to the queue, after an error (`failed`) or a rejection.
-
-        `rejectors` are the plugins that rejected it, and `pending` those of them whose status code was Pending.
-        """
-
-    def handle_unreserved(self, assumed: Assumed) -> None:
-        """Requeue pods that may fit now that this pod no longer counts on its node."""
-
-    def handle_bound(self, assumed: Assumed) -> None:
-        """Report that the pod is bound."""
-
-
 class BindingCycles:
-    """The binding cycles of all pods.
+    """The binding cycles of all pods."""
 
-    `in_flight` maps a pod's UID to its binding and is shared with the event handlers.
-    """
-
-    def __init__(
-        self,
-        shared: ClusterState,
-        in_flight: dict[str, InFlightBinding],
-        queue: SchedulingQueue,
-        recorder: Recorder,
-        metrics: SchedulerMetrics,
-        binder: Binder,
-        expect: Callable[[InFlightBinding], None],
-        permitted: Callable[[PermitResult], None],
-        callbacks: BindingCallbacks,
-    ) -> None:
-        """Take references to the loop's parts.
-
-        `expect` writes the chosen node into the status of a pod that waits on Permit. `permitted` receives the end of
-        such a wait in any thread and must only enqueue it.
-        """
-        self._shared = shared
-        self._in_flight = in_flight
-        self._queue = queue
-        self._recorder = recorder
-        self._metrics = metrics
+    def __init__(self, scheduler: Scheduler, handlers: EventHandlers, binder: Binder) -> None:
+        self._scheduler = scheduler
+        self._in_flight = scheduler.in_flight
+        self._recorder = scheduler.recorder
+        self._waiting = scheduler.cluster.waiting
+        self._handlers = handlers
         self._binder = binder
-        self._expect = expect
-        self._permitted = permitted
-        self._callbacks = callbacks
         self._parked: dict[str, tuple[PendingPreBind, float]] = {}  # with the time of the next poll
-        self._waiting_since: dict[str, float] = {}
 
     # --- in the scheduling cycle ------------------------------------------------------------------------------------
 
-    def start(self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision) -> None:
-        """Assume the pod on its chosen node and run Reserve and Permit.
-
-        Then submit its binding, or let it wait on Permit. A pod that a plugin rejects returns to the queue.
-        """
-        assumed = self.reserve(queued, framework, result, decision)
-        if assumed is None:
-            return
-        pod, node, state = assumed.pod, assumed.node, assumed.state
-        permit = framework.run_permit(state, pod, node)
-        if isinstance(permit, PluginVerdict):
-            self._refused(queued, assumed, "Permit", permit)
-            return
-        pre_binds = framework.run_pre_bind_pre_flight(state, pod, node)
-        assumed = replace(assumed, pre_binds=pre_binds, expected=bool(permit))
-        trace = result.trace
-        flight = InFlightBinding(
-            queued, assumed, int(np.count_nonzero(trace.evaluated)), int(np.count_nonzero(trace.feasible))
-        )
-        self._in_flight[pod.uid] = flight
-        if permit:
-            self._wait(flight, permit)
-        else:
-            self._binder.submit(assumed)
-
-    def reserve(
-        self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision
-    ) -> Assumed | None:
-        """Assume the pod on its chosen node and run Reserve. Return the assumed pod, or None if a plugin rejects it.
-
-        A rejected pod returns to the queue.
-        """
+    def assume(self, queued: QueuedPod, result: CycleResult, decision: Decision) -> InFlightBinding:
+        """Count the pod on its chosen node, and return its binding."""
         assert result.chosen is not None
-        node = self._shared.cache.columns.names[result.chosen]
-        pod = replace(queued.pod, running=True)
-        self._shared.cache.assume(pod, node)
-        self._shared.nominator.remove(pod.uid)
-        assumed = Assumed(pod, node, framework, result.state, decision)
-        refusal = framework.run_reserve(result.state, pod, node)
+        cluster, trace = self._scheduler.cluster, result.trace
+        pod, node = replace(queued.pod, running=True), cluster.cache.columns.names[result.chosen]
+        cluster.cache.assume(pod, node)
+        cluster.nominator.remove(pod.uid)
+        framework = self._scheduler.framework(pod)
+        evaluated, feasible = int(np.count_nonzero(trace.evaluated)), int(np.count_nonzero(trace.feasible))
+        return InFlightBinding(queued, pod, node, framework, result.state, decision, evaluated, feasible)
+
+    def reserve(self, binding: InFlightBinding) -> bool:
+        """Run Reserve for an assumed pod. If a plugin rejects the pod, return it to the queue and return False."""
+        refusal = binding.framework.run_reserve(binding.state, binding.pod, binding.node)
         if refusal is not None:
-            self._refused(queued, assumed, "Reserve", refusal)
-            return None
-        return assumed
+            self._reject(binding, "Reserve", refusal)
+        return refusal is None
 
-    def undo(self, assumed: Assumed) -> None:
+    def permit(self, binding: InFlightBinding) -> bool:
+        """Run Permit for a reserved pod, and return whether it can be bound now.
+
+        If a plugin waits, the pod waits too. If one rejects the pod, it returns to the queue.
+        """
+        pod, node, state = binding.pod, binding.node, binding.state
+        permit = binding.framework.run_permit(state, pod, node)
+        if isinstance(permit, PluginVerdict):
+            self._reject(binding, "Permit", permit)
+            return False
+        binding.pre_binds = binding.framework.run_pre_bind_pre_flight(state, pod, node)
+        self._in_flight[pod.uid] = binding
+        if permit:
+            self._wait(binding, permit)
+        return not permit
+
+    def undo(self, binding: InFlightBinding) -> None:
         """Run Unreserve in reverse order and remove the assumed pod from the cache."""
-        assumed.framework.run_unreserve(assumed.state, assumed.pod, assumed.node)
-        self._shared.cache.forget(assumed.pod.uid)
+        binding.framework.run_unreserve(binding.state, binding.pod, binding.node)
+        self._scheduler.cluster.cache.forget(binding.pod.uid)
 
-    def _refused(self, queued: QueuedPod, assumed: Assumed, phase: str, refusal: PluginVerdict) -> None:
+    def _reject(self, binding: InFlightBinding, phase: str, refusal: PluginVerdict) -> None:
         """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption and return it to the queue."""
         code = refusal.verdict.code
         message = join_reasons(refusal.verdict)
-        self._recorder.record_outcome(
-            assumed.decision,
-            PhaseResult(phase, code, assumed.node, message, self._waited_s(assumed.pod.uid), final=True),
-        )
-        self.undo(assumed)
+        self._record(binding, PhaseResult(phase, code, binding.node, message, _waited_s(binding), final=True))
+        self.undo(binding)
         if code.is_rejection:
             message = reasons.format_fit_error(1, [(reasons.format_reason(r), 1) for r in refusal.verdict.reasons])
-        elif assumed.pod.uid not in self._waiting_since:
+        elif binding.waiting_since is None:
             message = f'running {phase} plugin "{refusal.plugin}": {message}'
-        self._waiting_since.pop(assumed.pod.uid, None)
-        by = frozenset({refusal.plugin})
-        pending = by if code is Code.PENDING else frozenset[str]()
-        self._callbacks.handle_scheduling_failure(queued, message, by, failed=not code.is_rejection, pending=pending)
+        rejectors = frozenset({refusal.plugin})
+        pending = rejectors if code is Code.PENDING else frozenset[str]()
+        failure = AttemptFailure(message, rejectors, pending, is_error=not code.is_rejection)
+        self._scheduler.handle_failure(binding.queued, failure)
 
     # --- waiting on Permit ------------------------------------------------------------------------------------------
 
-    def _wait(self, flight: InFlightBinding, timeouts_s: dict[str, float]) -> None:
-        assumed, now = flight.assumed, time.monotonic()
-        uid = assumed.pod.uid
+    def _wait(self, binding: InFlightBinding, timeouts_s: dict[str, float]) -> None:
+        scheduler, pod, node = self._scheduler, binding.pod, binding.node
+        now = binding.waiting_since = time.monotonic()
         waiting = WaitingPod(
-            assumed.pod, assumed.node, timeouts_s, now, lambda refusal: self._permitted(PermitResult(uid, refusal))
+            pod, node, timeouts_s, now, lambda refusal: scheduler.inbox.put(PermitResult(pod.uid, refusal))
         )
         until = {plugin: _wall(at - now) for plugin, at in waiting.pending_plugins().items()}
         message = f"waiting for {', '.join(f'{plugin} until {at}' for plugin, at in until.items())}"
-        klog.info(4, "One or more plugins asked to wait and no plugin rejected pod", pod=assumed.pod.full_name)
-        self._recorder.record_outcome(assumed.decision, PhaseResult("Permit", Code.WAIT, assumed.node, message))
-        self._waiting_since[uid] = now
-        self._shared.waiting.add(waiting)
-        self._expect(flight)
+        klog.info(4, "One or more plugins asked to wait and no plugin rejected pod", pod=pod.full_name)
+        self._record(binding, PhaseResult("Permit", Code.WAIT, node, message))
+        self._waiting.add(waiting)
+        scheduler.threads.submit(lambda: scheduler.writes.nominate(pod, node))
 
-    def permitted(self, message: PermitResult) -> None:
+    def end_wait(self, message: PermitResult) -> None:
         """Continue the binding cycle of a pod whose wait on Permit ended, or undo it if a plugin rejected the pod."""
-        self._shared.waiting.remove(message.uid)
-        flight = self._in_flight[message.uid]
-        assumed = flight.assumed
-        if message.refusal is None:
-            self._recorder.record_outcome(
-                assumed.decision, PhaseResult("Permit", Code.SUCCESS, assumed.node, "", self._waited_s(message.uid))
-            )
-            del self._waiting_since[message.uid]
-            self._binder.submit(assumed)
+        self._waiting.remove(message.uid)
+        binding, refusal = self._in_flight[message.uid], message.refusal
+        if refusal is None:
+            self._record(binding, PhaseResult("Permit", Code.SUCCESS, binding.node, "", _waited_s(binding)))
+            self._binder.submit(binding)
             return
-        refusal = message.refusal
-        klog.info(
-            4, "Pod rejected while waiting on permit", pod=assumed.pod.full_name, err=join_reasons(refusal.verdict)
-        )
+        why = join_reasons(refusal.verdict)
+        klog.info(4, "Pod rejected while waiting on permit", pod=binding.pod.full_name, err=why)
         del self._in_flight[message.uid]
-        if self._is_over(flight):
-            self._recorder.record_outcome(
-                assumed.decision,
-                PhaseResult(
-                    "Permit", refusal.verdict.code, assumed.node, join_reasons(refusal.verdict), 0.0, final=True
-                ),
-            )
-            self._waiting_since.pop(message.uid)
-            self.undo(assumed)
-            self._drop(assumed.pod)
+        if self._is_over(binding):
+            self._record(binding, PhaseResult("Permit", refusal.verdict.code, binding.node, why, final=True))
+            self.undo(binding)
+            self._drop(binding)
         else:
-            self._refused(flight.queued, assumed, "Permit", refusal)
-        self._callbacks.handle_unreserved(assumed)
-
-    def _waited_s(self, uid: str) -> float:
-        since = self._waiting_since.get(uid)
-        return 0.0 if since is None else time.monotonic() - since
+            self._reject(binding, "Permit", refusal)
+        self._handlers.requeue_after_removal(binding.pod, binding.node)
 
     # --- waiting in PreBind -----------------------------------------------------------------------------------------
 
@@ -261,32 +159,32 @@ class BindingCycles:
 
         The waits of deleted pods and of cancelled bindings end too. `now` is in monotonic seconds.
         """
-        for waiting in self._shared.waiting():
-            flight = self._in_flight.get(waiting.pod.uid)
-            if flight is not None and flight.deleted:
+        for waiting in self._waiting():
+            binding = self._in_flight.get(waiting.pod.uid)
+            if binding is not None and binding.deleted:
                 waiting.reject("", "removed")
-        self._shared.waiting.expire(now)
+        self._waiting.expire(now)
         for uid, (parked, due) in list(self._parked.items()):
-            flight = self._in_flight[uid]
-            if due > now and not flight.deleted and flight.assumed.bind_or_cancel.cancelled is None:
+            binding = self._in_flight[uid]
+            if due > now and not binding.deleted and binding.bind_or_cancel.cancelled is None:
                 continue
             self._parked[uid] = parked, now + POLL_S
-            verdict = self._poll_plugin(parked, flight, now)
+            verdict = self._poll_plugin(parked, binding, now)
             if verdict is not None:
                 del self._parked[uid]
-                self._unpark(parked, flight, verdict, now)
+                self._unpark(parked, binding, verdict, now)
 
     def next_due(self) -> float | None:
         """Return the monotonic time at which `poll` has to be called next, or None if no pod waits."""
         dues = [due for _, due in self._parked.values()]
-        waits = self._shared.waiting.next_due()
+        waits = self._waiting.next_due()
         return min([*dues, *([] if waits is None else [waits])], default=None)
 
     @staticmethod
-    def _poll_plugin(parked: PendingPreBind, flight: InFlightBinding, now: float) -> Verdict | None:
-        if flight.assumed.bind_or_cancel.cancelled is not None:
-            return error(flight.assumed.bind_or_cancel.cancelled)
-        if flight.deleted:
+    def _poll_plugin(parked: PendingPreBind, binding: InFlightBinding, now: float) -> Verdict | None:
+        if binding.bind_or_cancel.cancelled is not None:
+            return error(binding.bind_or_cancel.cancelled)
+        if binding.deleted:
             return error("pod does not exist any more")
         try:
             verdict = parked.pending.check()
@@ -294,55 +192,61 @@ class BindingCycles:
             return error(str(e))
         return parked.pending.late if verdict is None and now - parked.since >= parked.pending.timeout_s else verdict
 
-    def _unpark(self, parked: PendingPreBind, flight: InFlightBinding, verdict: Verdict, now: float) -> None:
+    def _unpark(self, parked: PendingPreBind, binding: InFlightBinding, verdict: Verdict, now: float) -> None:
         if verdict.code is Code.SUCCESS:
-            self._binder.submit(flight.assumed, parked)
+            self._binder.submit(binding, parked)
             return
-        is_cancelled = flight.assumed.bind_or_cancel.cancelled is not None
+        is_cancelled = binding.bind_or_cancel.cancelled is not None
         failure = PluginVerdict("" if is_cancelled else parked.plugin, verdict)
-        self.ended(
-            BindingResult(parked.uid, self._binder.ended(flight.assumed, "PreBind", failure, now - parked.began))
-        )
+        message = self._binder.record_end(binding, "PreBind", failure, now - parked.began)
+        self.finish(BindingResult(parked.uid, message))
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def ended(self, done: BindingResult) -> None:
+    def finish(self, done: BindingResult) -> None:
         """Apply the result of a binding: report a bound pod, or undo the assumption and return the pod to the queue."""
-        flight = self._in_flight.pop(done.uid)
-        queued, assumed = flight.queued, flight.assumed
-        pod = assumed.pod
+        scheduler, binding = self._scheduler, self._in_flight.pop(done.uid)
+        queued, pod, node = binding.queued, binding.pod, binding.node
         if done.failure is None:
-            self._metrics.ended(pod.uid, SCHEDULED, pod.pod.spec.scheduler_name)
-            self._metrics.scheduled(queued.attempts, time.time() - queued.first_seen_us / 1e6)
-            self._callbacks.handle_bound(assumed)
+            scheduler.metrics.ended(pod.uid, SCHEDULED, pod.pod.spec.scheduler_name)
+            scheduler.metrics.scheduled(queued.attempts, time.time() - queued.first_seen_us / 1e6)
+            scheduler.writes.scheduled(pod, node)
             klog.info(
                 2,
                 "Successfully bound pod to node",
                 pod=pod.full_name,
-                node=assumed.node,
-                evaluatedNodes=flight.evaluated,
-                feasibleNodes=flight.feasible,
+                node=node,
+                evaluatedNodes=binding.evaluated,
+                feasibleNodes=binding.feasible,
             )
-            self._queue.done(pod.uid)
+            scheduler.queue.done(pod.uid)
             return
         klog.info(1, "Failed to bind pod", pod=pod.full_name)
-        self.undo(assumed)
-        if self._is_over(flight):
-            self._drop(pod)
+        self.undo(binding)
+        if self._is_over(binding):
+            self._drop(binding)
         else:
             klog.error(done.failure, "Error scheduling pod; retrying", pod=pod.full_name)
-            self._callbacks.handle_scheduling_failure(queued, done.failure, frozenset(), failed=True)
-        self._callbacks.handle_unreserved(assumed)  # after the pod is queued again: its own release does not requeue it
+            scheduler.handle_failure(queued, AttemptFailure(done.failure, is_error=True))
+        self._handlers.requeue_after_removal(pod, node)  # after the pod is queued: its own removal does not requeue it
 
-    def _drop(self, pod: PodInfo) -> None:
+    def _drop(self, binding: InFlightBinding) -> None:
         """Forget a pod that must not return to the queue, because it was deleted or bound elsewhere."""
-        self._metrics.ended(pod.uid, ERROR, pod.pod.spec.scheduler_name)
-        self._queue.done(pod.uid)
+        pod = binding.pod
+        self._scheduler.metrics.ended(pod.uid, ERROR, pod.pod.spec.scheduler_name)
+        self._scheduler.queue.done(pod.uid)
 
-    def _is_over(self, flight: InFlightBinding) -> bool:
+    def _is_over(self, binding: InFlightBinding) -> bool:
         """Return whether the pod was deleted, bound to another node or bound by another scheduler in the meantime."""
-        cache, uid = self._shared.cache, flight.assumed.pod.uid
-        return flight.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
+        cache, uid = self._scheduler.cluster.cache, binding.pod.uid
+        return binding.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
+
+    def _record(self, binding: InFlightBinding, result: PhaseResult) -> None:
+        self._recorder.record_outcome(binding.decision, result)
+
+
+def _waited_s(binding: InFlightBinding) -> float:
+    return 0.0 if binding.waiting_since is None else time.monotonic() - binding.waiting_since
 
 
 def _wall(in_s: float) -> str:

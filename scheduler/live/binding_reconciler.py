@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler import klog
-from scheduler.engine.objects.pod import PodInfo
 from scheduler.kube import writes
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.kube.writes import PodBinding
+from scheduler.kube.writes import Binding, PodBinding
 
 UNAVAILABLE_PAUSE_S: Final = (0.1, 5.0)  # first and longest pause while the API server does not answer reads
 REFUSED_PAUSE_S: Final = 10.0  # after an error that concerns this pod alone
@@ -50,9 +49,7 @@ class _UnknownBinding:
     """
 
     api: ApiServer
-    pod: PodInfo
-    node: str
-    decision_id: str
+    binding: Binding
     error: ApiError
     request_ends: float
     report: Report
@@ -64,15 +61,16 @@ class _UnknownBinding:
         Return None after a report, and otherwise the seconds until the pod should be read again.
         """
         began = time.monotonic()
+        pod, node, decision_id = self.binding
         try:
-            found = writes.read_binding(self.api, self.pod.namespace, self.pod.name, self.pod.uid)
+            found = writes.read_binding(self.api, pod.namespace, pod.name, pod.uid)
         except ApiError as e:
             if e.code != 404:
                 raise
             self.report(f"the pod was deleted; whether it was bound before is unknown ({e})")
             return None
         if found.node:
-            self.report(failure_of_bound_pod(found, self.node, self.decision_id))
+            self.report(failure_of_bound_pod(found, node, decision_id))
             return None
         if found.unbindable:
             self.report(found.unbindable)
@@ -113,15 +111,13 @@ class BindingReconciler:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def reconcile(
-        self, pod: PodInfo, node: str, decision_id: str, error: ApiError, request_ends: float, report: Report
-    ) -> None:
+    def reconcile(self, binding: Binding, error: ApiError, request_ends: float, report: Report) -> None:
         """Read the pod repeatedly in a separate thread until it proves the result of its binding, and report that.
 
         `report`, which must not wait, gets None if the pod was bound, and otherwise the failure. `error` is the failure
         of the bind request. Nothing is reported after `close`.
         """
-        self.call_later(0.0, _UnknownBinding(self._api, pod, node, decision_id, error, request_ends, report))
+        self.call_later(0.0, _UnknownBinding(self._api, binding, error, request_ends, report))
 
     def call_later(self, delay_s: float, job: Job) -> None:
         """Run a job in this object's thread after `delay_s` seconds.

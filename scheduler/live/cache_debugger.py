@@ -26,7 +26,8 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Struct
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.kube.watch import PAGE
-from scheduler.live.loop import Loop, LoopTask
+from scheduler.live.loop import Loop
+from scheduler.live.scheduler import LoopTask
 
 ANSWER_S: Final = 60.0  # the loop answers between two cycles; one that takes longer is stuck
 

@@ -2,23 +2,21 @@
 
 Owns: the pods that were decided and not bound. Each pod is decided once. It stays assumed on its node, with its
 volumes, until another scheduler binds it, it changes or it is deleted, so that later pods are decided as if it were
-bound. Does not own: the decision, the suppressed writes (`api_writes.NoWrites`).
+bound. Does not own: the decision, the suppressed writes (`scheduler.Writes`).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from herodotus_record.model import Code, Decision
+from herodotus_record.model import Code
 from scheduler.backend.event_handlers import PODS
-from scheduler.backend.queue import QueuedPod, SchedulingQueue
-from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Pod
 from scheduler.kube.watch import ListResult, WatchEvent
-from scheduler.live.binding import Assumed
 from scheduler.live.binding_cycle import BindingCycles
-from scheduler.recorder.recorder import PhaseResult, Recorder
+from scheduler.live.in_flight import InFlightBinding
+from scheduler.live.scheduler import Scheduler
+from scheduler.recorder.recorder import PhaseResult
 
 DRY_RUN_MESSAGE: Final = "dry run: the pod is not bound; Permit, PreBind and Bind were not asked"
 
@@ -29,20 +27,18 @@ class DryRunBinding:
     Only the loop's thread calls it.
     """
 
-    def __init__(self, cycles: BindingCycles, queue: SchedulingQueue, recorder: Recorder) -> None:
+    def __init__(self, scheduler: Scheduler, cycles: BindingCycles) -> None:
+        self._queue = scheduler.queue
+        self._recorder = scheduler.recorder
         self._cycles = cycles
-        self._queue = queue
-        self._recorder = recorder
-        self._decided: dict[str, Assumed] = {}
+        self._decided: dict[str, InFlightBinding] = {}
 
-    def start(self, queued: QueuedPod, framework: Framework, result: CycleResult, decision: Decision) -> None:
-        """Assume the pod on its node, run Reserve, and record the outcome DryRun instead of binding."""
-        assumed = self._cycles.reserve(queued, framework, result, decision)
-        if assumed is not None:
-            dry_run = PhaseResult("DryRun", Code.SKIP, assumed.node, DRY_RUN_MESSAGE, final=True)
-            self._recorder.record_outcome(decision, dry_run)
-            self._decided[assumed.pod.uid] = assumed
-            self._queue.done(assumed.pod.uid)
+    def keep(self, binding: InFlightBinding) -> None:
+        """Record the outcome DryRun of a reserved pod instead of binding it, and leave it assumed."""
+        result = PhaseResult("DryRun", Code.SKIP, binding.node, DRY_RUN_MESSAGE, final=True)
+        self._recorder.record_outcome(binding.decision, result)
+        self._decided[binding.pod.uid] = binding
+        self._queue.done(binding.pod.uid)
 
     def observe(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
         """Undo the assumption of each decided pod that was changed, bound or deleted according to a watch message.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from scheduler.engine.objects.types import Object, Struct
 from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, Reflector, WatchEvent
+from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 
 FAILED: Final = "failed pods"
 # What a kubelet writes to status.reason (pkg/kubelet/lifecycle/predicate.go v1.36) where a filter's check fails there.
@@ -78,8 +78,7 @@ def reflectors(api: ApiServer, profiles: Collection[str], count: Callable[[str, 
     """
     return [
         Reflector(
-            *(api, "/api/v1/pods", FAILED, FailedPod, RejectionCounter(count).put),
-            {"fieldSelector": f"status.phase=Failed,spec.schedulerName={profile}"},
+            api, ListWatch("/api/v1/pods", FAILED, FailedPod, {"fieldSelector": only}), RejectionCounter(count).put
         )
-        for profile in sorted(profiles)
+        for only in (f"status.phase=Failed,spec.schedulerName={profile}" for profile in sorted(profiles))
     ]

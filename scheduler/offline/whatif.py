@@ -14,8 +14,9 @@ from scheduler.config import Configuration, Registry
 from scheduler.engine.manifests.cluster import ManifestError, SourceManifest
 from scheduler.engine.manifests.defaults import DEFAULT_SCHEDULER
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.offline.evaluate.engine import Engine
 from scheduler.offline.evaluate.files import check_stdin, find_profile, load_cluster_files, manifests

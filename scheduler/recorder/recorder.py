@@ -36,9 +36,8 @@ from herodotus_record.model import (
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, ClassRecordCache, RecordIdentity
+from scheduler.engine.records.build import AttemptData, ClassRecordCache, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
-from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.recorder.spool import Spool, SpoolFullError
 
 HIGH_WATER_ANNOTATION: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
@@ -68,29 +67,24 @@ class Recorder:
     def __init__(
         self,
         open_spool: Callable[[str], Spool],
-        cluster: str,
-        identity: str,
+        origin: Origin,
         version: str,
         notes: tuple[Reason, ...] = (),
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
-        omitted: OmittedLabels = NOTHING_OMITTED,
     ) -> None:
         """Start a new incarnation (run of a scheduler process) and open its spool. Raise OSError if that is impossible.
 
-        `notes` are added to every decision of this process: they state which features are switched off. `omitted` says
-        which labels records leave out.
+        `notes` are added to every decision of this process: they state which features are switched off.
         """
         self.incarnation = str(uuid.uuid4())
         self.dropped = 0
         self.recorded = 0
         self.gaps = 0  # gap records written
         self._spool = open_spool(self.incarnation)
-        self._cluster = cluster
-        self._identity = identity
+        self._origin = origin
         self._version = version
         self._notes = notes
         self._now_us = now_us
-        self._omitted = omitted
         self._lock = threading.Lock()
         self._classes: Lru[Hashable, ClassRecordCache] = Lru(MAX_BASES)
         self._schedulers: dict[str, SchedulerInfo] = {}  # by profile
@@ -109,10 +103,12 @@ class Recorder:
         """
         source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
-            key = AttemptKey(self._cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
+            key = AttemptKey(self._origin.cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
             scheduler = self._get_scheduler_info(attempt.profile)
             identity = RecordIdentity(uuid7(), key, self._take_sequence(), scheduler)
-            record = build.decision(attempt, identity, notes=self._notes, classes=self._classes, omitted=self._omitted)
+            record = build.decision(
+                attempt, identity, notes=self._notes, classes=self._classes, omitted=self._origin.omitted
+            )
             self._write_record(record, attempt.snapshot.nodes)
             return record
 
@@ -221,7 +217,7 @@ class Recorder:
         """Return the profile's SchedulerInfo, always the same object for one profile."""
         known = self._schedulers.get(profile)
         if known is None:
-            known = self._schedulers[profile] = SchedulerInfo(profile, self._identity, self._version)
+            known = self._schedulers[profile] = SchedulerInfo(profile, self._origin.identity, self._version)
         return known
 
     def _take_sequence(self) -> int:
@@ -291,7 +287,7 @@ class Recorder:
         self._rows_generation = columns.generation  # unchanged where no row was touched
 
     def _encode_node_rows(self, columns: NodeColumns, slots: Sequence[int], base: int) -> bytes:
-        return codec.encode(build.node_rows(columns, slots, self._cluster, self.incarnation, base))
+        return codec.encode(build.node_rows(columns, slots, self._origin.cluster, self.incarnation, base))
 
     def _append(self, frames: bytes, *, whole: bool = False) -> None:
         """Append frames (encoded records) to the spool.

@@ -35,6 +35,7 @@ from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, P
 from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.queueing_hints import QueueingHints
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_pod_events
 from scheduler.engine.objects.pod import PodInfo
 
@@ -84,6 +85,19 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(hints)
         self._in_flight = InFlight()
         self._next_flush = 0.0
+
+    @classmethod
+    def for_profiles(
+        cls, frameworks: Mapping[str, Framework], initial_backoff_s: float = 1.0, max_backoff_s: float = 10.0
+    ) -> SchedulingQueue:
+        """Return an empty queue for the pods of these profiles. `frameworks` maps a scheduler name to its framework."""
+        return cls(
+            next(iter(frameworks.values())).profile.queue_sort[0].sort_key,
+            lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
+            {name: framework.profile.hints for name, framework in frameworks.items()},
+            initial_backoff_s,
+            max_backoff_s,
+        )
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -75,6 +75,17 @@ class AttemptData(NamedTuple):
     suggestions: tuple[Suggestion, ...] = ()
 
 
+class Origin(NamedTuple):
+    """What the records of one process state about their origin, and which labels they leave out.
+
+    `cluster` is the cluster's id, "" if the objects come from files. `identity` is the identity of the scheduler.
+    """
+
+    cluster: str
+    identity: str
+    omitted: OmittedLabels = NOTHING_OMITTED
+
+
 class RecordIdentity(NamedTuple):
     """What identifies a record: its ID, the attempt's key, its number in the incarnation, and the scheduler."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source
@@ -21,23 +21,10 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, RecordIdentity
+from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
-from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.engine.suggestions.search import suggest
 from scheduler.engine.whatif.pods import Pods
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What the records of a review state about their origin, and which labels they leave out.
-
-    `cluster` is the cluster's name, "" if the objects come from files. `identity` is the identity of the scheduler.
-    """
-
-    cluster: str
-    identity: str
-    omitted: OmittedLabels = NOTHING_OMITTED
 
 
 def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:

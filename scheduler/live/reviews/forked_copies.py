@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from scheduler import klog
-from scheduler.live.loop import Loop, LoopTask
+from scheduler.live.loop import Loop
+from scheduler.live.scheduler import LoopTask
 
 LOOP_S: Final = 10.0  # the loop answers between two cycles
 MAX_ANSWER_BYTES: Final = 64 << 20  # ten times a hundred records of 5,000 nodes

@@ -10,28 +10,28 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from herodotus_record import codec
 from scheduler import klog
-from scheduler.backend.cluster_state import ClusterState
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
-from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.live.loop import Loop
 from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
 from scheduler.live.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
 
 DEADLINE_S: Final = 20.0  # of a review, even where its client waits longer; the largest takes a fraction of it
 REST_S: Final = 0.1  # between two reviews, so that the loop keeps most of the machine
-NOT_READY_S: Final = 0.5  # until the next check of `ready`
+NOT_READY_S: Final = 0.5  # until it is checked again whether this process leads and has listed the cluster
 BACKOFF_S: Final = (1.0, 30.0)  # while the service does not answer, or is too old for reviews
 PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -48,27 +48,21 @@ class ReviewWorker:
 
     def __init__(
         self,
+        loop: Loop,
         client: ReviewClient,
-        copies: ForkedCopies,
         api: ApiServer,
-        frameworks: Mapping[str, Framework],
-        shared: ClusterState,
         origin: Origin,
-        ready: Callable[[], bool],
         extenders: Callable[[], Sequence[Extender]],
     ) -> None:
         """Prepare the thread without starting it.
 
-        `ready` returns whether this process leads and has listed the cluster. `extenders` connects to the extenders
-        anew; it runs in the copy.
+        `extenders` connects to the extenders anew; it runs in the copy.
         """
+        self._loop = loop
+        self._copies = ForkedCopies(loop)
         self._client = client
-        self._copies = copies
         self._api = api
-        self._frameworks = frameworks
-        self._shared = shared
         self._origin = origin
-        self._ready = ready
         self._extenders = extenders
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
@@ -83,7 +77,7 @@ class ReviewWorker:
     def _run(self) -> None:
         pause = BACKOFF_S[0]
         while not self._stop.is_set():
-            if not self._ready():
+            if not (self._loop.synced and self._loop.scheduler.fence.leading()):
                 self._stop.wait(NOT_READY_S)
                 continue
             try:
@@ -128,8 +122,9 @@ class ReviewWorker:
 
         It runs in the forked copy, whose state it changes.
         """
-        framework = self._frameworks[request.scheduler]
-        ensure(pods.controller, self._shared.objects)
+        framework = self._loop.scheduler.frameworks[request.scheduler]
+        cluster = self._loop.scheduler.cluster
+        ensure(pods.controller, cluster.objects)
         framework.extenders = Extenders(self._extenders())
-        frames = place(framework, self._shared.cache.columns, pods, self._origin, random.getrandbits(31))
+        frames = place(framework, cluster.cache.columns, pods, self._origin, random.getrandbits(31))
         return b"".join(map(codec.encode, frames))

@@ -111,14 +111,8 @@ class Observer:
         self._attempts: dict[str, int] = {}  # by UID of waiting pods
         self._rejected: dict[str, str] = {}  # likewise: the last message
         self._prepared = False
-        first = next(iter(frameworks.values()))
-        self._queue = SchedulingQueue(
-            first.profile.queue_sort[0].sort_key,
-            lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
-            {name: framework.profile.hints for name, framework in frameworks.items()},
-        )
-        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
-        self._handlers = EventHandlers(shared, self._queue, settings.kinds, frameworks.keys(), {}, annotations)
+        self._queue = SchedulingQueue.for_profiles(frameworks)
+        self._handlers = EventHandlers(shared, self._queue, settings.kinds, frameworks, {})
 
     @property
     def synced(self) -> bool:

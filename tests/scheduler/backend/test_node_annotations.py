@@ -1,11 +1,14 @@
 """Of a node's annotations those are kept that some plugin reads, and a change of these alone means something."""
 
+import time
+
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, EventHandlers
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.config import build_profile, parse_config
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.profile import Profile
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins import IN_TREE
@@ -14,12 +17,11 @@ from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node, make_pod
 from tests.scheduler.config.test_load import HEAD
 
-READ = frozenset({"mean-free-cpu"})
 
-
-def handlers(annotations: frozenset[str]) -> EventHandlers:
-    queue = SchedulingQueue(lambda pod, queued_s: queued_s, lambda pod: None, {})
-    return EventHandlers(ClusterState(), queue, {}, [PROFILE], {}, annotations)
+def handlers(*filters: str) -> EventHandlers:
+    """Return the event handlers of a profile with these filters. SafeOverload reads `mean-free-cpu`."""
+    frameworks = {PROFILE: Framework(profile(*filters), time.monotonic)}
+    return EventHandlers(ClusterState(), SchedulingQueue.for_profiles(frameworks), {}, frameworks, {})
 
 
 def node(free: str) -> NodeBuilder:
@@ -33,17 +35,17 @@ def known(at: EventHandlers) -> Node:
 
 
 def test_no_other_annotation_is_kept() -> None:
-    at = handlers(READ)
+    at = handlers("SafeOverload")
     at.apply(ListResult(NODES, [node("100").obj()]))
     assert known(at).metadata.annotations == {"mean-free-cpu": "100"}
-    nobody_reads = handlers(frozenset())
+    nobody_reads = handlers()
     nobody_reads.apply(ListResult(NODES, [node("100").obj()]))
     assert known(nobody_reads).metadata.annotations is None
 
 
 def test_a_change_reaches_the_columns_without_touching_the_node_s_row() -> None:
     """Annotators write every node every minute; the record's node table must not grow by that."""
-    at = handlers(READ)
+    at = handlers("SafeOverload")
     at.apply(ListResult(NODES, [node("100").obj()]))
     column = at.cache.columns.annotation("mean-free-cpu")
     generation = at.cache.columns.generation

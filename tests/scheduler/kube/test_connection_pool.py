@@ -15,7 +15,7 @@ import pytest
 
 from herodotus_kube.credentials import Credentials
 from scheduler.kube import connection_pool
-from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.http import ApiError, ApiRequest, ApiServer
 from scheduler.kube.responses import ResponseParser
 from tests.processes import eventually
 
@@ -100,13 +100,13 @@ def held_until(event: threading.Event) -> Callable[[bytes], None]:
 
 
 def send(api: ApiServer, number: int, results: Results, timeout_s: float = 10.0) -> None:
-    api.send("POST", f"/p/{number}", {"number": number}, results.put, timeout_s=timeout_s)
+    api.send(ApiRequest("POST", f"/p/{number}", {"number": number}, timeout_s=timeout_s), results.put)
 
 
 def test_a_request_to_the_letter(serving: Any) -> None:
     server, api = serving(lambda _: OK)
     results: Results = queue.SimpleQueue()
-    api.send("PATCH", "/p", {"a": "é"}, results.put, "application/merge-patch+json", timeout_s=1.5)
+    api.send(ApiRequest("PATCH", "/p", {"a": "é"}, "application/merge-patch+json", timeout_s=1.5), results.put)
     assert results.get(timeout=5) is None
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.decode().split("\r\n") == [
@@ -134,7 +134,7 @@ def test_connections_are_kept_and_never_too_many(serving: Any) -> None:
 def test_a_large_request_leaves_in_pieces(serving: Any) -> None:
     server, api = serving(lambda _: OK)
     results: Results = queue.SimpleQueue()
-    api.send("PATCH", "/p", {"m": "x" * (4 << 20)}, results.put)
+    api.send(ApiRequest("PATCH", "/p", {"m": "x" * (4 << 20)}), results.put)
     assert results.get(timeout=20) is None
     assert len(server.requests[0]) > 4 << 20
 
@@ -200,7 +200,7 @@ def test_request_that_was_not_sent_is_marked(serving: Any, monkeypatch: pytest.M
     eventually(lambda: len(server.requests) == 1, "the request to be read")
     send(api, 1, results)
     late = results.get(timeout=5)
-    api.send("POST", "/p/2", {}, results.put, precondition=lambda: False)
+    api.send(ApiRequest("POST", "/p/2", {}), results.put, precondition=lambda: False)
     silent.set()
     results.get(timeout=5)
     refused = results.get(timeout=5)
@@ -242,7 +242,7 @@ def test_garbage_after_a_response_fails_the_next_request(serving: Any) -> None:
     def fails(_: ApiError | None) -> None:
         raise RuntimeError("on purpose")
 
-    api.send("POST", "/p", {}, fails)
+    api.send(ApiRequest("POST", "/p", {}), fails)
     send(api, 1, results)
     assert results.get(timeout=5) is None
 

@@ -16,8 +16,10 @@ from scheduler.engine.objects.types import Pod
 from scheduler.kube import watch, writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, Reflector, WatchEvent
+from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.live.api_writes import ApiWrites
+from scheduler.live.bind_requests import BindRequests
+from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod
 from tests.sim.client import a_pod
@@ -107,7 +109,7 @@ def test_a_reflector_ends_with_the_truth(
     monkeypatch.setattr(watch, "BACKOFF_S", (0.01, 0.05))
     sim.faults.set(FaultPlan(3, faults))
     model = Model()
-    reflector = Reflector(api, PODS, "pods", Pod, model.apply)
+    reflector = Reflector(api, ListWatch(PODS, "pods", Pod), model.apply)
     reflector.start()
     change_pods(sim)
     eventually(lambda: model.lists > 0 and model.versions == truth(sim), "the truth")
@@ -121,7 +123,7 @@ def test_it_survives_a_restart_of_the_server(
     """What happened meanwhile is forgotten, so it lists again; what was deleted is gone."""
     monkeypatch.setattr(watch, "BACKOFF_S", (0.01, 0.05))
     model = Model()
-    reflector = Reflector(api, PODS, "pods", Pod, model.apply)
+    reflector = Reflector(api, ListWatch(PODS, "pods", Pod), model.apply)
     reflector.start()
     change_pods(sim, 20)
     eventually(lambda: model.versions == truth(sim), "the truth")
@@ -134,7 +136,7 @@ def test_it_survives_a_restart_of_the_server(
 
 def test_a_server_that_ends_each_watch_at_once_is_not_hurried(sim: SimulatedCluster, api: ApiServer) -> None:
     sim.faults.set(FaultPlan(0, (FaultRule("end", WATCH),)))
-    reflector = Reflector(api, PODS, "pods", Pod, lambda message: None)
+    reflector = Reflector(api, ListWatch(PODS, "pods", Pod), lambda message: None)
     began = time.monotonic()
     reflector.start()
     eventually(lambda: sim.faults.injected_counts()[0] >= 3, "the third watch")
@@ -142,13 +144,16 @@ def test_a_server_that_ends_each_watch_at_once_is_not_hurried(sim: SimulatedClus
     reflector.stop()
 
 
-class Bindings:
+class RequestsOfTest(BindRequests):
     """Every pod is bound by the same decision."""
+
+    def __init__(self) -> None:
+        pass
 
     def decision_id(self, uid: str) -> str:
         return "decision"
 
-    def result_unknown(self, uid: str, why: str) -> None:
+    def mark_unknown(self, uid: str, why: str) -> None:
         pass
 
 
@@ -157,7 +162,7 @@ def result(sim: SimulatedCluster, api: ApiServer, *faults: FaultRule) -> str | N
     uid = sim.create(a_pod("web"))["metadata"]["uid"]
     sim.faults.set(FaultPlan(0, faults))
     reported: list[str | None] = []
-    said = ApiWrites(api, None, lambda work: work(), lambda: True, Bindings, 2.0)
+    said = ApiWrites(api, None, RequestsOfTest(), BackgroundThreads(1), WriteFence(bind_timeout_s=2.0))
     said.bind(make_pod("web").uid(uid).info(), "n1", reported.append)
     eventually(lambda: bool(reported), "the result of the binding")
     return reported[0]

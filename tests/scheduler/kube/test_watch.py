@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.engine.objects.types import Pod
 from scheduler.kube import watch
-from scheduler.kube.watch import PAGE, ListResult, Reflector, WatchEvent
+from scheduler.kube.watch import PAGE, ListResult, ListWatch, Reflector, WatchEvent
 from tests.scheduler.kube.servers import Json, Pieces, api_of, line, status
 
 
@@ -75,7 +75,7 @@ def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool
         else:
             found.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))
 
-    reflector = Reflector(api_of(server), "/api/v1/pods", "pods", Pod, sink, params, optional=optional)
+    reflector = Reflector(api_of(server), ListWatch("/api/v1/pods", "pods", Pod, params or {}, optional), sink)
     reflector.start()
     assert server.done.wait(60)
     reflector.stop()
@@ -171,7 +171,7 @@ def test_undecodable_event_lists_again(server: Server, garbage: bytes) -> None:
 def test_it_ends_quietly_with_its_connection(server: Server) -> None:
     server.lists = [page("a", 5)]
     api = api_of(server)
-    reflector = Reflector(api, "/api/v1/pods", "pods", Pod, lambda message: None)
+    reflector = Reflector(api, ListWatch("/api/v1/pods", "pods", Pod), lambda message: None)
     reflector.start()
     assert server.done.wait(60)
     reflector.stop()

@@ -15,7 +15,9 @@ from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError
 from scheduler.live import binding_reconciler
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
+from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import CONFIRM_S
+from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.processes import eventually
 from tests.scheduler.builders import PodBuilder, make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
@@ -37,8 +39,8 @@ def shown(uid: str = "uid-p", node: str = "n", decision: str = DECISION_ID, **me
     return httpx.Response(200, json=pod | {"metadata": pod["metadata"] | metadata})
 
 
-class BindingsOfTest:
-    """The bindings of one pod, which decision `DECISION_ID` makes."""
+class RequestsOfTest(BindRequests):
+    """The bind request of one pod, which decision `DECISION_ID` binds."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
@@ -47,19 +49,27 @@ class BindingsOfTest:
         assert uid == POD.uid
         return DECISION_ID
 
-    def result_unknown(self, uid: str, why: str) -> None:
+    def mark_unknown(self, uid: str, why: str) -> None:
         self.unknown.append(why)
+
+
+class ThreadsOfTest(BackgroundThreads):
+    """Runs work at once, in the thread that submits it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def submit(self, work: Callable[[], object]) -> None:
+        work()
 
 
 class Binding:
     """One request to bind POD to n, and what is reported of it."""
 
     def __init__(self, server: Script, timeout_s: float = 0.2, *, leading: Callable[[], bool] = lambda: True) -> None:
-        self.bindings = BindingsOfTest()
+        self.bindings = RequestsOfTest()
         self.reported: list[str | None] = []
-        self.writes = ApiWrites(
-            api_of(server), None, lambda work: work(), leading, lambda: self.bindings, bind_timeout_s=timeout_s
-        )
+        self.writes = ApiWrites(api_of(server), None, self.bindings, ThreadsOfTest(), WriteFence(leading, timeout_s))
         self.writes.bind(POD, "n", self.reported.append)
 
     @property
@@ -371,7 +381,7 @@ class TestWrites:
     def written(self, server: Script, *, events: bool = True) -> list[tuple[str, str]]:
         api = api_of(server)
         sender = EventSender(api, "me") if events else None
-        api_writes = ApiWrites(api, sender, lambda work: work(), lambda: True, BindingsOfTest)
+        api_writes = ApiWrites(api, sender, RequestsOfTest(), ThreadsOfTest(), WriteFence())
         api_writes.not_scheduled(POD, "Unschedulable", "no room", None)
         api_writes.skipped(POD, "being deleted")
         api_writes.scheduled(POD, "n")
@@ -484,7 +494,7 @@ def test_claim_gets_the_selected_node_unless_it_changed() -> None:
 
 def test_once_another_may_lead_nothing_is_sent() -> None:
     server = Script(OK)
-    api_writes = ApiWrites(api_of(server), None, lambda work: work(), lambda: False, BindingsOfTest)
+    api_writes = ApiWrites(api_of(server), None, RequestsOfTest(), ThreadsOfTest(), WriteFence(lambda: False))
     high = make_pod("high").info()
     for write in (
         lambda: api_writes.bind(POD, "n", lambda error: pytest.fail(f"bound: {error}")),

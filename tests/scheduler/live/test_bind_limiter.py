@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -68,9 +69,9 @@ def test_a_way_that_became_longer_is_learnt() -> None:
 
 def test_work_begins_in_order_and_up_to_the_limit_at_once() -> None:
     begun: list[int] = []
-    turns = BindLimiter(begun.append)
+    turns = BindLimiter()
     for i in range(100):
-        turns.put(i)
+        turns.put(partial(begun.append, i))
     assert begun == list(range(INITIAL_IN_FLIGHT))
     for done in range(1, 100 - INITIAL_IN_FLIGHT + 1):
         turns.leave(None)
@@ -84,20 +85,20 @@ def test_work_that_is_over_while_it_begins_is_no_recursion() -> None:
     def begin(i: int) -> None:
         begun.append(i)
         if i < 5000:
-            turns.put(i + 1)
+            turns.put(partial(begin, i + 1))
         turns.leave(None)
 
-    turns = BindLimiter(begin)
-    turns.put(0)
+    turns = BindLimiter()
+    turns.put(partial(begin, 0))
     assert begun == list(range(5001))
 
 
 def test_the_loop_waits_from_max_waiting_until_resume_waiting() -> None:
-    turns = BindLimiter[int](lambda _: None)
-    for i in range(INITIAL_IN_FLIGHT + MAX_WAITING - 1):
-        turns.put(i)
+    turns = BindLimiter()
+    for _ in range(INITIAL_IN_FLIGHT + MAX_WAITING - 1):
+        turns.put(lambda: None)
     assert turns.wait_for_capacity(0.0), "there is room for one more"
-    turns.put(-1)
+    turns.put(lambda: None)
     assert not turns.wait_for_capacity(0.0)
     for _ in range(MAX_WAITING - RESUME_WAITING - 1):
         turns.leave(None)
@@ -105,9 +106,9 @@ def test_the_loop_waits_from_max_waiting_until_resume_waiting() -> None:
 
 
 def test_a_waiting_caller_wakes_when_few_items_wait() -> None:
-    turns = BindLimiter[int](lambda _: None)
-    for i in range(INITIAL_IN_FLIGHT + MAX_WAITING):
-        turns.put(i)
+    turns = BindLimiter()
+    for _ in range(INITIAL_IN_FLIGHT + MAX_WAITING):
+        turns.put(lambda: None)
     found: list[bool] = []
     waiter = threading.Thread(target=lambda: found.append(turns.wait_for_capacity(60.0)))
     waiter.start()
@@ -122,9 +123,9 @@ def test_a_waiting_caller_wakes_when_few_items_wait() -> None:
 
 def test_closing_drops_what_waits_and_waits_for_what_is_in_flight() -> None:
     begun: list[int] = []
-    turns = BindLimiter(begun.append)
+    turns = BindLimiter()
     for i in range(INITIAL_IN_FLIGHT + 1):
-        turns.put(i)
+        turns.put(partial(begun.append, i))
     closing = threading.Thread(target=turns.close, args=(60.0,))
     closing.start()
     while not turns._closed:

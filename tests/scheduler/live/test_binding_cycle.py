@@ -122,7 +122,7 @@ class TestPermit:
     def test_deleted_pod_frees_its_resources_without_an_event(self, world: World) -> None:
         self.start(world)
         world.pod("DELETED", waiting())
-        world.until(lambda: not world.loop._in_flight)
+        world.until(lambda: not world.loop.scheduler.in_flight)
         assert (world.requested, len(world.loop.queue)) == ({"n": 0}, 0)
         assert [said[0] for said in world.writes.sent] == ["nominated"]
 
@@ -165,7 +165,7 @@ class TestPreBindThatWaits:
     def test_deleted_it_ends_at_once(self, world: World) -> None:
         self.start(world, PreBinds())
         world.pod("DELETED", waiting())
-        world.until(lambda: not world.loop._in_flight)
+        world.until(lambda: not world.loop.scheduler.in_flight)
         assert messages(world)[-1] == 'running PreBind plugin "Slow": pod does not exist any more'
         assert (world.requested, len(world.loop.queue)) == ({"n": 0}, 0)
 
@@ -178,7 +178,7 @@ class TestUnknownResult:
         world.start(make_node("n"), pods=[waiting(f"p{i}", "10m") for i in range(pods)])
         world.until(lambda: len(world.cluster.bind_requests) == min(pods, INITIAL_IN_FLIGHT))
         for uid in world.cluster.bind_requests:
-            world.loop.binder.result_unknown(uid, "504")
+            world.loop.scheduler.requests.mark_unknown(uid, "504")
 
     def test_the_decision_stays_open_until_the_result_is_known(self, world: World) -> None:
         self.start(world, 1)
@@ -199,12 +199,12 @@ class TestUnknownResult:
         world.cluster.hold.set()
         world.settle()
         assert len(world.cluster.bound) == INITIAL_IN_FLIGHT + 1
-        assert world.loop.binder._limiter._in_flight == 0
+        assert world.loop.scheduler.requests._limiter._in_flight == 0
 
     def test_no_more_is_decided_while_too_many_results_are_unknown(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("scheduler.live.binding.MOST_UNKNOWN", 1)
+        monkeypatch.setattr("scheduler.live.bind_requests.MOST_UNKNOWN", 1)
         self.start(world, 1)
         world.pod("ADDED", waiting("later", "10m"))
         for _ in range(5):

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from herodotus_record.model import FOUND_LATER, Code, Outcome
+from scheduler.engine.records.build import Origin
 from scheduler.live import earlier_bindings
 from scheduler.live.earlier_bindings import ABANDONED_S, DecisionScope, EarlierBindings
 from scheduler.recorder.connection import ServiceConnection
@@ -64,7 +65,7 @@ class World:
             return ServiceConnection(endpoint, timeout_s, httpx.MockTransport(service))
 
         monkeypatch.setattr(earlier_bindings, "ServiceConnection", connection)
-        self.recorder = Recorder(lambda incarnation: Spool(spool, incarnation), "c1", "me", "0")
+        self.recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("c1", "me"), "0")
         self.earlier = EarlierBindings(
             ServiceEndpoint("http://service"),
             api_of(lambda request: self.pod(request)),

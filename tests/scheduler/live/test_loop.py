@@ -16,6 +16,7 @@ import pytest
 from herodotus_record.model import Code, Decision, DecisionPath, Outcome, RequeueEvent
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS
+from scheduler.backend.queue import SchedulingQueue
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.nominated import Nomination
@@ -24,10 +25,13 @@ from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import CPU
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import Origin
 from scheduler.kube.watch import ListResult, WatchEvent
-from scheduler.live.loop import Loop
+from scheduler.live.bind_requests import BindRequests
+from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
+from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
@@ -68,7 +72,7 @@ class Cluster(ApiHandle):
         return None
 
 
-class Writes:
+class SentWrites(Writes):
     """The requests of the loop to the API server, in short."""
 
     def __init__(self) -> None:
@@ -109,26 +113,25 @@ class World:
         self.shared = ClusterState()
         self.cluster = Cluster(spool, self.shared)
         self.cluster.preempts, self.cluster.evicts = preempts, not dry_run
-        self.writes = Writes()
+        self.writes = SentWrites()
         self.leading = True
         self.synced: list[int] = []  # nodes that were known whenever the loop said that it is ready
         profile = build_profile(Configuration(), 0, IN_TREE, self.cluster)
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
-        recorder = Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0")
-        self.loop = Loop(
-            {PROFILE: self.framework},
-            recorder,
-            self.writes,
-            self.shared,
-            {},
-            SchedulerMetrics(),
-            binding_threads=2,
-            leading=lambda: self.leading,
-            dry_run=dry_run,
-            on_synced=lambda: self.synced.append(len(self.shared.cache.columns.names)),
-            initial_backoff_s=BACKOFF_S,
-            max_backoff_s=BACKOFF_S,
+        recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
+        scheduler = Scheduler(
+            frameworks={PROFILE: self.framework},
+            cluster=self.shared,
+            queue=SchedulingQueue.for_profiles({PROFILE: self.framework}, BACKOFF_S, BACKOFF_S),
+            recorder=recorder,
+            metrics=SchedulerMetrics(),
+            requests=BindRequests(recorder),
+            threads=BackgroundThreads(2),
+            writes=self.writes,
+            fence=WriteFence(lambda: self.leading),
         )
+        synced = lambda: self.synced.append(len(self.shared.cache.columns.names))  # noqa: E731
+        self.loop = Loop(scheduler, LoopOptions(dry_run=dry_run, on_synced=synced))
 
     def reserve_with(self, *plugins: Any) -> None:
         object.__setattr__(self.framework.profile, "reserve", plugins)
@@ -151,7 +154,7 @@ class World:
 
     def settle(self) -> None:
         """Until there is nothing more to do at once."""
-        while self.loop.step(0.0) or self.loop._in_flight:
+        while self.loop.step(0.0) or self.loop.scheduler.in_flight:
             pass
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -595,4 +598,4 @@ def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
 
 def test_work_aside_of_a_loop_that_has_ended_is_dropped(world: World) -> None:
     world.loop.binder.close()
-    world.loop.binder.aside(lambda: pytest.fail("too late"))
+    world.loop.scheduler.threads.submit(lambda: pytest.fail("too late"))

@@ -11,6 +11,7 @@ from herodotus_record import notes
 from herodotus_record.model import Decision
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS
+from scheduler.backend.queue import SchedulingQueue
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.runtime import Framework
@@ -18,17 +19,23 @@ from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import Origin
 from scheduler.kube.watch import ListResult, WatchEvent
-from scheduler.live.loop import Loop
+from scheduler.live.bind_requests import BindRequests
+from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
+from scheduler.live.scheduler import BackgroundThreads, Scheduler
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
-from tests.scheduler.live.test_loop import Writes
+from tests.scheduler.live.test_loop import SentWrites
 from tests.scheduler.storage import Cluster, claim, claiming, storage_class, volume
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
+
+
+KINDS: dict[str, type[Object]] = {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass}
 
 
 class Bindings(Cluster):
@@ -61,20 +68,26 @@ class World:
     """A loop that watches volumes, claims and classes; `p` mounts the claim `c`."""
 
     def __init__(self, spool: Path) -> None:
-        self.spool, self.shared, self.writes = spool, ClusterState(), Writes()
+        self.spool, self.shared, self.writes = spool, ClusterState(), SentWrites()
         self.cluster = Bindings(self.shared)
         framework = Framework(build_profile(Configuration(), 0, IN_TREE, self.cluster), time.monotonic)
-        self.loop = Loop(
-            {PROFILE: framework},
-            Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
-            self.writes,
-            self.shared,
-            {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass},
-            SchedulerMetrics(),
-            binding_threads=1,
-            initial_backoff_s=0.001,
-            max_backoff_s=0.001,
+        recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
+        scheduler = Scheduler(
+            frameworks={PROFILE: framework},
+            cluster=self.shared,
+            queue=SchedulingQueue.for_profiles({PROFILE: framework}, 0.001, 0.001),
+            recorder=recorder,
+            metrics=SchedulerMetrics(),
+            requests=BindRequests(recorder),
+            threads=BackgroundThreads(1),
+            writes=self.writes,
         )
+        kinds: dict[str, type[Object]] = {
+            CLAIMS: PersistentVolumeClaim,
+            VOLUMES: PersistentVolume,
+            CLASSES: StorageClass,
+        }
+        self.loop = Loop(scheduler, LoopOptions(kinds))
 
     def start(self, listed: Mapping[str, Sequence[Object]] | None = None, *, absent: str = "") -> None:
         """List a node, the pod and `listed` by kind. The API server does not serve the kind `absent`."""
@@ -89,7 +102,7 @@ class World:
 
     def settle(self) -> None:
         """Until there is nothing more to do at once; a pod that waits for its volumes waits on."""
-        while self.loop.step(0.0) or self.loop._in_flight.keys() - self.loop._cycles.parked:
+        while self.loop.step(0.0) or self.loop.scheduler.in_flight.keys() - self.loop._cycles.parked:
             pass
 
     def until(self, condition: Callable[[], object]) -> None:

@@ -21,6 +21,7 @@ from herodotus_record import codec
 from herodotus_record.model import Decision
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import schedule
+from scheduler.engine.records.build import Origin
 from scheduler.recorder import spool_reader
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
@@ -41,7 +42,7 @@ class System:
         self.directory = spool
         self.service = service
         self.up = True
-        self.recorder = Recorder(lambda i: Spool(spool, i, limit), "cluster", "me", "0")
+        self.recorder = Recorder(lambda i: Spool(spool, i, limit), Origin("cluster", "me"), "0")
         self.columns: NodeColumns = columns_of([make_node(n) for n in ("a", "b", "c")])
         self.framework = framework(score=(Scores("S", {"b": 5}),))
         self.shipper = self.a_shipper()

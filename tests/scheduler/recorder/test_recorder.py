@@ -34,7 +34,7 @@ from scheduler.engine.objects import times
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build, ids
-from scheduler.engine.records.build import AttemptData, RecordIdentity
+from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.omitted_labels import omitted_labels
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder import spool as spool_module
@@ -49,7 +49,9 @@ TIMES = Times(0, 0, 0)
 
 
 def a_recorder(directory: Path, limit: int = 1 << 30) -> Recorder:
-    return Recorder(lambda incarnation: Spool(directory, incarnation, limit), "cluster", "me", "0", now_us=lambda: 42)
+    return Recorder(
+        lambda incarnation: Spool(directory, incarnation, limit), Origin("cluster", "me"), "0", now_us=lambda: 42
+    )
 
 
 def limit(recorder: Recorder, size: int) -> None:
@@ -241,7 +243,7 @@ def test_the_digest_is_of_what_scheduling_reads() -> None:
 
 
 def test_labels_that_are_to_be_left_out_are_in_no_byte_of_the_spool(tmp_path: Path) -> None:
-    recorder = Recorder(lambda i: Spool(tmp_path, i), "cluster", "me", "0", omitted=omitted_labels("person,x.io/*"))
+    recorder = Recorder(lambda i: Spool(tmp_path, i), Origin("cluster", "me", omitted_labels("person,x.io/*")), "0")
     pods = [make_pod("p").label("app", "web").label("person", name).label("x.io/team", "m").info() for name in "ab"]
     snapshot = Snapshot.from_columns(cluster())
     made = framework(score=(Scores("S", {"b": 5}),))

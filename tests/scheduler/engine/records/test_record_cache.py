@@ -20,7 +20,7 @@ from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, RecordIdentity
+from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
@@ -77,7 +77,7 @@ def test_spool_after_random_events_equals_records_built_from_scratch(tmp_path: P
     columns = columns_of([a_node(f"node-{i}", rng) for i in range(NODES)])
     plugins = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
     recorder = Recorder(
-        lambda incarnation: Spool(tmp_path, incarnation), "cluster", "me", "0", notes=(Reason("marked"),)
+        lambda incarnation: Spool(tmp_path, incarnation), Origin("cluster", "me"), "0", notes=(Reason("marked"),)
     )
     expected: list[tuple[Decision, Rows]] = []
     for number in range(250):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from herodotus_record import notes
 from herodotus_record.model import Decision
+from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import omitted_labels
-from scheduler.engine.whatif.placement import Origin, place
+from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import Pods
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import framework

@@ -16,9 +16,8 @@ from herodotus_kube.credentials import Credentials
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
-from scheduler.engine.whatif.placement import Origin
+from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
-from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.live.reviews.review_client import ReviewClient
 from scheduler.live.reviews.reviewer import ReviewWorker
 from scheduler.recorder.endpoint import ServiceEndpoint
@@ -45,14 +44,7 @@ class Rig:
         )
         api = ApiServer(Credentials("http://api", None, dict), transport=httpx.MockTransport(self._api))
         self.reviewer = ReviewWorker(
-            self.client,
-            ForkedCopies(self.world.loop),
-            api,
-            {PROFILE: self.world.framework},
-            self.world.shared,
-            Origin("c1", "here"),
-            ready=lambda: self.world.loop.synced,
-            extenders=lambda: self.extenders,
+            self.world.loop, self.client, api, Origin("c1", "here"), extenders=lambda: self.extenders
         )
 
     def _api(self, request: httpx.Request) -> httpx.Response:

@@ -20,6 +20,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.records.build import Origin
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins
@@ -54,7 +55,7 @@ class World:
             ObserverSettings(
                 {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, KINDS, WINDOW_S
             ),
-            Recorder(lambda incarnation: Spool(spool, incarnation), "cluster", "test", "0"),
+            Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0"),
             shared,
             self.metrics,
             clock=lambda: self.now,
