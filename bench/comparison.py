@@ -71,7 +71,8 @@ def main(
         calibration = calibration_ms()
         with ExitStack() as closing:
             directory = keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            figures = compare(binaries, directory / workload.name, workload, size, rounds, contenders)
+            prepared = PreparedPlane(binaries, directory / workload.name / "prepared", workload, size)
+            figures = compare(prepared, directory / workload.name, rounds, contenders)
         _print(workload, size, figures, calibration)
         results.append(
             {
@@ -88,12 +89,11 @@ def main(
 
 
 def compare(
-    binaries: Path, directory: Path, workload: Workload, size: Size, rounds: int, contenders: Sequence[str]
+    prepared: PreparedPlane, directory: Path, rounds: int, contenders: Sequence[str]
 ) -> dict[str, list[RunFigures]]:
-    """Return the figures of every round by contender."""
-    prepared = PreparedPlane(binaries, directory / "prepared", workload, size)
+    """Return the figures of every round on copies of the prepared control plane, by contender."""
     starts: dict[str, Start] = {
-        ANCHOR: lambda kubeconfig, folder: KubeScheduler(binaries / ANCHOR, kubeconfig, folder),
+        ANCHOR: lambda kubeconfig, folder: KubeScheduler(prepared.binaries / ANCHOR, kubeconfig, folder),
         DELIVERING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=True),
         SPOOLING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False),
         FORGETTING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False, records=False),
@@ -108,7 +108,7 @@ def compare(
                 closing.callback(plane.stop)
                 contender = start(plane.kubeconfig, folder)
                 closing.callback(contender.stop)
-                figures[name].append(measure(plane, contender, workload, size.pods))
+                figures[name].append(measure(plane, contender, prepared.workload, prepared.size.pods))
     return figures
 
 

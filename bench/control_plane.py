@@ -60,7 +60,7 @@ class PreparedPlane:
     """A workload's objects in an etcd whose data can be copied."""
 
     def __init__(self, binaries: Path, directory: Path, workload: Workload, size: Size) -> None:
-        self._binaries = binaries
+        self.binaries = binaries
         self.workload, self.size = workload, size
         directory.mkdir(parents=True)
         plane = ControlPlane(binaries, directory, *FLAGS)
@@ -76,7 +76,7 @@ class PreparedPlane:
         """Start a control plane on a copy of the data."""
         directory.mkdir(parents=True)
         shutil.copytree(self._etcd, directory / "etcd")
-        return AuditedControlPlane(self._binaries, directory)
+        return AuditedControlPlane(self.binaries, directory)
 
 
 class AuditedControlPlane:

@@ -62,12 +62,12 @@ def serve(
     ready = [f"listening on {scheme}://{get_bound_address(s)} ({kinds})" for s in sockets["queries"]]
     ready += [f"listening on {scheme}://{get_bound_address(s)} (ingest)" for s in sockets["ingest"]]
     ready += [f"listening on http://{get_bound_address(s)} (probes)" for s in sockets["probes"]]
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"workers": listen_on.workers}
     if listen_on.workers > 1:
-        options = {"child_exit": _forget_worker, "on_exit": _forget_metrics}
+        options |= {"child_exit": _forget_worker, "on_exit": _forget_metrics}
         os.environ[SHARED_METRICS] = tempfile.mkdtemp(prefix="herodotus-metrics-")
     all_sockets = [*sockets["queries"], *sockets["ingest"], *sockets["probes"]]
-    workers.run(all_sockets, worker.create_server, ready, GRACE_S, listen_on.workers, options)
+    workers.run(all_sockets, worker.create_server, ready, GRACE_S, options)
 
 
 @dataclass

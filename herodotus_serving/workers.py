@@ -36,7 +36,6 @@ def run(
     create_server: Callable[[Sequence[socket.socket]], Server],
     ready: Sequence[str],
     grace_s: int,
-    workers: int = 1,
     options: Mapping[str, Any] | None = None,
 ) -> None:
     """Serve on listening sockets in gunicorn worker processes until SIGTERM.
@@ -44,11 +43,11 @@ def run(
     `create_server` runs in each worker, because threads and database connections do not survive a fork. If it raises
     UnusableServerError, the program prints the message and ends with exit code 3. `ready` holds
     the lines to print when the sockets accept connections. `grace_s` is the time in seconds for requests in progress at
-    the end. `options` holds further settings of gunicorn.
+    the end. `options` holds further settings of gunicorn, such as the number of workers (default 1).
     """
     settings = {
         "bind": [f"fd://{each.detach()}" for each in sockets],
-        "workers": workers,
+        "workers": 1,
         "worker_class": _LoopWorker,
         "graceful_timeout": grace_s,
         "control_socket_disable": True,

@@ -176,7 +176,8 @@ class Router:
                 raise
             return SimulatedResponse(200, stream=iter([watching.encode_error_event(error)]))
         encode_row = None if table_options is None else tables.row_encoder(kind, table_options)
-        events = watching.stream_events(self.store, kind, selected, start, request, self.options, encode_row)
+        watched = watching.WatchedCollection(kind, selected, encode_row)
+        events = watching.stream_events(self.store, watched, start, request, self.options)
         return SimulatedResponse(200, stream=self._counted(events))
 
     def _counted(self, events: Iterator[bytes]) -> Iterator[bytes]:

@@ -48,6 +48,18 @@ class WatchStart:
     """Whether a bookmark marks the end of the initial objects."""
 
 
+@dataclass(frozen=True)
+class WatchedCollection:
+    """The objects that one client watches: those of a kind that its selection matches.
+
+    `encode_object` encodes them in another form, such as a Table; None encodes them as they are.
+    """
+
+    kind: ApiResource
+    selection: SelectionPredicate
+    encode_object: ObjectEncoder | None = None
+
+
 def start_watch(
     store: ObjectStorage, kind: ApiResource, selection: SelectionPredicate, request: SimulatedRequest, options: Options
 ) -> WatchStart:
@@ -93,23 +105,15 @@ def _expired(version: int, collection: WatchCache) -> errors.StatusError:
 
 
 def stream_events(
-    store: ObjectStorage,
-    kind: ApiResource,
-    selection: SelectionPredicate,
-    start: WatchStart,
-    request: SimulatedRequest,
-    options: Options,
-    encode_object: ObjectEncoder | None,
+    store: ObjectStorage, watched: WatchedCollection, start: WatchStart, request: SimulatedRequest, options: Options
 ) -> Iterator[bytes]:
-    """Yield the events of one watch in chunks of whole lines, until the watch times out, expires or its client is gone.
-
-    `encode_object` encodes objects in another form, such as a Table; None encodes them as they are.
-    """
+    """Yield the events of one watch in chunks of whole lines, until it times out or expires or its client is gone."""
+    kind = watched.kind
     bookmarks = request.flag("allowWatchBookmarks")
     timeout_s = float(request.query.get("timeoutSeconds") or 0) or random.uniform(*_TIMEOUT_RANGE_S)
     deadline = time.monotonic() + timeout_s
     collection = store.watch_cache(kind)
-    encoded = encode_object or (lambda v: v.encode_object(kind))
+    encoded = watched.encode_object or (lambda v: v.encode_object(kind))
     sequence, version = start.sequence, start.version
     for at in range(0, len(start.initial), _BATCH):
         yield b"".join(encode_watch_event("ADDED", encoded(v)) for v in start.initial[at : at + _BATCH])
@@ -132,7 +136,7 @@ def stream_events(
         if changes:
             sequence += len(changes)
             version = changes[-1].version
-            lines = b"".join(_lines(changes, kind, selection, encode_object))
+            lines = b"".join(_lines(changes, watched))
             if lines:
                 yield lines
             continue
@@ -148,13 +152,12 @@ def stream_events(
             return
 
 
-def _lines(
-    changes: list[WatchChange], kind: ApiResource, selection: SelectionPredicate, encode_object: ObjectEncoder | None
-) -> Iterator[bytes]:
+def _lines(changes: list[WatchChange], watched: WatchedCollection) -> Iterator[bytes]:
     """Yield the watch event of each change, as clients with this selection see it.
 
     An object that begins to match is ADDED, one that no longer matches is DELETED.
     """
+    kind, selection, encode_object = watched.kind, watched.selection, watched.encode_object
     plain = selection.matches_everything and encode_object is None
     for change in changes:
         if plain:

@@ -10,6 +10,7 @@ Invariant: a rolling update never scales down to fewer available pods than `repl
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from herodotus_sim.controllers.access import (
     ControllerClient,
@@ -49,6 +50,15 @@ def template_hash(template: Object, collisions: int) -> str:
     for byte in encode([template, collisions]):
         digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(digest))
+
+
+class _Condition(NamedTuple):
+    """A condition of a Deployment's status, without its times."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
 
 
 class DeploymentController:
@@ -351,7 +361,7 @@ class _Rollout:
             available = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
         else:
             available = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
-        status["conditions"] = self._with(conditions, "Available", *available)
+        status["conditions"] = self._with(conditions, _Condition("Available", *available))
         self._access.update_status(DEPLOYMENT, self._deployment, status)
         return again_s
 
@@ -366,21 +376,22 @@ class _Rollout:
         complete = all(counts.get(k, 0) == self._replicas for k in ("updatedReplicas", "replicas", "availableReplicas"))
         if self._created:
             done = f'Created new replica set "{name}"'
-            return self._with(conditions, "Progressing", "True", "NewReplicaSetCreated", done), 0.1
+            return self._with(conditions, _Condition("Progressing", "True", "NewReplicaSetCreated", done)), 0.1
         if self._spec.get("paused"):
             if found is None or found["reason"] != "DeploymentPaused":
-                conditions = self._with(
-                    conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused"
-                )
+                paused = _Condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+                conditions = self._with(conditions, paused)
             return conditions, 0.0
         if complete:
             done = f'ReplicaSet "{name}" has successfully progressed.'
-            return self._with(conditions, "Progressing", "True", "NewReplicaSetAvailable", done), 0.0
+            return self._with(conditions, _Condition("Progressing", "True", "NewReplicaSetAvailable", done)), 0.0
         if found is not None and found["reason"] == "NewReplicaSetAvailable" and not self._has_changed(before):
             return conditions, 0.0  # The rollout is complete; pods that fail later do not start another one.
         if found is None or self._has_progressed(before, counts) or found["reason"] == "NewReplicaSetAvailable":
             doing = f'ReplicaSet "{name}" is progressing.'
-            conditions = self._with(conditions, "Progressing", "True", "ReplicaSetUpdated", doing, renew=True)
+            conditions = self._with(
+                conditions, _Condition("Progressing", "True", "ReplicaSetUpdated", doing), renew=True
+            )
             found = find_condition({"status": {"conditions": conditions}}, "Progressing")
         assert found is not None
         limit_s = self._spec["progressDeadlineSeconds"]
@@ -388,7 +399,7 @@ class _Rollout:
         if left > 0:
             return conditions, left + 1
         late = f'ReplicaSet "{name}" has timed out progressing.'
-        return self._with(conditions, "Progressing", "False", "ProgressDeadlineExceeded", late), 0.0
+        return self._with(conditions, _Condition("Progressing", "False", "ProgressDeadlineExceeded", late)), 0.0
 
     def _has_changed(self, before: Object) -> bool:
         return bool(before.get("observedGeneration") != self._deployment.obj["metadata"]["generation"])
@@ -404,18 +415,16 @@ class _Rollout:
         )
         return grown or old_now < old_before
 
-    def _with(
-        self, conditions: list[Object], type_: str, status: str, reason: str, message: str, *, renew: bool = False
-    ) -> list[Object]:
-        new = {"type": type_, "status": status, "reason": reason, "message": message}
-        old = next((c for c in conditions if c.get("type") == type_), None)
+    def _with(self, conditions: list[Object], condition: _Condition, *, renew: bool = False) -> list[Object]:
+        new: Object = condition._asdict()
+        old = next((c for c in conditions if c.get("type") == condition.type), None)
         changed = with_condition(conditions, new, self._access.clock())
         if changed is conditions and not renew:
             return conditions
         stamp = format_timestamp(self._access.clock())
-        kept = stamp if old is None or old["status"] != status else old["lastTransitionTime"]
+        kept = stamp if old is None or old["status"] != condition.status else old["lastTransitionTime"]
         stamped = {**new, "lastUpdateTime": stamp, "lastTransitionTime": kept}
-        return [*(c for c in conditions if c.get("type") != type_), stamped]
+        return [*(c for c in conditions if c.get("type") != condition.type), stamped]
 
 
 def _replicas(replica_set: StoredObject) -> int:
