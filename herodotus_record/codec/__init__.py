@@ -115,10 +115,11 @@ def encode(frame: Frame) -> bytes:
     return _encode_as(frame, _oldest_version_for(frame))
 
 
-def encode_for_store(frame: Frame) -> bytes:
+def encode_for_older_release(frame: Frame) -> bytes:
     """Return a record encoded as `encode` does, in a version that the release before this one reads.
 
-    Stores keep records in this version, so that the service can be rolled back to that release.
+    Stores keep records in this version, so that the service can be rolled back to that release. The scheduler answers
+    reviews in it, because it does not know the version of the service that reads the answer.
     """
     return _encode_as(frame, min(_oldest_version_for(frame), STORED))
 

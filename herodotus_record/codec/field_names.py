@@ -24,6 +24,7 @@ _DECISION: Final[Mapping[str, str]] = {
 _PREEMPTION: Final[Mapping[str, str]] = {"nominated_node": "nominated"}
 _CANDIDATE: Final[Mapping[str, str]] = {"rejected_by": "refused_by"}
 _PATHS: Final[Mapping[str, str]] = {"requeuedBy": "wokenBy", "restrictedBy": "narrowedBy"}  # in `unknown`
+_EVALUATIONS: Final[Mapping[str, str]] = {"restricted": "narrowed"}  # labels that a summary counts
 _SIGN: Final = msgspec.msgpack.encode(_DECISION["restricted_by"])  # a key that no decision of these versions lacks
 
 
@@ -47,7 +48,7 @@ def rename_to_former(fields: Json) -> Json:
 
     Values that are encoded already (msgspec.Raw) are renamed too.
     """
-    nested = ("preemption", "unknown")
+    nested = ("preemption", "summary", "unknown")
     decoded = {
         name: msgspec.msgpack.decode(fields[name]) for name in nested if isinstance(fields.get(name), msgspec.Raw)
     }
@@ -71,6 +72,9 @@ def _rename(fields: Json, *, former: bool) -> Json:
                 _with_names(c, _CANDIDATE, former=former) if isinstance(c, dict) else c for c in candidates
             ]
         renamed["preemption"] = preemption
+    summary = renamed.get("summary")
+    if isinstance(summary, dict) and isinstance(counts := summary.get("evaluation"), dict):
+        renamed["summary"] = summary | {"evaluation": _with_names(counts, _EVALUATIONS, former=former)}
     unknown = renamed.get("unknown")
     if isinstance(unknown, (list, tuple)):
         paths = _PATHS if former else {old: new for new, old in _PATHS.items()}

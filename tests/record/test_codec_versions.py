@@ -1,6 +1,8 @@
 """Frames of earlier versions are decoded as they were written, because spools and databases outlive an upgrade.
 
-stored/version-N.frames holds one frame of each kind, written by version N of the codec.
+stored/version-N.frames holds one frame of each kind, written by version N of the codec. version-2-named.segment has a
+value in each field that has another name since version 3, in a whole decision and in a delta to it. decision-1.stored
+is that decision as a database holds it.
 """
 
 from dataclasses import replace
@@ -9,9 +11,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from herodotus_endpoint.store import delta_chains
 from herodotus_record import codec
 from herodotus_record.codec import deltas
-from herodotus_record.model import Candidate, Frame, Gap, HighWater, Preemption, RequeueEvent
+from herodotus_record.model import (
+    Agreement,
+    Candidate,
+    Frame,
+    Gap,
+    HighWater,
+    Preemption,
+    Reason,
+    Reconstruction,
+    RequeueEvent,
+    Summary,
+)
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
 
 STORED = Path(__file__).parent / "stored"
@@ -33,6 +47,53 @@ def test_frames_of_an_earlier_version_are_read(file: Path) -> None:
         Gap(INCARNATION, 5, 3, 4, "disk full", MONDAY_US),
         HighWater(INCARNATION, 6, "earlier", 41, MONDAY_US),
     ]
+
+
+NAMED = replace(
+    a_decision(
+        nodes=("worker-1", "worker-2", ""),
+        points={"worker-2": {"ImageLocality": 9}},
+        rejected={"worker-1": {"NodeName": CORDONED}},
+        notes=("sampled",),
+    ),
+    restricted_by=("NodeAffinity",),
+    requeued_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"),
+    preemption=Preemption("worker-1", (Candidate("worker-1", ("shop/batch-3",), 1, "http://extender"),), evicted=False),
+    reconstruction=Reconstruction(Agreement.AGREE, None, -1, 2),
+)
+NAMED = replace(NAMED, notes=(Reason("evaluated"),))
+
+
+def test_fields_with_other_names_in_version_2_are_read() -> None:
+    table, first, second, _ = deltas.decode_all((STORED / "version-2-named.segment").read_bytes())
+    assert table == TABLE.rows(CLUSTER, INCARNATION)
+    assert first == NAMED
+    assert NAMED.preemption is not None
+    assert second == replace(
+        NAMED,
+        id=NAMED.id[:-1] + "2",
+        sequence=2,
+        restricted_by=(),
+        requeued_by=None,
+        preemption=replace(NAMED.preemption, nominated_node=""),
+        reconstruction=None,
+    )
+
+
+def test_a_decision_is_stored_as_the_release_before_stores_it() -> None:
+    content = (STORED / "decision-1.stored").read_bytes()
+    assert delta_chains.decode_decision(content) == NAMED
+    _, blob = delta_chains.OpenChains().pack(1, NAMED, codec.encode(NAMED), 0)
+    assert delta_chains.decompress_blob(blob, None) == content
+
+
+def test_the_counts_of_a_summary_are_read_by_their_present_names() -> None:
+    counts = tuple((0,) * len(f.verdicts) for f in NAMED.filters)
+    decision = replace(NAMED, summary=Summary(MONDAY_US, {"restricted": 1, "evaluated": 2}, counts, (), 0))
+    frame = codec.encode_for_older_release(decision)
+    payload = msgspec.msgpack.decode(frame[codec.HEADER_BYTES :])
+    assert (frame[codec.VERSION_AT], payload["summary"]["evaluation"]) == (2, {"narrowed": 1, "evaluated": 2})
+    assert codec.decode(frame) == decision
 
 
 @pytest.fixture

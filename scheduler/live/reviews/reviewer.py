@@ -120,11 +120,12 @@ class ReviewWorker:
     def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:
         """Place the pods one after the other and return the records as encoded frames.
 
-        It runs in the forked copy, whose state it changes.
+        The service reads them without negotiating a version, and it may be of the release before this one. It runs in
+        the forked copy, whose state it changes.
         """
         framework = self._loop.scheduler.frameworks[request.scheduler]
         cluster = self._loop.scheduler.cluster
         ensure(pods.controller, cluster.objects)
         framework.extenders = Extenders(self._extenders())
         frames = place(framework, cluster.cache.columns, pods, self._origin, random.getrandbits(31))
-        return b"".join(map(codec.encode, frames))
+        return b"".join(map(codec.encode_for_older_release, frames))

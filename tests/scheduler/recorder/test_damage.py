@@ -117,7 +117,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
 def everything_is_accounted_for(system: System) -> int:
     """No sequence is missing without an explanation; returns how many are explained."""
     seen = system.seen()
-    assert seen["missing"] == 0, seen["holes"]
+    assert seen["missing"] == 0, seen["missingRanges"]
     assert seen["highestSequence"] == system.recorder._sequence
     written = system.recorder.recorded
     explained = int(seen["explainedByGaps"])
@@ -317,7 +317,7 @@ def test_one_damaged_outcome_costs_that_one_record(with_damaged_outcome: Callabl
     system.deliver()
     seen = system.seen()
     assert (seen["missing"], seen["explainedByGaps"], system.stored()) == (0, 1, 139)
-    assert seen["holes"] == [{"first": 62, "last": 62, "explained": True}]
+    assert seen["missingRanges"] == [{"first": 62, "last": 62, "explained": True}]
     assert system.shipper.progress.lost == 1
 
 
