@@ -66,7 +66,7 @@ class UnreadKind(NamedTuple):
 
 
 @dataclass
-class ClusterObjects:
+class ClusterListing:
     """The objects that were read. `disabled` names the plugins that cannot decide without the unread kinds."""
 
     nodes: list[Node] = field(default_factory=list)
@@ -112,14 +112,14 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         """Cancel what has not begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterObjects:
+    def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterListing:
         """Return the objects of the cluster.
 
         Where the user may not list the pods of all namespaces, only those of `namespace` are read. Kinds of storage are
         read if `needs_storage`, which is called with all pods, returns True. Raises ReadError if the nodes or no pods
         at all can be read.
         """
-        found = ClusterObjects(nodes=self._nodes.result(), pods=self._read_pods(namespace))
+        found = ClusterListing(nodes=self._nodes.result(), pods=self._read_pods(namespace))
         if needs_storage(found.pods):
             self._others += [self._submit(kind) for kind in KINDS if kind.name in _STORAGE]
         found.priority_classes = self._classes.result()

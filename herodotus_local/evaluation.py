@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from herodotus_local.cluster_reader import ClusterObjects
+from herodotus_local.cluster_reader import ClusterListing
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,
@@ -79,7 +79,7 @@ class ClusterEvaluation:
     Pods of a scheduler name without a profile are decided with the first profile.
     """
 
-    def __init__(self, found: ClusterObjects, config: Configuration, registry: Registry) -> None:
+    def __init__(self, found: ClusterListing, config: Configuration, registry: Registry) -> None:
         """Build the node columns of the cluster. Plugins in `found.disabled` are left out of every profile."""
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         self.nodes: NodeColumns = cluster.nodes

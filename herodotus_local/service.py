@@ -27,7 +27,7 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
-from herodotus_local.cluster_reader import ClusterObjects, ClusterReader
+from herodotus_local.cluster_reader import ClusterListing, ClusterReader
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
 from herodotus_record import codec
@@ -53,7 +53,7 @@ _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/
 Note = Callable[[str], None]
 
 
-class Response:
+class LocalAnswer:
     """The HTTP status code and the JSON document of an answer."""
 
     def __init__(self, code: int, document: Json) -> None:
@@ -90,7 +90,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._store.close()
         self._folder.cleanup()
 
-    def get(self, path: str) -> Response:
+    def get(self, path: str) -> LocalAnswer:
         """Answer a GET request for a path with its query string.
 
         Raises HistoryNeededError if the question is about past decisions, NoPodError if it names a pod that does not
@@ -100,7 +100,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._decide(path)
         return self._respond("GET", path)
 
-    def post(self, path: str, document: Json) -> Response:
+    def post(self, path: str, document: Json) -> LocalAnswer:
         """Answer a review: where hypothetical pods would be placed. Raises the errors of `get`."""
         asked = _REVIEWS.fullmatch(urlsplit(path).path)
         if asked is None:
@@ -118,9 +118,9 @@ class LocalService(AbstractContextManager["LocalService"]):
             return spec
         return {**spec, "schedulerName": named or self._config.profiles[0].scheduler_name}
 
-    def _respond(self, method: str, path: str, document: Json | None = None) -> Response:
+    def _respond(self, method: str, path: str, document: Json | None = None) -> LocalAnswer:
         response = self._client.open(path, method=method, json=document)
-        return Response(response.status_code, msgspec.json.decode(response.data))
+        return LocalAnswer(response.status_code, msgspec.json.decode(response.data))
 
     def _decide(self, path: str) -> None:
         """Decide the pods that the question at `path` is about, unless they are decided already."""
@@ -158,7 +158,7 @@ class LocalService(AbstractContextManager["LocalService"]):
 
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
-    ) -> tuple[ClusterEvaluation, ClusterObjects]:
+    ) -> tuple[ClusterEvaluation, ClusterListing]:
         found = self._reader.read(namespace, needs_storage)
         if not found.nodes:
             raise ReadError(404, "the cluster has no nodes")
@@ -167,7 +167,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         except (ManifestError, ConfigError) as e:
             raise UnusableInputError(str(e)) from e
 
-    def _note_unread(self, found: ClusterObjects, *, is_review: bool) -> None:
+    def _note_unread(self, found: ClusterListing, *, is_review: bool) -> None:
         """Pass to `note` what the answer lacks; a question about pods that exist needs no PriorityClasses."""
         kinds = {kind.plural for kind in found.unread} - (set() if is_review else {"priorityclasses"})
         for sentence in found.format_unread(kinds):

@@ -24,7 +24,7 @@ from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
 
 if TYPE_CHECKING:
-    from herodotus_local.service import LocalService, Response
+    from herodotus_local.service import LocalAnswer, LocalService
 
 Json = dict[str, Any]
 
@@ -81,7 +81,7 @@ class LocalTransport:
         from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 
         try:
-            response: Response = ask(self._service())
+            response: LocalAnswer = ask(self._service())
         except HistoryNeededError:
             raise CliError(_HISTORY, _HISTORY_HINTS) from None
         except NoPodError as e:
