@@ -17,10 +17,13 @@ help: ## this list
 
 setup: $(STAMP) ## the environment in .venv, without root
 
-# No root, no system packages, no real API server. FAST are the tests that need only Python and loopback.
-FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/scheduler
-quick: $(STAMP) lint types ## lint, types and the fast tests, in two minutes
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick -m "not slow" $(FAST)
+# No root, no system packages, no real API server. FAST are the tests that need only Python and loopback, and QUICK those
+# of them that start no server and wait for nothing.
+FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/local tests/scheduler
+QUICK := tests/contract tests/record tests/cli/render tests/cli/commands tests/local \
+	tests/scheduler/backend tests/scheduler/config tests/scheduler/engine
+quick: $(STAMP) lint types ## lint, types and the quickest tests, in two minutes
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick -m "not slow" $(QUICK)
 
 coverage: $(STAMP) ## branch coverage of the tests that run in one process
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick \
