@@ -107,8 +107,8 @@ def test_paths_are_distinguished_only_if_the_log_does(reads: list[AttemptFrames]
 
 def test_preemption_names_its_node_and_victim(documents: list[Json]) -> None:
     (found,) = [d["spec"] for d in documents if d["spec"]["preemption"]]
-    assert (found["pod"]["name"], found["preemption"]["nominated"]) == ("p-029", "node-004")
-    assert found["preemption"]["candidates"][0]["victims"] == ("default/p-013",)
+    assert (found["pod"]["name"], found["preemption"]["nominatedNode"]) == ("p-029", "node-004")
+    assert found["preemption"]["candidates"][0]["victims"] == ["default/p-013"]
 
 
 def test_taints_are_those_of_the_nodes(documents: list[Json], objects: Json) -> None:
