@@ -33,8 +33,13 @@ def test_processor_time_per_call_stays_within_the_limit(running: ExtenderService
 PLAIN_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
 
 
+# Between the two halves of six rounds are 384 calls: one lost body of 2 MB in a hundred calls exceeds this limit, and
+# one arena that the allocator keeps does not.
+GROWTH_MIB = 4
+
+
 def test_memory_does_not_grow() -> None:
-    """The resident size does not grow with 2 MB requests, within the accuracy of its measurement."""
+    """The least resident size of three rounds of 128 calls is that of the three rounds before them."""
     with extender.run_extender_service(**PLAIN_MALLOC) as running:
-        held = extender.memory_mib(running, rounds=3, count=8)
-    assert held[-1] - held[0] < 1, held
+        held = extender.memory_mib(running, rounds=6, count=8)
+    assert min(held[3:]) - min(held[:3]) < GROWTH_MIB, held
