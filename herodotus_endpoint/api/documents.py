@@ -75,6 +75,8 @@ def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
     """Return a JSON object for each scheduler process (incarnation), with the gaps in its sequence numbers."""
     return [
         {
+            "apiVersion": API_VERSION,
+            "kind": "Incarnation",
             "metadata": {"name": i.incarnation, "creationTimestamp": format_timestamp(i.first_us)},
             "cluster": i.cluster or None,
             "identity": i.identity or None,

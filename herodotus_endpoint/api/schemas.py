@@ -251,10 +251,14 @@ SCHEMAS: Final[Json] = {
         "WorkloadPlacement": _object_schema(
             "WorkloadPlacement",
             "Nodes on which the pods of a workload were placed, and why.",
+            since=string("Start of the time window."),
+            complete=boolean("Whether every decision of the requested time window is counted."),
             headline=string("The placement in one sentence."),
             placed=integer("Number of pods that were placed."),
             pending=array("Pods without a node.", anything("A pod.")),
+            nodesTotal=integer("Number of the cluster's nodes at the newest placement."),
             skew=integer("Difference between the highest and the lowest number of pods on a node."),
+            decided=integer("Number of placements for which it is known what decided them."),
             decidedBy=mapping(
                 "Number of placements by the plugin, or tie, that decided them.", integer("Number of placements.")
             ),
@@ -264,13 +268,22 @@ SCHEMAS: Final[Json] = {
         "Balance": _object_schema(
             "Balance",
             "How placements spread over nodes, which plugins decided, and which node would win with other weights.",
+            since=string("Start of the time window."),
+            to=string("End of the time window."),
             headline=string("The balance in one sentence."),
             decisions=integer("Number of decisions that are counted."),
             complete=boolean("Whether every decision of the requested time window is counted."),
             plugins=array("Share of each score plugin in the placements.", anything("A plugin.")),
             overTime=array("Placements by time bucket.", anything("A span.")),
+            otherReasons=mapping(
+                "Number of placements that no plugin decided, by the reason.", integer("Number of placements.")
+            ),
             nodes=array("Placements by node.", anything("A node.")),
+            nodesOmitted=integer("Number of nodes that are not listed."),
+            weights=nullable(mapping("The other weights by plugin; null without any.", integer("A weight."))),
+            moved=integer("Number of decisions that the other weights would have changed.", nullable=True),
             moves=array("Decisions that the other weights would have changed.", anything("A decision.")),
+            movesOmitted=integer("Number of such decisions that are not listed."),
         ),
         "Agreements": _object_schema(
             "Agreements",

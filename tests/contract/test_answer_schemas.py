@@ -9,23 +9,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from herodotus_cli.commands.schema import KINDS, load_schemas, select_schema
+from herodotus_cli.commands.schema import KINDS, load_schemas
 from herodotus_record.pending import GatedPod, add_gated_pods, build_pending_pods, remove_deleted_pods
 from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation
 from scripts.answer_schemas import FILE, ID, format_document
+from tests.answer_schemas import validate
 from tests.cli.commands.test_formats import pending_pod
 from tests.cli.scenes import scenes
 from tests.cli.service import command
 
 Json = dict[str, Any]
-
-
-def validate(document: Json) -> None:
-    """Validate an answer. Unlike the published schema, reject fields at its top that no schema declares."""
-    every = load_schemas()
-    found = every["$defs"][document["kind"]]
-    assert document.keys() <= found["properties"].keys()
-    jsonschema.Draft202012Validator(select_schema(every, document["kind"], (document["kind"],))).validate(document)
 
 
 def test_file_is_generated() -> None:
@@ -73,9 +66,9 @@ def test_command_prints_a_schema_that_stands_alone(name: str) -> None:
 
 def test_wrong_document_is_rejected() -> None:
     document = scenes()["placed"]().answer
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(AssertionError, match="7 is not of type 'string'"):
         validate(document | {"headline": 7})
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="undeclared"):
         validate(document | {"undeclared": 1})
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from herodotus_cli.command_line import run
 from herodotus_cli.environment import Environment
+from tests.answer_schemas import validate
 from tests.e2e import questions_cluster
 from tests.e2e.cluster import Cluster, Herodotus
 from tests.e2e.questions_changes import Changes, NotAboutThisClusterError, fresh
@@ -101,12 +102,13 @@ class Questions:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     def ask(self, *words: str) -> Json:
-        """Run the plugin and return its answer as a document."""
+        """Run the plugin and return its answer, which its published schema accepts."""
         out = StringIO()
         environment = Environment({}, out, lambda: datetime.now().astimezone(), lambda: 80)
         assert run([*words, "--endpoint", self.herodotus.endpoint_url, "-o", "json"], environment) == 0, words
         self.counts["questions"] += 1
         answer: Json = json.loads(out.getvalue())
+        validate(answer)
         return answer
 
     def ask_in(self, *words: str) -> Json:

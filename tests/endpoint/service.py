@@ -20,6 +20,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, NodeTable
+from tests.answer_schemas import ValidatingClient
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_table
 
 API = "/apis/herodotus.dev/v1alpha1"
@@ -90,6 +91,7 @@ def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
     clock, metrics = Clock(), EndpointMetrics()
     store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock, clock)
     app = create_app(store, ServiceSettings(clock=clock, **settings), metrics)
+    app.test_client_class = ValidatingClient
     return Service(store, app.test_client(), clock, metrics)
 
 
