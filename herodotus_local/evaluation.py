@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from herodotus_local.cluster_reader import ClusterListing
+from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,
@@ -44,14 +45,16 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.types import Pod, Volume
+from scheduler.engine.objects.types import Pod
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.suggestions.search import Suggester
+from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import place
-from scheduler.engine.whatif.pods import build_pods
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import ClusterState, Report
 from scheduler.offline.evaluate.engine import NoCluster
 from scheduler.offline.observe.agreement import follows, with_outcome
 
@@ -111,10 +114,22 @@ class ClusterEvaluation:
 
         It changes the cluster, so nothing else can be decided afterwards. Raises ManifestError for an invalid pod.
         """
-        classes = None if self._priority_classes is None else {c.metadata.name: c for c in self._priority_classes}
-        pods = build_pods(asked.template, asked.namespace, asked.scheduler, asked.replicas, classes)
+        pods = build_pods(asked.template, asked.namespace, asked.scheduler, asked.replicas, self._classes())
         ensure(pods.controller, self._objects)
         return place(self._framework(asked.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
+
+    def review_cluster(self, spec: ClusterReviewSpec, report: Report) -> ClusterReviewStatus:
+        """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.
+
+        It changes the cluster, so nothing else can be decided afterwards. Raises ClusterReviewError or ManifestError.
+        """
+        pending = [pod for pod in self.pods.values() if not pod.spec.node_name]
+        state = ClusterState(self.nodes, self._objects, self._nominator, self._framework, pending)
+        return answer_review(state, spec, report, SEED, self._classes())
+
+    def _classes(self) -> dict[str, PriorityClass] | None:
+        found = self._priority_classes
+        return None if found is None else {c.metadata.name: c for c in found}
 
     @property
     def scheduler_names(self) -> list[str]:
@@ -199,7 +214,7 @@ class ClusterEvaluation:
 
 def has_volumes(pod: Pod) -> bool:
     """Return whether the pod has volumes other than those that every node can provide."""
-    return any(volume != Volume(name=volume.name) for volume in pod.spec.volumes or ())
+    return any(volume.is_storage for volume in pod.spec.volumes or ())
 
 
 def _compare(result: CycleResult, slot: int | None) -> Reconstruction:

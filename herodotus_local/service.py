@@ -31,12 +31,15 @@ from herodotus_local.cluster_reader import ClusterListing, ClusterReader
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
 from herodotus_record import codec
+from herodotus_record.cluster_reviews import ClusterReview, build_cluster_review
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.objects.pod import FINISHED_PHASES
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.whatif.changes import ClusterReviewError
+from scheduler.engine.whatif.simulation import Report
 
 Json = dict[str, Any]
 
@@ -47,6 +50,7 @@ _IN_NAMESPACE: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/(
 _PENDING: Final = re.compile(rf"{_PREFIX}(/namespaces/(?P<namespace>[^/]+))?/pendingpods")
 _NODE: Final = re.compile(rf"{_PREFIX}/nodehistories/(?P<node>[^/]+)")
 _REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placementreviews")
+_CLUSTER_REVIEWS: Final = f"{_PREFIX}/clusterreviews"
 _ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
 _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
 
@@ -66,9 +70,15 @@ class LocalService(AbstractContextManager["LocalService"]):
     All answers until `close` are about the cluster as it was read then.
     """
 
-    def __init__(self, reader: ClusterReader, config: Configuration, note: Note) -> None:
-        """Prepare without reading. `note` receives sentences for the user about what the answer lacks."""
-        self._reader, self._config, self._note = reader, config, note
+    def __init__(
+        self, reader: ClusterReader, config: Configuration, note: Note, report: Report = lambda _done, _total: None
+    ) -> None:
+        """Prepare without reading.
+
+        `note` receives sentences for the user about what the answer lacks. `report` receives the numbers of pods that
+        were decided, and that are known, while a question about the whole cluster is answered.
+        """
+        self._reader, self._config, self._note, self._report = reader, config, note, report
         self._folder = tempfile.TemporaryDirectory(prefix="herodotus-local-")
         database = TemporarySqlite(Path(self._folder.name) / "records.db")
         database.prepare()
@@ -101,7 +111,12 @@ class LocalService(AbstractContextManager["LocalService"]):
         return self._respond("GET", path)
 
     def post(self, path: str, document: Json) -> LocalAnswer:
-        """Answer a review: where hypothetical pods would be placed. Raises the errors of `get`."""
+        """Answer a review: where hypothetical pods would be placed, or what changes to the cluster would do.
+
+        Raises the errors of `get`.
+        """
+        if urlsplit(path).path == _CLUSTER_REVIEWS:
+            return self._review_cluster(document)
         asked = _REVIEWS.fullmatch(urlsplit(path).path)
         if asked is None:
             raise HistoryNeededError(path)
@@ -109,6 +124,19 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._note_unread(objects, is_review=True)
         self._reviews.evaluation, self._evaluation = found, None  # a review changes the cluster
         return self._respond("POST", path, {**document, "spec": self._with_scheduler(document["spec"])})
+
+    def _review_cluster(self, document: Json) -> LocalAnswer:
+        try:
+            review = msgspec.convert(document, ClusterReview)
+        except msgspec.ValidationError as e:
+            raise UnusableInputError(str(e)) from e
+        found, objects = self._read("", lambda _: True)
+        self._note_unread(objects, is_review=True)
+        try:
+            status = found.review_cluster(review.spec, self._report)
+        except (ClusterReviewError, ManifestError) as e:
+            raise UnusableInputError(str(e)) from e
+        return LocalAnswer(201, build_cluster_review(status))
 
     def _with_scheduler(self, spec: Json) -> Json:
         """Return a review's spec with the first profile's scheduler name if neither it nor its object names one."""

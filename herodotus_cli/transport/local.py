@@ -30,6 +30,7 @@ Json = dict[str, Any]
 
 HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
 _PROGRESS_AFTER_S = 0.5
+_PROGRESS_EVERY_S = 0.1
 INSTALL_HINT = "to evaluate the cluster from here, without any service: pip install 'herodotus[local]'"
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
@@ -60,7 +61,7 @@ class LocalTransport:
         self._because = because
         self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
         self._opened: LocalService | None = None
-        self._stack = ExitStack()
+        self._stack, self._progress = ExitStack(), _Progress()
 
     def close(self) -> None:
         """End `kubectl proxy` and delete the temporary database."""
@@ -94,6 +95,8 @@ class LocalTransport:
             raise CliError(f"error: kubectl proxy did not answer: {e}") from None
         except UnusableInputError as e:
             raise CliError(f"error: {e}") from None
+        finally:
+            self._progress.clear()
         if response.code >= 400:
             raise from_status(response.document)
         return response.document
@@ -110,7 +113,7 @@ class LocalTransport:
         from herodotus_local.configuration import find_configuration
 
         fetch = _Fetcher(socket).fetch
-        progress = stack.enter_context(_Progress())
+        progress = self._progress
         reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
         from herodotus_local.service import LocalService
 
@@ -120,7 +123,7 @@ class LocalTransport:
                 "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
             )
         print_to_stderr(f"{HEADER}; {found.origin}", *found.notes)
-        return stack.enter_context(LocalService(reader, found.configuration, _note))
+        return stack.enter_context(LocalService(reader, found.configuration, _note, progress.report_decided))
 
 
 class _Fetcher:
@@ -156,22 +159,24 @@ class _Progress:
         self._began = time.monotonic()
         self._counts: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._shown = False
+        self._written, self._shown = 0.0, False
 
     def report(self, plural: str, count: int) -> None:
         with self._lock:
             self._counts[plural] = count
             if sys.stderr.isatty() and time.monotonic() - self._began > _PROGRESS_AFTER_S:
                 read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
-                sys.stderr.write(f"\r\x1b[Kreading the cluster: {read}")
-                sys.stderr.flush()
-                self._shown = True
+                self._write(f"reading the cluster: {read}")
 
-    def __enter__(self) -> _Progress:
-        return self
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+        self._written, self._shown = time.monotonic(), True
 
-    def __exit__(self, *_: object) -> None:
-        self.clear()
+    def report_decided(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self._began > _PROGRESS_AFTER_S and now - self._written > _PROGRESS_EVERY_S:
+            self._write(f"deciding pods: {done:,} of {total:,}")
 
     def clear(self) -> None:
         """Remove the progress line."""

@@ -198,6 +198,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
     "msgspec": (
         "herodotus_record.codec",
+        "herodotus_record.cluster_reviews",
         "herodotus_kube",
         "scheduler",
         "herodotus_endpoint",

@@ -170,7 +170,7 @@ class PodInfo:
     @lazy
     def has_storage(self) -> bool:
         """Whether the pod has volumes of types that scheduling reads, other than image volumes."""
-        return any(v != Volume(name=v.name, image=v.image) for v in self.pod.spec.volumes or ())
+        return any(v.is_storage for v in self.pod.spec.volumes or ())
 
     @lazy
     def spec_digest(self) -> bytes:

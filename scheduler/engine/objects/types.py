@@ -263,6 +263,10 @@ class EphemeralVolume(Struct, frozen=True):
     """A generic ephemeral volume, for which a controller creates a claim."""
 
 
+class EmptyDir(Struct, frozen=True):
+    """An emptyDir volume; scheduling reads none of its fields."""
+
+
 class ImageVolume(Struct, frozen=True):
     """A volume with the content of an image."""
 
@@ -270,7 +274,7 @@ class ImageVolume(Struct, frozen=True):
 
 
 class Volume(InTreeSource, frozen=True):
-    """An element of spec.volumes, with the sources that scheduling reads."""
+    """An element of spec.volumes, with the sources that scheduling reads, and emptyDir, which a drain reads."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
@@ -278,6 +282,12 @@ class Volume(InTreeSource, frozen=True):
     rbd: Rbd | None = None
     iscsi: Iscsi | None = None
     image: ImageVolume | None = None
+    empty_dir: EmptyDir | None = None
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether scheduling reads the volume's source, which is neither an image nor in the node itself."""
+        return self != Volume(name=self.name, image=self.image, empty_dir=self.empty_dir)
 
 
 class SchedulingGate(Struct, frozen=True):

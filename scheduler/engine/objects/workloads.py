@@ -42,15 +42,21 @@ class StatefulSet(Object, frozen=True):
 
 
 class BudgetSpec(Struct, frozen=True):
-    """The spec of a PodDisruptionBudget."""
+    """The spec of a PodDisruptionBudget; the two amounts are numbers or percentages."""
 
     selector: LabelSelector | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(Struct, frozen=True):
-    """The status of a PodDisruptionBudget: the disruptions that its controller allows now."""
+    """The status of a PodDisruptionBudget, from which its controller's decision follows."""
 
     disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
     disrupted_pods: dict[str, str] | None = None
 
 

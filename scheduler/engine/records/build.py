@@ -46,7 +46,6 @@ from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.trace import FilterRun, InputRun, ScoreRun
 from scheduler.engine.objects import pod as objects
 from scheduler.engine.objects.times import parse_microseconds
-from scheduler.engine.objects.types import Volume
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
 
@@ -276,7 +275,7 @@ class _Read:
     def __init__(self, pod: objects.PodInfo, labels: Mapping[str, str]) -> None:
         self.namespace, self.labels, self.spec = pod.namespace, sorted(labels.items()), pod.pod.spec
         volumes = self.spec.volumes  # each pod's token volume has a random name
-        self.volumes = [v for v in volumes if v != Volume(name=v.name)] if volumes else volumes
+        self.volumes = [v for v in volumes if v.image or v.is_storage] if volumes else volumes
         encoded = msgspec.msgpack.encode(self.volumes) if self.volumes else b""
         self.key = (pod.namespace, *self.labels, pod.spec_digest, encoded)
 

@@ -1,0 +1,273 @@
+"""The question and the answer of a what-if for the whole cluster, as documents of kind ClusterReview.
+
+Owns: their structs and JSON forms. Does not own: what follows from the changes (`scheduler.engine.whatif.changes`),
+masking, screens.
+
+Invariant: every pod that a review moves, deletes or refuses to move appears in exactly one of `placements`, `blocked`,
+`ignored` and `deleted`. A pod that is moved twice appears once, with its first node and its last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from herodotus_record.model import API_VERSION
+
+Json = dict[str, Any]
+
+KIND: Final = "ClusterReview"
+
+
+class _Struct(msgspec.Struct, rename="camel", kw_only=True):
+    pass
+
+
+class _Change(_Struct, tag_field="kind", forbid_unknown_fields=True):
+    pass
+
+
+class Drain(_Change):
+    """Drain nodes one after the other, as `kubectl drain NODE… --ignore-daemonsets` does. The flags are kubectl's."""
+
+    nodes: list[str]
+    force: bool = False
+    delete_empty_dir_data: bool = False
+    ignore_daemon_sets: bool = True
+    disable_eviction: bool = False
+
+
+class Cordon(_Change):
+    """Mark nodes as unschedulable."""
+
+    nodes: list[str]
+
+
+class Uncordon(_Change):
+    """Mark nodes as schedulable."""
+
+    nodes: list[str]
+
+
+class RemoveNodes(_Change):
+    """Remove nodes with everything on them. Controllers replace the pods; no PodDisruptionBudget is asked."""
+
+    nodes: list[str]
+
+
+class AddNodes(_Change):
+    """Add `count` empty copies of the node `like`, in `zone` unless it is "", with the DaemonSet pods that it has."""
+
+    like: str
+    count: int = 1
+    zone: str = ""
+
+
+class Taint(_Change):
+    """Add or remove taints of nodes, written as for `kubectl taint`: KEY[=VALUE]:EFFECT, KEY[:EFFECT]-."""
+
+    nodes: list[str]
+    taints: list[str]
+
+
+class Label(_Change):
+    """Set labels of nodes, or remove those whose value is null. Pods that run on the nodes stay."""
+
+    nodes: list[str]
+    labels: dict[str, str | None]
+
+
+class Scale(_Change):
+    """Change the number of pods of a workload, KIND/NAME.
+
+    `object` is the workload's manifest. It is needed only for new pods of a workload that has none.
+    """
+
+    workload: str
+    replicas: int
+    namespace: str = ""
+    object: Json | None = None
+
+
+class Create(_Change):
+    """Create a pod or a workload. `replicas` takes precedence over the manifest's number of pods."""
+
+    object: Json
+    replicas: int | None = None
+    namespace: str = ""
+
+
+Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | Taint | Label | Scale | Create
+
+
+class CapacityQuestion(_Struct, forbid_unknown_fields=True):
+    """How many more pods like those of `object` fit. The search ends after `limit` pods."""
+
+    object: Json
+    limit: int = 10_000
+    namespace: str = ""
+
+
+class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
+    """Which of the nodes could be emptied one after the other; `nodes` are the candidates, None for all nodes.
+
+    The flags are those of a drain.
+    """
+
+    nodes: list[str] | None = None
+    force: bool = False
+    delete_empty_dir_data: bool = True
+
+
+class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
+    """The question. Exactly one of `changes`, `capacity` and `consolidate` is set.
+
+    `scheduler_name` decides pods of `Create` and `capacity` whose manifest names no scheduler. `cluster` is the ID of a
+    cluster, or "" for the service's own.
+    """
+
+    changes: list[Change] | None = None
+    capacity: CapacityQuestion | None = None
+    consolidate: ConsolidationQuestion | None = None
+    scheduler_name: str = ""
+    cluster: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless exactly one question is asked."""
+        if sum(asked is not None for asked in (self.changes, self.capacity, self.consolidate)) != 1:
+            raise ValueError("expected exactly one of changes, capacity and consolidate")
+
+
+class PlacedPod(_Struct):
+    """A pod that the changes move or create, and where it ends.
+
+    `from_node` is the node that the pod or its predecessor leaves, "" for a new pod. `node` is "" if the pod stays
+    pending; `reason` then is kube-scheduler's message. `plugin` is the score plugin, or other factor, that decided on
+    the node. `victims` are pods, NAMESPACE/NAME, that this pod preempted. `owner` is KIND/NAME, "" for none.
+    """
+
+    namespace: str
+    name: str
+    cause: str
+    owner: str = ""
+    from_node: str = ""
+    node: str = ""
+    plugin: str = ""
+    reason: str = ""
+    victims: list[str] = []
+
+
+class BlockedPod(_Struct):
+    """A pod that stays on its node although the changes should move it.
+
+    `cause` is Budget, LocalStorage, NoController, DaemonSet or NodeNotDrained. `message` has kubectl's or the API
+    server's words. `budget` is the name of the PodDisruptionBudget, or "".
+    """
+
+    namespace: str
+    name: str
+    node: str
+    cause: str
+    message: str
+    owner: str = ""
+    budget: str = ""
+
+
+class RemovedPod(_Struct):
+    """A pod that a drain leaves alone, or that ends without a replacement; `cause` says why."""
+
+    namespace: str
+    name: str
+    node: str
+    cause: str
+    owner: str = ""
+
+
+class NodeAmounts(_Struct):
+    """The number of pods on a node and the sums of their requests, in millicores and bytes."""
+
+    pods: int
+    cpu: int
+    memory: int
+
+
+class ChangedNode(_Struct):
+    """A node before and after the changes. `before` or `after` is None where the node did not or does not exist."""
+
+    name: str
+    before: NodeAmounts | None
+    after: NodeAmounts | None
+    schedulable: bool
+
+
+class NodeCapacity(_Struct):
+    """How many of the pods fit on a node. `limited_by` is what keeps the next one from it."""
+
+    node: str
+    fits: int
+    limited_by: str
+
+
+class Capacity(_Struct):
+    """How many of the pods fit.
+
+    `limited` is True if the search ended at its limit. `message` is what kube-scheduler would say about the next pod.
+    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "".
+    """
+
+    fits: int
+    limited: bool
+    message: str
+    nodes: list[NodeCapacity] = []
+    zones: dict[str, int] = {}
+
+
+class EmptiedNode(_Struct):
+    """A node that could be emptied, with the nodes that take its pods: node name to number of pods."""
+
+    node: str
+    pods: int
+    targets: dict[str, int]
+
+
+class KeptNode(_Struct):
+    """A node that cannot be emptied, and the pods that keep it: NAMESPACE/NAME to the reason."""
+
+    node: str
+    pods: dict[str, str]
+
+
+class Consolidation(_Struct):
+    """The nodes that could be emptied, in this order, and those that could not."""
+
+    emptied: list[EmptiedNode]
+    kept: list[KeptNode]
+
+
+class ClusterReviewStatus(_Struct):
+    """The answer. `notes` are sentences about what the answer does not take into account."""
+
+    placements: list[PlacedPod] = []
+    blocked: list[BlockedPod] = []
+    ignored: list[RemovedPod] = []
+    deleted: list[RemovedPod] = []
+    pending: list[PlacedPod] = []
+    nodes: list[ChangedNode] = []
+    capacity: Capacity | None = None
+    consolidation: Consolidation | None = None
+    notes: list[str] = []
+
+
+class ClusterReview(_Struct):
+    """A ClusterReview object as a client sends it."""
+
+    spec: ClusterReviewSpec
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+def build_cluster_review(status: ClusterReviewStatus) -> Json:
+    """Return the answer as a JSON document of kind ClusterReview."""
+    document: Json = msgspec.to_builtins(status)
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": document}

@@ -1,0 +1,162 @@
+"""The PodDisruptionBudgets of a cluster while pods are evicted and replaced: which eviction would be allowed.
+
+Owns: the amounts of each budget, which start from its status and follow evictions and replacements. Does not own: which
+pods are evicted (`eviction`).
+
+Sources: pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption/disruption.go v1.36. A budget without a
+status, as in a manifest, gets the amounts that the disruption controller would compute, where the pods that the budget
+selects count as the scale of their controllers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
+from scheduler.engine.objects.selectors import label_selector_matches
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.objects.workloads import BudgetSpec, BudgetStatus, PodDisruptionBudget
+
+MANY_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+class Refusal(NamedTuple):
+    """The API server's refusal to evict a pod, with the name of the PodDisruptionBudget, or "" for several."""
+
+    budget: str
+    message: str
+
+
+class _Amounts:
+    """The amounts of one budget. `stuck` means that the disruption controller cannot compute them."""
+
+    def __init__(self, budget: PodDisruptionBudget, status: BudgetStatus) -> None:
+        self.name, self.spec = budget.metadata.name, budget.spec
+        self.current, self.desired = status.current_healthy, status.desired_healthy
+        self.expected, self.allowed = status.expected_pods, status.disruptions_allowed
+        self.stuck = not self.allowed and self.current > self.desired
+
+    def update(self) -> None:
+        """Allow again what the present amounts allow, as the disruption controller does after each change."""
+        if not self.stuck:
+            self.allowed = max(0, self.current - self.desired) if self.expected > 0 else 0
+
+    @property
+    def refusal(self) -> Refusal:
+        why = f"needs {self.desired} healthy pods and has {self.current} currently"
+        if self.current > self.desired:
+            why = "does not allow evicting pods currently"
+        return Refusal(self.name, f"{VIOLATED} The disruption budget {self.name} {why}")
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return whether the pod has the condition Ready."""
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or ())
+
+
+class Budgets:
+    """The budgets of a cluster, with the amounts that follow from the evictions and replacements so far."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[PodInfo]) -> None:
+        """Take the budgets and all pods of the cluster, from which a budget without a status gets its amounts."""
+        self._by_namespace: dict[str, list[_Amounts]] = defaultdict(list)
+        selected: dict[str, list[PodInfo]] = {}
+        for budget in sorted(budgets, key=lambda found: (found.metadata.namespace, found.metadata.name)):
+            namespace, status = budget.metadata.namespace, budget.status
+            if status == BudgetStatus():
+                if not selected:
+                    selected = _group_by_namespace(pods)
+                status = _compute_status(budget, selected.get(namespace, ()))
+            self._by_namespace[namespace].append(_Amounts(budget, status))
+
+    def evict(self, pod: Pod) -> Refusal | None:
+        """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
+        found = self._of(pod)
+        if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None:
+            self._remove(pod, found)
+            return None
+        if len(found) > 1:
+            return Refusal("", MANY_BUDGETS)
+        for budget in found:
+            if not is_ready(pod) and _allows_unhealthy(budget):
+                continue
+            if budget.allowed <= 0:
+                return budget.refusal
+            budget.allowed -= 1
+        self._remove(pod, found)
+        return None
+
+    def delete(self, pod: Pod) -> None:
+        """Count a pod that is deleted without asking any budget."""
+        found = self._of(pod)
+        self._remove(pod, found)
+        for budget in found:
+            budget.update()
+
+    def add_ready(self, pod: Pod) -> None:
+        """Count a new pod that became Ready."""
+        for budget in self._of(pod):
+            budget.current += 1
+            budget.update()
+
+    def scale(self, pod: Pod, more: int) -> None:
+        """Count a workload's new scale, which is higher by `more` pods like this one."""
+        for budget in self._of(pod):
+            budget.expected += more
+            if budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str):
+                budget.desired = _compute_desired(budget.spec, budget.expected)
+            budget.update()
+
+    def _remove(self, pod: Pod, budgets: list[_Amounts]) -> None:
+        if is_ready(pod) and pod.metadata.deletion_timestamp is None:
+            for budget in budgets:
+                budget.current -= 1
+
+    def _of(self, pod: Pod) -> list[_Amounts]:
+        labels = pod.metadata.labels or {}
+        budgets = self._by_namespace.get(pod.metadata.namespace, ())
+        return [found for found in budgets if label_selector_matches(found.spec.selector, labels)]
+
+
+def _allows_unhealthy(budget: _Amounts) -> bool:
+    """Return whether a pod that is not Ready may be evicted without being counted."""
+    if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        return True
+    return budget.current >= budget.desired > 0
+
+
+def _group_by_namespace(pods: Iterable[PodInfo]) -> dict[str, list[PodInfo]]:
+    groups: dict[str, list[PodInfo]] = defaultdict(list)
+    for pod in pods:
+        if pod.pod.status.phase not in FINISHED_PHASES:
+            groups[pod.namespace].append(pod)
+    return groups
+
+
+def _compute_status(budget: PodDisruptionBudget, pods: Iterable[PodInfo]) -> BudgetStatus:
+    selected = [pod for pod in pods if label_selector_matches(budget.spec.selector, pod.labels)]
+    expected = len(selected)
+    current = sum(is_ready(pod.pod) and not pod.terminating for pod in selected)
+    desired = _compute_desired(budget.spec, expected)
+    allowed = max(0, current - desired) if expected else 0
+    return BudgetStatus(
+        disruptions_allowed=allowed, current_healthy=current, desired_healthy=desired, expected_pods=expected
+    )
+
+
+def _compute_desired(spec: BudgetSpec, expected: int) -> int:
+    """Return the number of pods that must be healthy, of the number that is expected."""
+    if spec.max_unavailable is not None:
+        return max(0, expected - _scaled(spec.max_unavailable, expected))
+    return _scaled(spec.min_available or 0, expected)
+
+
+def _scaled(amount: int | str, total: int) -> int:
+    """Return a number of pods; a percentage of the total is rounded up."""
+    if isinstance(amount, int):
+        return amount
+    return math.ceil(int(amount.removesuffix("%")) * total / 100)

@@ -1,0 +1,340 @@
+"""The answer to a ClusterReview: what follows if nodes are drained, added or changed, and workloads created or scaled.
+
+    answer_review(state, spec, report, seed) -> ClusterReviewStatus
+
+`state` is a `ClusterState`, a copy of a cluster that the review changes. The scheduler makes it from its own state in a
+forked process, the observer from the state that it follows, and local mode from what it read. `report(done, total)` is
+called for each pod that was decided.
+
+Owns: what each change does to nodes, and the order of changes. After each change the pods that wait are scheduled; pods
+that were pending before are tried as well. Does not own: evictions by a drain (`eviction`), scheduling (`simulation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from herodotus_record.cluster_reviews import (
+    AddNodes,
+    Change,
+    ChangedNode,
+    ClusterReviewSpec,
+    ClusterReviewStatus,
+    Cordon,
+    Create,
+    Drain,
+    Label,
+    NodeAmounts,
+    RemoveNodes,
+    Scale,
+    Taint,
+    Uncordon,
+)
+from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
+from scheduler.engine.objects import requests, types
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import CSINode
+from scheduler.engine.objects.taints import is_tolerated
+from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.eviction import DrainResult, drain
+from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.scaling import choose_pods_to_delete
+from scheduler.engine.whatif.simulation import ClusterState, Report, Simulation
+
+MAX_PODS: Final = 10_000  # that one review creates
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  # kube-controller-manager's taint of a cordoned node
+_OF_ONE_NODE: Final = ("node.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class ClusterReviewError(ValueError):
+    """A review that makes no sense in this cluster. The message names the change and the object."""
+
+
+class _Amounts(NamedTuple):
+    node: Node
+    amounts: NodeAmounts
+
+
+def answer_review(
+    state: ClusterState,
+    spec: ClusterReviewSpec,
+    report: Report,
+    seed: int,
+    classes: dict[str, PriorityClass] | None = None,
+) -> ClusterReviewStatus:
+    """Apply the changes of a review to a state, and return what becomes of the pods and nodes.
+
+    `classes` are the cluster's priority classes by name, or None if they are unknown. Raises ClusterReviewError if a
+    node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
+    """
+    simulation = Simulation(state, report, seed)
+    before = _measure(simulation)
+    review = _Review(simulation, classes, spec.scheduler_name)
+    for number, change in enumerate(spec.changes or (), 1):
+        try:
+            review.apply(change)
+        except (ClusterReviewError, PodTemplateError) as e:
+            raise ClusterReviewError(f"change {number} ({type(change).__name__}): {e}") from e
+        simulation.settle()
+    placements, pending = simulation.list_placements()
+    return ClusterReviewStatus(
+        placements=placements,
+        pending=pending,
+        blocked=review.drained.blocked,
+        ignored=review.drained.ignored,
+        deleted=simulation.list_ended(),
+        nodes=list(_compare(before, _measure(simulation))),
+        notes=review.notes,
+    )
+
+
+class _Review:
+    """One review while its changes are applied."""
+
+    def __init__(self, simulation: Simulation, classes: dict[str, PriorityClass] | None, scheduler: str) -> None:
+        self._simulation, self._classes, self._scheduler = simulation, classes, scheduler
+        self._created = 0
+        self.drained = DrainResult()
+        self.notes: list[str] = []
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case Drain():
+                self._drain(change)
+            case Cordon():
+                self._set_unschedulable(change.nodes, True)
+            case Uncordon():
+                self._set_unschedulable(change.nodes, False)
+            case RemoveNodes():
+                self._remove(change.nodes)
+            case AddNodes():
+                self._add(change)
+            case Taint():
+                self._taint(change)
+            case Label():
+                self._label(change)
+            case Scale():
+                self._scale(change)
+            case Create():
+                self._create(change.object, change.replicas, change.namespace, "Created")
+
+    def _nodes(self, names: Sequence[str]) -> list[Node]:
+        """Return the nodes with these names. Raises ClusterReviewError if one of them does not exist."""
+        if not names:
+            raise ClusterReviewError("nodes: required")
+        return [self._node(name) for name in dict.fromkeys(names)]
+
+    def _node(self, name: str) -> Node:
+        node = self._simulation.node(name)
+        if node is None:
+            raise ClusterReviewError(f'nodes "{name}" not found')
+        return node
+
+    def _drain(self, change: Drain) -> None:
+        self._set_unschedulable(change.nodes, True)
+        for name in dict.fromkeys(change.nodes):
+            drain(self._simulation, name, change, self.drained)
+
+    def _set_unschedulable(self, names: Sequence[str], unschedulable: bool) -> None:
+        for node in self._nodes(names):
+            taints = [taint for taint in node.spec.taints or () if taint.key != UNSCHEDULABLE]
+            taints += [types.Taint(key=UNSCHEDULABLE, effect="NoSchedule")] * unschedulable
+            self._replace_spec(node, unschedulable=unschedulable, taints=taints or None)
+
+    def _replace_spec(self, node: Node, **values: object) -> None:
+        spec = msgspec.structs.replace(node.spec, **values)
+        if spec != node.spec:
+            self._simulation.set_node(msgspec.structs.replace(node, spec=spec))
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for node in self._nodes(names):
+            self._simulation.remove_node(node.metadata.name)
+
+    def _add(self, change: AddNodes) -> None:
+        if not 1 <= change.count <= MAX_PODS:
+            raise ClusterReviewError(f"count: expected 1 to {MAX_PODS}, got {change.count}")
+        like = self._node(change.like)
+        daemons = [
+            pod.pod
+            for pod in self._simulation.pods_on(change.like)
+            if (owner := find_controller(pod.pod)) is not None and owner.kind == DAEMON_SET
+        ]
+        number = 0
+        for _ in range(change.count):
+            number += 1
+            while self._simulation.node(f"{change.like}-new-{number}") is not None:
+                number += 1
+            self._add_node(_copy_node(like, f"{change.like}-new-{number}", change.zone), change.like, daemons)
+
+    def _add_node(self, node: Node, like: str, daemons: Iterable[Pod]) -> None:
+        simulation, name = self._simulation, node.metadata.name
+        simulation.set_node(node)
+        limits = simulation.objects.get(CSINode, like)
+        if limits is not None:
+            metadata = msgspec.structs.replace(limits.metadata, name=name)
+            simulation.objects.set(msgspec.structs.replace(limits, metadata=metadata))
+        for daemon in daemons:
+            pod = build_replacement(daemon, simulation.next_number()).pod
+            simulation.create(PodInfo(_pin(pod, name)), "NodeAdded")
+
+    def _taint(self, change: Taint) -> None:
+        edits = [_parse_taint(text) for text in change.taints]
+        if not edits:
+            raise ClusterReviewError("taints: required")
+        for node in self._nodes(change.nodes):
+            taints = list(node.spec.taints or ())
+            for edit in edits:
+                same = [t for t in taints if t.key == edit.taint.key and edit.taint.effect in ("", t.effect)]
+                taints = [t for t in taints if t not in same] + ([] if edit.removes else [edit.taint])
+            self._replace_spec(node, taints=taints or None)
+            self._evict_intolerant(node.metadata.name, [t for t in taints if t.effect == "NoExecute"])
+
+    def _evict_intolerant(self, node: str, taints: Sequence[types.Taint]) -> None:
+        """Evict the pods that do not tolerate a NoExecute taint, at once and without asking a budget."""
+        for pod in self._simulation.pods_on(node) if taints else ():
+            tolerations = pod.pod.spec.tolerations or ()
+            if not all(is_tolerated(taint, tolerations) for taint in taints):
+                self._simulation.budgets.delete(pod.pod)
+                self._simulation.evict(pod, node, "Tainted")
+
+    def _label(self, change: Label) -> None:
+        for node in self._nodes(change.nodes):
+            labels = {**(node.metadata.labels or {}), **{k: v for k, v in change.labels.items() if v is not None}}
+            kept = {k: v for k, v in labels.items() if change.labels.get(k, v) is not None}
+            if kept != node.metadata.labels:
+                metadata = msgspec.structs.replace(node.metadata, labels=kept)
+                self._simulation.set_node(msgspec.structs.replace(node, metadata=metadata))
+
+    def _scale(self, change: Scale) -> None:
+        if not 0 <= change.replicas <= MAX_PODS:
+            raise ClusterReviewError(f"replicas: expected 0 to {MAX_PODS}, got {change.replicas}")
+        namespace = change.namespace or "default"
+        pods = self._simulation.pods_of(namespace, change.workload)
+        more = change.replicas - len(pods)
+        if pods:
+            self._simulation.budgets.scale(pods[0][0].pod, more)
+        if more < 0:
+            for pod, node in choose_pods_to_delete(change.workload.partition("/")[0], pods, -more):
+                self._simulation.budgets.delete(pod.pod)
+                self._simulation.delete(pod, node, "ScaledDown")
+        elif more and pods:
+            self._scale_up(change.workload, [pod for pod, _ in pods], more)
+        elif more and change.object is not None:
+            self._create(change.object, more, namespace, "ScaledUp")
+        elif more:
+            raise ClusterReviewError(f"{namespace}/{change.workload} has no pod to copy: give its manifest as object")
+
+    def _scale_up(self, workload: str, pods: Sequence[PodInfo], more: int) -> None:
+        self._count(more)
+        newest = max(pods, key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.name)).pod
+        taken = {pod.name for pod in pods}
+        ordinals = (f"{workload.partition('/')[2]}-{i}" for i in range(len(pods) + more))
+        free = (name for name in ordinals if name not in taken)
+        for _ in range(more):
+            pod = build_replacement(newest, self._simulation.next_number()).pod
+            if workload.startswith(f"{STATEFUL_SET}/"):
+                pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=next(free)))
+            self._simulation.create(PodInfo(pod), "ScaledUp")
+
+    def _create(self, manifest: dict[str, object], replicas: int | None, namespace: str, cause: str) -> None:
+        if manifest.get("kind") == DAEMON_SET:
+            raise ClusterReviewError("a DaemonSet cannot be created: its controller makes a pod for each node")
+        template = parse_pod_template(manifest)
+        count = template.replicas if replicas is None else replicas
+        if count < 0:
+            raise ClusterReviewError(f"replicas: expected 0 to {MAX_PODS}, got {count}")
+        self._count(count)
+        wanted = template.namespace or namespace
+        found = build_pods(template, wanted, template.scheduler or self._scheduler, max(count, 1), self._classes)
+        ensure(found.controller, self._simulation.objects)
+        for pod in found.pods[:count]:
+            metadata = pod.pod.metadata
+            unique = f"{metadata.namespace}/{metadata.name}/{self._simulation.next_number()}"
+            named = msgspec.structs.replace(metadata, uid=unique)
+            self._simulation.create(PodInfo(msgspec.structs.replace(pod.pod, metadata=named)), cause)
+        if count and template.kind == POD and count > 1:
+            self.notes.append(f"{count} pods were made from the Pod {wanted or 'default'}/{template.name}")
+
+    def _count(self, more: int) -> None:
+        """Count pods that the review creates. Raises ClusterReviewError if they are too many."""
+        self._created += more
+        if self._created > MAX_PODS:
+            raise ClusterReviewError(f"a review can create {MAX_PODS} pods, not {self._created}")
+
+
+class _TaintEdit(NamedTuple):
+    taint: types.Taint
+    removes: bool
+
+
+def _parse_taint(text: str) -> _TaintEdit:
+    """Return a taint that is written as for `kubectl taint`. Raises ClusterReviewError if it is not."""
+    removes = text.endswith("-")
+    left, colon, effect = text.removesuffix("-").partition(":")
+    key, equals, value = left.partition("=")
+    if not key or (not colon and not removes) or (removes and equals):
+        raise ClusterReviewError(f"taints: expected KEY[=VALUE]:EFFECT or KEY[:EFFECT]-, got {text!r}")
+    if effect not in _EFFECTS and (colon or not removes):
+        raise ClusterReviewError(f"taints: {text!r}: the effect must be one of {', '.join(_EFFECTS)}")
+    return _TaintEdit(types.Taint(key=key, value=value, effect=effect), removes)
+
+
+def _copy_node(like: Node, name: str, zone: str) -> Node:
+    """Return an empty, schedulable copy of a node, without taints and images that belong to that one node."""
+    labels = dict(like.metadata.labels or {})
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = name
+    if zone:
+        labels[ZONE] = zone
+    taints = [taint for taint in like.spec.taints or () if not taint.key.startswith(_OF_ONE_NODE)]
+    return msgspec.structs.replace(
+        like,
+        metadata=msgspec.structs.replace(like.metadata, name=name, uid=f"new/{name}", labels=labels),
+        spec=msgspec.structs.replace(like.spec, unschedulable=False, taints=taints or None),
+        status=msgspec.structs.replace(like.status, images=None),
+    )
+
+
+def _pin(pod: Pod, node: str) -> Pod:
+    """Return a DaemonSet's pod for another node: its controller selects the node by name in the required affinity."""
+    field = Requirement(key="metadata.name", operator="In", values=[node])
+    affinity = pod.spec.affinity or types.Affinity()
+    of_node = affinity.node_affinity or types.NodeAffinity()
+    terms = (of_node.required.node_selector_terms if of_node.required else None) or [NodeSelectorTerm()]
+    pinned = NodeSelector(node_selector_terms=[msgspec.structs.replace(term, match_fields=[field]) for term in terms])
+    of_node = msgspec.structs.replace(of_node, required=pinned)
+    spec = msgspec.structs.replace(pod.spec, affinity=msgspec.structs.replace(affinity, node_affinity=of_node))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _measure(simulation: Simulation) -> dict[str, _Amounts]:
+    """Return each node with the amounts on it, by name."""
+    nodes = simulation.nodes
+    pods, cpu, memory = (nodes.requested(name).tolist() for name in (requests.PODS, requests.CPU, requests.MEMORY))
+    found = {}
+    for name, slot in nodes.index.items():
+        node = nodes.nodes[slot]
+        if node is not None:
+            found[name] = _Amounts(node, NodeAmounts(pods=pods[slot], cpu=cpu[slot], memory=memory[slot]))
+    return found
+
+
+def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterable[ChangedNode]:
+    """Yield the nodes that differ, in the order of their names."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield ChangedNode(
+                name=name,
+                before=old.amounts if old else None,
+                after=new.amounts if new else None,
+                schedulable=new is not None and not new.node.spec.unschedulable,
+            )

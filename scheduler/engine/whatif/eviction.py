@@ -1,0 +1,97 @@
+"""Drain a node as kubectl does: which pods are evicted, in which order, and which stay.
+
+Source: staging/src/k8s.io/kubectl/pkg/drain/filters.go v1.36. kubectl evicts nothing from a node with a pod that a
+filter refuses, and repeats evictions that a PodDisruptionBudget refuses. Here they are repeated after the replacements
+of the evicted pods were scheduled, until no further pod can be evicted.
+
+A mirror pod is recognized by its owner, the node. That the DaemonSet of a pod exists is not checked.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from herodotus_record.cluster_reviews import BlockedPod, Drain, RemovedPod
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
+from scheduler.engine.whatif.simulation import Simulation
+
+_DAEMON_SET: Final = "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
+_LOCAL_STORAGE: Final = "cannot delete Pods with local storage (use --delete-emptydir-data to override)"
+_NO_CONTROLLER: Final = "cannot delete Pods that declare no controller (use --force to override)"
+_NOT_DRAINED: Final = "kubectl drain evicts no pod of the node because of the pods that it cannot delete"
+
+
+class DrainResult:
+    """The pods that a drain blocked on, or left alone."""
+
+    def __init__(self) -> None:
+        self.blocked: list[BlockedPod] = []
+        self.ignored: list[RemovedPod] = []
+
+
+def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
+    """Evict the pods of a node, which must be cordoned already, and schedule their replacements."""
+    evicted: list[PodInfo] = []
+    refused: list[tuple[PodInfo, tuple[str, str]]] = []
+    for pod in simulation.pods_on(node):
+        owner = find_controller(pod.pod)
+        refusal = find_refusal(pod.pod, flags)
+        if refusal is not None:
+            refused.append((pod, refusal))
+        elif owner is not None and owner.kind in (DAEMON_SET, NODE):
+            result.ignored.append(simulation.remove(pod.pod, node, owner.kind))
+        else:
+            evicted.append(pod)
+    if refused:
+        refused += [(pod, ("NodeNotDrained", _NOT_DRAINED)) for pod in evicted]
+        for pod, (cause, message) in refused:
+            result.blocked.append(_block(simulation, pod, node, cause, message))
+        return
+    while evicted:
+        before = simulation.progress
+        left = [pod for pod in evicted if not _evict(simulation, pod, node, flags)]
+        simulation.settle()
+        evicted = [pod for pod in left if simulation.is_on(pod, node)]
+        if simulation.progress == before:
+            break
+    for pod in evicted:
+        refusal_now = simulation.budgets.evict(pod.pod)
+        assert refusal_now is not None
+        found = _block(simulation, pod, node, "Budget", refusal_now.message)
+        found.budget = refusal_now.budget
+        result.blocked.append(found)
+
+
+def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:
+    """Return why kubectl refuses to drain a node with this pod, as a cause and kubectl's words, or None."""
+    owner = find_controller(pod)
+    if owner is not None and owner.kind == NODE:
+        return None
+    if owner is not None and owner.kind == DAEMON_SET:
+        return None if flags.ignore_daemon_sets else ("DaemonSet", _DAEMON_SET)
+    if any(volume.empty_dir for volume in pod.spec.volumes or ()) and not flags.delete_empty_dir_data:
+        return "LocalStorage", _LOCAL_STORAGE
+    return ("NoController", _NO_CONTROLLER) if owner is None and not flags.force else None
+
+
+def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> bool:
+    """Evict a pod if its budget allows it now; return whether it did."""
+    if flags.disable_eviction:
+        simulation.budgets.delete(pod.pod)
+    elif simulation.budgets.evict(pod.pod) is not None:
+        return False
+    simulation.evict(pod, node, "Drained")
+    return True
+
+
+def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str) -> BlockedPod:
+    return BlockedPod(
+        namespace=pod.namespace,
+        name=pod.name,
+        node=node,
+        cause=cause,
+        message=message,
+        owner=simulation.owner_of(pod.pod),
+    )

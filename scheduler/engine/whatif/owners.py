@@ -1,0 +1,73 @@
+"""The controllers of pods: which workload a pod belongs to, and what its controller does when a pod is gone."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import OwnerReference, Pod, PodStatus
+from scheduler.engine.objects.workloads import ReplicaSet
+
+_HASH_LABEL: Final = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
+NODE, DAEMON_SET, STATEFUL_SET = "Node", "DaemonSet", "StatefulSet"
+DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
+
+
+class Workload(NamedTuple):
+    """The workload of a pod; for a pod of a Deployment's ReplicaSet the Deployment."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+def find_controller(pod: Pod) -> OwnerReference | None:
+    """Return the owner reference of the pod's controller, or None. That of a mirror pod is its Node."""
+    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+
+
+def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
+    """Return the workload of a pod, or None for a pod without a controller.
+
+    Where the ReplicaSet cannot be read, its Deployment follows from the pod's template hash.
+    """
+    owner = find_controller(pod)
+    if owner is None:
+        return None
+    if owner.kind != REPLICA_SET:
+        return Workload(owner.kind, owner.name)
+    found = objects.get(ReplicaSet, owner.name, pod.metadata.namespace)
+    above = [o for o in (found.metadata.owner_references or ()) if o.controller] if found else []
+    template = (pod.metadata.labels or {}).get(_HASH_LABEL)
+    if above:
+        return Workload(above[0].kind, above[0].name)
+    if found is None and template and owner.name.endswith(f"-{template}"):
+        return Workload(DEPLOYMENT, owner.name.removesuffix(f"-{template}"))
+    return Workload(REPLICA_SET, owner.name)
+
+
+def build_replacement(pod: Pod, number: int) -> PodInfo:
+    """Return the pod that the controller of a pod creates in its place.
+
+    A StatefulSet's pod keeps its name. Others get a name that no pod has; the real one is random. Kept are the fields
+    of the spec, of which all but the node come from the template.
+    """
+    owner = find_controller(pod)
+    name = pod.metadata.name
+    if owner is not None and owner.kind != STATEFUL_SET:
+        name = f"{owner.name}-new-{number}"
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        name=name,
+        uid=f"{pod.metadata.namespace}/{name}/{number}",
+        resource_version="",
+        creation_timestamp=None,
+        deletion_timestamp=None,
+    )
+    spec = msgspec.structs.replace(pod.spec, node_name="")
+    return PodInfo(msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus()))

@@ -1,0 +1,317 @@
+"""A copy of a cluster in which pods are evicted, replaced by their controllers, and scheduled again.
+
+Owns: the state, where each moved pod comes from and ends, and the pods that wait. Does not own: which pods a change
+evicts (`changes`, `eviction`), a single decision (`engine.cycle`).
+
+A replacement is Ready as soon as it is placed, and only then counts for PodDisruptionBudgets. Pods are scheduled by
+descending priority, and otherwise in the order in which they were evicted or created. An evicted pod is gone before its
+replacement is scheduled. Preemption is carried out.
+
+Invariant: each pod that leaves its node is in exactly one place: on a node, waiting, or deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from herodotus_record.cluster_reviews import PlacedPod, RemovedPod
+from herodotus_record.codec import fill_derived
+from herodotus_record.model import AttemptKey, DecisionPath, SchedulerInfo, Source
+from herodotus_record.placements import NOMINATED, ONLY, find_deciding_factor
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.nominated import Nominator
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
+from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.records import build
+from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
+
+Report = Callable[[int, int], None]  # receives the number of pods that were decided, and of those known so far
+
+PENDING: Final = "Pending"  # the cause of pods that had no node before the changes
+_RUNNING: Final = PodStatus(phase="Running", conditions=[Condition(type="Ready", status="True")])
+# Only these filters can accept a pod because another pod was placed.
+_HELPED_BY_PODS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
+
+
+@dataclass
+class ClusterState:
+    """A cluster that a simulation may change: its nodes with their pods, other objects, and pods without a node.
+
+    `framework` returns the framework of a scheduler name, or None if no profile has the name. `pending` are the pods
+    without a node, and `nominator` holds those of them that are nominated for a node.
+    """
+
+    nodes: NodeColumns
+    objects: ClusterObjects
+    nominator: Nominator
+    framework: Callable[[str], Framework | None]
+    pending: Sequence[Pod] = ()
+
+
+@dataclass(eq=False)
+class MovedPod:
+    """A pod that was evicted or created in the simulation; `pod` is its latest successor.
+
+    `origin` is the pod before the changes, None if the simulation created the pod. `node` is where it is, "" while it
+    waits, and `deleted` tells why it ended.
+    """
+
+    pod: PodInfo
+    cause: str
+    origin: Pod | None = None
+    origin_node: str = ""
+    node: str = ""
+    plugin: str = ""
+    reason: str = ""
+    victims: list[str] = field(default_factory=list)
+    deleted: str = ""
+    helped_by_pods: bool = True
+
+
+class Simulation:
+    """The state of a cluster while changes are applied to it."""
+
+    def __init__(self, state: ClusterState, report: Report, seed: int) -> None:
+        """Take over a state, which the simulation changes. `seed` decides between equally good nodes."""
+        self.nodes, self.objects = state.nodes, state.objects
+        self._nominator, self._framework = state.nominator, state.framework
+        self._report, self._seed = report, seed
+        self.budgets = Budgets(self.objects.all(PodDisruptionBudget), self._all_pods(state.pending))
+        self.moved: dict[str, MovedPod] = {}  # by the UID of the present pod
+        self.ended: list[MovedPod] = []
+        self._waiting: list[MovedPod] = [
+            MovedPod(PodInfo(pod), PENDING, origin=pod)
+            for pod in state.pending
+            if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
+        ]
+        self.moved.update((moved.pod.uid, moved) for moved in self._waiting)
+        self.progress = 0  # increases when a pod leaves or reaches a node
+        self._created, self._decided = 0, 0
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node | None:
+        """Return a Node object, or None if there is no node with this name."""
+        slot = self.nodes.index.get(name)
+        return None if slot is None else self.nodes.nodes[slot]
+
+    def pods_on(self, name: str) -> list[PodInfo]:
+        """Return the pods on a node by namespace and name, the order in which the API server lists them."""
+        return sorted(self.nodes.pods[self.nodes.index[name]].values(), key=lambda pod: (pod.namespace, pod.name))
+
+    def is_on(self, pod: PodInfo, node: str) -> bool:
+        """Return whether a pod is on a node."""
+        return pod.uid in self.nodes.pods[self.nodes.index[node]]
+
+    def pods_of(self, namespace: str, workload: str) -> list[tuple[PodInfo, str]]:
+        """Return the pods of a workload, KIND/NAME, that are not being deleted, each with its node or ""."""
+        placed = ((pod, name) for slot, name in self._live() for pod in self.nodes.pods[slot].values())
+        every = (*placed, *((moved.pod, "") for moved in self._waiting))
+        return [
+            (pod, node)
+            for pod, node in every
+            if pod.namespace == namespace
+            and not pod.terminating
+            and str(find_workload(pod.pod, self.objects)) == workload
+        ]
+
+    def _live(self) -> Iterator[tuple[int, str]]:
+        return ((slot, self.nodes.names[slot]) for slot in np.flatnonzero(self.nodes.live[: self.nodes.slots]).tolist())
+
+    def _all_pods(self, pending: Iterable[Pod]) -> Iterator[PodInfo]:
+        yield from (pod for pods in self.nodes.pods for pod in pods.values())
+        yield from map(PodInfo, pending)
+
+    # --- changing ---------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """Add or replace a Node object."""
+        self.nodes.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node with everything on it, and let the controllers replace the pods. No budget is asked."""
+        pods = self.pods_on(name)
+        self.nodes.remove_node(name)
+        for pod in pods:
+            self.budgets.delete(pod.pod)
+            self.evict(pod, name, "Removed")
+
+    def evict(self, pod: PodInfo, node: str, cause: str) -> None:
+        """Remove a pod from its node and let its controller replace it. No budget is asked or changed.
+
+        A pod without a controller, of a DaemonSet or of the node itself ends, as does one that is being deleted.
+        """
+        moved = self._take(pod, node, cause)
+        owner = find_controller(pod.pod)
+        if pod.terminating:
+            self._end(moved, "Terminating")
+        elif owner is None:
+            self._end(moved, "NoController")
+        elif owner.kind in (DAEMON_SET, NODE):
+            self._end(moved, owner.kind)
+        else:
+            self.wait(moved, build_replacement(pod.pod, self.next_number()))
+
+    def delete(self, pod: PodInfo, node: str, cause: str) -> None:
+        """Remove a pod, from its node or from those that wait if `node` is "", without a replacement."""
+        moved = self._take(pod, node, cause)
+        if not node:
+            self._waiting.remove(moved)
+        self._end(moved, cause)
+
+    def create(self, pod: PodInfo, cause: str) -> None:
+        """Add a new pod, which waits to be scheduled."""
+        self.wait(MovedPod(pod, cause), pod)
+
+    def next_number(self) -> int:
+        """Return a new number for names of pods."""
+        self._created += 1
+        return self._created
+
+    def wait(self, moved: MovedPod, pod: PodInfo) -> None:
+        """Let a pod, or its successor, wait to be scheduled."""
+        moved.pod, moved.node, moved.helped_by_pods = pod, "", True
+        self.moved[pod.uid] = moved
+        self._waiting.append(moved)
+
+    def _take(self, pod: PodInfo, node: str, cause: str) -> MovedPod:
+        """Remove a pod from its node, if it has one, and return what is known about its way so far."""
+        self.progress += 1
+        if node:
+            self.nodes.remove_pod(pod.uid, node)
+        return self.moved.pop(pod.uid, None) or MovedPod(pod, cause, origin=pod.pod, origin_node=node)
+
+    def _end(self, moved: MovedPod, cause: str) -> None:
+        moved.node, moved.deleted = "", cause
+        if moved.origin is not None:
+            self.ended.append(moved)
+
+    # --- scheduling -------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Schedule the pods that wait, until no further one finds a node."""
+        tried, self._waiting = self._waiting, []
+        while tried:
+            before = self.progress
+            for moved in sorted(tried, key=lambda moved: -moved.pod.priority):
+                self._try(moved)
+            if self.progress == before:
+                return
+            tried = [moved for moved in self._waiting if moved.helped_by_pods]
+            self._waiting = [moved for moved in self._waiting if not moved.helped_by_pods]
+
+    def _try(self, moved: MovedPod) -> None:
+        """Schedule a pod, with preemption if that helps."""
+        result = self._schedule(moved.pod)
+        if result is None:
+            moved.reason = f'no profile of the scheduler is named "{moved.pod.pod.spec.scheduler_name}"'
+        elif result.chosen is None and self._preempt(moved, result):
+            result = self._schedule(moved.pod)
+        self._decided += 1
+        self._report(self._decided, self._decided + len(self._waiting))
+        if result is None or result.chosen is None:
+            if result is not None:
+                moved.reason = result.message
+                moved.helped_by_pods = bool(result.rejectors & _HELPED_BY_PODS)
+            self._waiting.append(moved)
+            return
+        self._bind(moved, self.nodes.names[result.chosen])
+
+    def _schedule(self, pod: PodInfo) -> CycleResult | None:
+        framework = self._framework(pod.pod.spec.scheduler_name)
+        if framework is None:
+            return None
+        self._seed += 1
+        snapshot = Snapshot.from_columns(self.nodes)
+        result = schedule(framework, pod, snapshot, self._seed)
+        if result.chosen is not None:
+            self.moved[pod.uid].plugin = _name_factor(framework, pod, snapshot, result)
+        return result
+
+    def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:
+        """Evict the victims that preemption chose, if any; return whether it did."""
+        preemption = result.trace.preemption
+        if preemption is None or not preemption.nominated_node:
+            return False
+        node = preemption.nominated_node
+        victims = next(c.victims for c in preemption.candidates if c.node == node)
+        here = {pod.full_name: pod for pod in self.pods_on(node)}
+        for name in victims:
+            self.budgets.delete(here[name].pod)
+            self.evict(here[name], node, "Preempted")
+        moved.victims += victims
+        return True
+
+    def _bind(self, moved: MovedPod, node: str) -> None:
+        pod = moved.pod.pod
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        placed = PodInfo(msgspec.structs.replace(pod, spec=spec, status=_RUNNING), running=True)
+        moved.pod, moved.node, moved.reason = placed, node, ""
+        self.progress += 1
+        self._nominator.remove(placed.uid)
+        self.nodes.add_pod(placed, node)
+        self.budgets.add_ready(placed.pod)
+
+    # --- the answer -------------------------------------------------------------------------------------------------
+
+    def list_placements(self) -> tuple[list[PlacedPod], list[PlacedPod]]:
+        """Return the pods that were moved or created, and the pods that were pending before and found a node."""
+        moved, pending = [], []
+        for found in self.moved.values():
+            if found.cause != PENDING:
+                moved.append(self._describe(found))
+            elif found.node:
+                pending.append(self._describe(found))
+        return moved, pending
+
+    def list_ended(self) -> list[RemovedPod]:
+        """Return the pods of the cluster that ended without a replacement."""
+        return [self.remove(found.origin, found.origin_node, found.deleted) for found in self.ended if found.origin]
+
+    def remove(self, pod: Pod, node: str, cause: str) -> RemovedPod:
+        """Return the description of a pod that ends, or that a drain leaves alone."""
+        meta = pod.metadata
+        return RemovedPod(namespace=meta.namespace, name=meta.name, node=node, cause=cause, owner=self.owner_of(pod))
+
+    def owner_of(self, pod: Pod) -> str:
+        """Return the workload of a pod as KIND/NAME, or "" for a pod without a controller."""
+        workload = find_workload(pod, self.objects)
+        return "" if workload is None else str(workload)
+
+    def _describe(self, moved: MovedPod) -> PlacedPod:
+        pod = moved.origin or moved.pod.pod
+        return PlacedPod(
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
+            cause=moved.cause,
+            owner=self.owner_of(pod),
+            from_node=moved.origin_node,
+            node=moved.node,
+            plugin=moved.plugin if moved.node else "",
+            reason=moved.reason,
+            victims=moved.victims,
+        )
+
+
+def _name_factor(framework: Framework, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> str:
+    """Return what decided on the node: the score plugin with the largest share of the lead, or another factor."""
+    if result.path is DecisionPath.ONLY_FEASIBLE:
+        return ONLY
+    if result.path is DecisionPath.NOMINATED:
+        return NOMINATED
+    times = build.build_evaluation_times(pod, result, time.time_ns() // 1000)
+    attempt = build.AttemptData(pod, 1, framework.profile.scheduler_name, snapshot, result, times, 0)
+    key = AttemptKey("", Source.EVALUATED, "", pod.uid, 1)
+    identity = build.RecordIdentity("", key, 1, SchedulerInfo(attempt.profile, "", ""))
+    return find_deciding_factor(fill_derived(build.decision(attempt, identity))).by

@@ -1,0 +1,94 @@
+"""Clusters for tests of reviews of the whole cluster, from objects as the API server returns them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from herodotus_record.cluster_reviews import Change, ClusterReviewSpec, ClusterReviewStatus
+from scheduler.config import Configuration, build_profile
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.whatif.changes import answer_review
+from scheduler.engine.whatif.simulation import ClusterState
+from scheduler.offline.evaluate.engine import NoCluster
+
+Json = dict[str, Any]
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def a_node(name: str, cpu: str = "4", **spec: Any) -> Json:
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{name[-1]}"}
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    metadata = {"name": name, "labels": labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"allocatable": allocatable},
+    }
+
+
+def a_pod(name: str, node: str = "", owner: str = "ReplicaSet/web", cpu: str = "1", **more: Any) -> Json:
+    """A pod on a node, or a pending one. `more` are fields of the spec, and `labels`."""
+    kind, _, of = owner.partition("/")
+    references = [{"apiVersion": "apps/v1", "kind": kind, "name": of, "uid": of, "controller": True}] if owner else []
+    labels = more.pop("labels", {"app": of})
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": labels,
+        "ownerReferences": references,
+    }
+    status = more.pop("status", READY if node else {"phase": "Pending"})
+    container = {"name": "main", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [container], **more}
+    if node:
+        spec["nodeName"] = node
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def a_budget(name: str, app: str, status: Json | None = None, **spec: Any) -> Json:
+    """A budget for the pods with the label app. Without a status, its amounts are computed."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+        "status": status or {},
+    }
+
+
+def a_state(objects: Iterable[Json]) -> ClusterState:
+    given = list(objects)
+    cluster = load_cluster(SourceManifest(f"object {i}", content) for i, content in enumerate(given))
+    profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(cluster.objects))
+    framework = Framework(profile, time.monotonic, (), cluster.nominator)
+    framework.prepare(cluster.nodes)
+    pending = [
+        msgspec.convert(content, Pod)
+        for content in given
+        if content["kind"] == "Pod" and not content["spec"].get("nodeName")
+    ]
+    return ClusterState(
+        cluster.nodes,
+        cluster.objects,
+        cluster.nominator,
+        lambda name: framework if name == "default-scheduler" else None,
+        pending,
+    )
+
+
+def review(
+    objects: Iterable[Json], changes: Sequence[Change], state: ClusterState | None = None
+) -> ClusterReviewStatus:
+    spec = ClusterReviewSpec(changes=list(changes))
+    return answer_review(state or a_state(objects), spec, lambda _done, _total: None, seed=0)
