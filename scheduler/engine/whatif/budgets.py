@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Final, NamedTuple
 
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
@@ -72,6 +73,10 @@ class Budgets:
                     selected = _group_by_namespace(pods)
                 status = _compute_status(budget, selected.get(namespace, ()))
             self._by_namespace[namespace].append(_Amounts(budget, status))
+
+    def copy(self) -> Budgets:
+        """Return a copy that later evictions do not change."""
+        return deepcopy(self)
 
     def evict(self, pod: Pod) -> Refusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""

@@ -39,6 +39,9 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
+from scheduler.engine.whatif.capacity import measure_capacity
+from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.eviction import DrainResult, drain
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
@@ -76,6 +79,20 @@ def answer_review(
     node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
     """
     simulation = Simulation(state, report, seed)
+    if spec.capacity is not None:
+        if not 1 <= spec.capacity.limit <= MAX_CAPACITY:
+            raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")
+        try:
+            return ClusterReviewStatus(
+                capacity=measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes)
+            )
+        except PodTemplateError as e:
+            raise ClusterReviewError(f"capacity: object: {e}") from e
+    if spec.consolidate is not None:
+        missing = [name for name in spec.consolidate.nodes or () if simulation.node(name) is None]
+        if missing:
+            raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
+        return ClusterReviewStatus(consolidation=consolidate(simulation, spec.consolidate))
     before = _measure(simulation)
     review = _Review(simulation, classes, spec.scheduler_name)
     for number, change in enumerate(spec.changes or (), 1):

@@ -36,12 +36,12 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
     evicted: list[PodInfo] = []
     refused: list[tuple[PodInfo, tuple[str, str]]] = []
     for pod in simulation.pods_on(node):
-        owner = find_controller(pod.pod)
         refusal = find_refusal(pod.pod, flags)
         if refusal is not None:
             refused.append((pod, refusal))
-        elif owner is not None and owner.kind in (DAEMON_SET, NODE):
-            result.ignored.append(simulation.remove(pod.pod, node, owner.kind))
+        elif is_left_alone(pod.pod):
+            owner = find_controller(pod.pod)
+            result.ignored.append(simulation.remove(pod.pod, node, owner.kind if owner else ""))
         else:
             evicted.append(pod)
     if refused:
@@ -62,6 +62,12 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         found = _block(simulation, pod, node, "Budget", refusal_now.message)
         found.budget = refusal_now.budget
         result.blocked.append(found)
+
+
+def is_left_alone(pod: Pod) -> bool:
+    """Return whether a drain leaves the pod on its node, as those of DaemonSets and of the node itself."""
+    owner = find_controller(pod)
+    return owner is not None and owner.kind in (DAEMON_SET, NODE)
 
 
 def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:

@@ -215,7 +215,7 @@ class Simulation:
         """Schedule a pod, with preemption if that helps."""
         result = self._schedule(moved.pod)
         if result is None:
-            moved.reason = f'no profile of the scheduler is named "{moved.pod.pod.spec.scheduler_name}"'
+            moved.reason = format_no_profile(moved.pod.pod)
         elif result.chosen is None and self._preempt(moved, result):
             result = self._schedule(moved.pod)
         self._decided += 1
@@ -226,18 +226,27 @@ class Simulation:
                 moved.helped_by_pods = bool(result.rejectors & _HELPED_BY_PODS)
             self._waiting.append(moved)
             return
+        framework = self._framework(moved.pod.pod.spec.scheduler_name)
+        assert framework is not None
+        moved.plugin = _name_factor(framework, moved.pod, Snapshot.from_columns(self.nodes), result)
         self._bind(moved, self.nodes.names[result.chosen])
 
+    def place(self, pod: PodInfo) -> CycleResult | None:
+        """Schedule a pod that is not waiting, and place it if a node fits; return the result, as `_schedule` does."""
+        result = self._schedule(pod)
+        self._decided += 1
+        self._report(self._decided, self._decided)
+        if result is not None and result.chosen is not None:
+            self._bind(MovedPod(pod, ""), self.nodes.names[result.chosen])
+        return result
+
     def _schedule(self, pod: PodInfo) -> CycleResult | None:
+        """Decide a pod without placing it; return None if no profile has its scheduler's name."""
         framework = self._framework(pod.pod.spec.scheduler_name)
         if framework is None:
             return None
         self._seed += 1
-        snapshot = Snapshot.from_columns(self.nodes)
-        result = schedule(framework, pod, snapshot, self._seed)
-        if result.chosen is not None:
-            self.moved[pod.uid].plugin = _name_factor(framework, pod, snapshot, result)
-        return result
+        return schedule(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
 
     def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:
         """Evict the victims that preemption chose, if any; return whether it did."""
@@ -302,6 +311,11 @@ class Simulation:
             reason=moved.reason,
             victims=moved.victims,
         )
+
+
+def format_no_profile(pod: Pod) -> str:
+    """Return the sentence about a pod that no profile decides."""
+    return f'no profile of the scheduler is named "{pod.spec.scheduler_name}"'
 
 
 def _name_factor(framework: Framework, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> str:

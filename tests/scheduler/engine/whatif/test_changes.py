@@ -125,7 +125,7 @@ NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "Fal
 
 @pytest.mark.parametrize(("policy", "leaves"), [("AlwaysAllow", True), ("IfHealthyBudget", False), (None, False)])
 def test_pods_that_are_not_ready(policy: str | None, leaves: bool) -> None:
-    more = {"unhealthyPodEvictionPolicy": policy} if policy else {}
+    more: dict[str, Any] = {"unhealthyPodEvictionPolicy": policy} if policy else {}
     objects = [*NODES, a_pod("web-0", "n0", status=NOT_READY), a_budget("web", "web", minAvailable=1, **more)]
     assert bool(review(objects, [Drain(nodes=["n0"])]).placements) is leaves
 
@@ -255,7 +255,7 @@ def clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
                 priority=priority,
             )
         )
-    budget = draw(st.sampled_from([{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]))
+    budget: dict[str, Any] = draw(st.sampled_from([{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]))
     return [
         *NODES,
         *pods,

@@ -1,0 +1,80 @@
+"""How many more pods of one kind fit: each is placed by the engine, until one does not fit.
+
+As the cluster-capacity tool does, but with the scheduler's own plugins and configuration. A pod that fits only where
+others are evicted does not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from herodotus_record import reasons
+from herodotus_record.cluster_reviews import Capacity, CapacityQuestion, NodeCapacity
+from herodotus_record.templates import parse_pod_template
+from herodotus_record.units import natural_sort_key
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.cycle import CycleResult
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import Simulation, format_no_profile
+
+ZONE: Final = "topology.kubernetes.io/zone"
+MAX_PODS: Final = 100_000
+
+
+def measure_capacity(
+    simulation: Simulation, question: CapacityQuestion, scheduler: str, classes: dict[str, PriorityClass] | None
+) -> Capacity:
+    """Return how many pods like those of the question's object fit besides the pods that are there.
+
+    `scheduler` is the scheduler name where the object has none. Raises PodTemplateError or ManifestError for an invalid
+    object.
+    """
+    template = parse_pod_template(question.object)
+    namespace = template.namespace or question.namespace
+    found = build_pods(template, namespace, template.scheduler or scheduler, 1, classes)
+    ensure(found.controller, simulation.objects)
+    pod = found.pods[0].pod
+    here: Counter[str] = Counter()
+    limits: dict[str, str] = {}
+    message = ""
+    for number in range(question.limit):
+        metadata = msgspec.structs.replace(pod.metadata, name=f"{template.name}-{number}", uid=f"capacity/{number}")
+        result = simulation.place(PodInfo(msgspec.structs.replace(pod, metadata=metadata)))
+        if result is None or result.chosen is None:
+            message = format_no_profile(pod) if result is None else result.message
+            limits = {} if result is None else _list_rejections(result, simulation.nodes)
+            break
+        here[simulation.nodes.names[result.chosen]] += 1
+    nodes = [NodeCapacity(node=name, fits=here[name], limited_by=limits.get(name, "")) for name in {*here, *limits}]
+    return Capacity(
+        fits=here.total(),
+        limited=here.total() == question.limit,
+        message=message,
+        nodes=sorted(nodes, key=lambda node: (-node.fits, natural_sort_key(node.node))),
+        zones=_count_zones(simulation, here),
+    )
+
+
+def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:
+    """Return the number of pods that fit by zone; "" stands for nodes without one."""
+    zones: Counter[str] = Counter()
+    for name, count in here.items():
+        node = simulation.node(name)
+        zones[((node and node.metadata.labels) or {}).get(ZONE, "")] += count
+    return dict(sorted(zones.items()))
+
+
+def _list_rejections(result: CycleResult, nodes: NodeColumns) -> dict[str, str]:
+    """Return for each node of a rejected pod the reasons of the first filter that rejects it."""
+    trace, found = result.trace, {}
+    for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
+        first = int(trace.first[slot])
+        verdict = trace.filters[first].verdicts.verdict_at(slot) if first >= 0 else None
+        found[nodes.names[slot]] = ", ".join(map(reasons.format_reason, verdict.reasons)) if verdict else ""
+    return found

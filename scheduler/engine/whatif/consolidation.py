@@ -1,0 +1,112 @@
+"""Which nodes could be emptied one after the other, and what keeps the others.
+
+A node can be emptied if a drain evicts all its pods and every one of them finds another node, without preemption. The
+nodes with the smallest share of requested CPU or memory are tried first. What a successful trial moves stays moved, and
+a trial that fails is undone. The order is a heuristic: another one may empty more nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from herodotus_record.cluster_reviews import Consolidation, ConsolidationQuestion, Drain, EmptiedNode, KeptNode
+from scheduler.engine.objects import requests
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
+from scheduler.engine.whatif.owners import build_replacement, find_controller
+from scheduler.engine.whatif.simulation import Simulation, format_no_profile
+
+
+def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Consolidation:
+    """Return the nodes that could be emptied, in order, and what keeps the others.
+
+    Nodes of the question that do not exist are left out.
+    """
+    flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
+    found = Consolidation(emptied=[], kept=[])
+    for node in _list_candidates(simulation, question.nodes):
+        trial = _Trial(simulation, node)
+        trial.run(flags)
+        if trial.kept:
+            trial.undo()
+            found.kept.append(KeptNode(node=node, pods=trial.kept))
+        else:
+            found.emptied.append(EmptiedNode(node=node, pods=len(trial.removed), targets=dict(trial.count_targets())))
+    return found
+
+
+def _list_candidates(simulation: Simulation, names: list[str] | None) -> list[str]:
+    """Return the nodes to try, those with the smallest share of requested CPU or memory first."""
+    nodes, share = simulation.nodes, {}
+    used = [(nodes.requested(name), nodes.allocatable(name)) for name in (requests.CPU, requests.MEMORY)]
+    for name in list(nodes.index) if names is None else dict.fromkeys(names):
+        if simulation.node(name) is not None:
+            slot = nodes.index[name]
+            share[name] = max(int(requested[slot]) / max(1, int(total[slot])) for requested, total in used)
+    return sorted(share, key=lambda name: (share[name], name))
+
+
+@dataclass
+class _Trial:
+    """The attempt to empty one node. `kept` are the pods that keep the node, with the reason."""
+
+    simulation: Simulation
+    node: str
+    removed: list[PodInfo] = field(default_factory=list)
+    placed: list[tuple[PodInfo, str]] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def run(self, flags: Drain) -> None:
+        """Cordon the node, and move its pods one after the other until one of them cannot be moved."""
+        simulation = self.simulation
+        self._budgets, self._object = simulation.budgets.copy(), simulation.node(self.node)
+        assert self._object is not None
+        spec = msgspec.structs.replace(self._object.spec, unschedulable=True)
+        simulation.set_node(msgspec.structs.replace(self._object, spec=spec))
+        pods = simulation.pods_on(self.node)
+        refusals = {pod.full_name: find_refusal(pod.pod, flags) for pod in pods}
+        self.kept = {name: refusal[1] for name, refusal in refusals.items() if refusal}
+        left = [pod for pod in pods if not is_left_alone(pod.pod)]
+        while left and not self.kept:
+            refused = {}
+            for pod in left:
+                refusal = simulation.budgets.evict(pod.pod)
+                if refusal is not None:
+                    refused[pod.full_name] = refusal.message
+                elif not self._move(pod):
+                    return
+            if len(refused) == len(left):
+                self.kept = refused
+            left = [pod for pod in left if pod.full_name in refused]
+
+    def _move(self, pod: PodInfo) -> bool:
+        """Move a pod to another node, or note why it fits nowhere. A pod without a controller only ends."""
+        simulation = self.simulation
+        simulation.nodes.remove_pod(pod.uid, self.node)
+        self.removed.append(pod)
+        if pod.terminating or find_controller(pod.pod) is None:
+            return True
+        successor = build_replacement(pod.pod, simulation.next_number())
+        result = simulation.place(successor)
+        if result is None or result.chosen is None:
+            self.kept[pod.full_name] = format_no_profile(pod.pod) if result is None else result.message
+            return False
+        self.placed.append((successor, simulation.nodes.names[result.chosen]))
+        return True
+
+    def undo(self) -> None:
+        """Restore the state before the trial."""
+        for pod, node in self.placed:
+            self.simulation.nodes.remove_pod(pod.uid, node)
+        for pod in self.removed:
+            self.simulation.nodes.add_pod(pod, self.node)
+        assert self._object is not None
+        self.simulation.set_node(self._object)
+        self.simulation.budgets = self._budgets
+
+    def count_targets(self) -> Counter[str]:
+        """Return the number of moved pods by their new node."""
+        return Counter(node for _, node in self.placed)
