@@ -55,6 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.klog": ("herodotus_record.escaping",),
     "scheduler.engine.objects": (),
     "scheduler.engine.formulas": (),
+    "scheduler.engine.cel": ("scheduler.engine.cel.library", "scheduler.engine.objects"),
+    "scheduler.engine.cel.library": ("scheduler.engine.cel", "scheduler.engine.objects"),
     "scheduler.engine.columns": ("herodotus_record.lru", "scheduler.engine.objects"),
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),
     "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, "scheduler.klog"),
@@ -205,6 +207,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "herodotus_agents",
         "herodotus_local",
     ),
+    "re2": ("scheduler.engine.cel.library.regex",),
     "numpy": ("herodotus_record.codec", "scheduler", "herodotus_endpoint", "herodotus_agents"),
 }
 

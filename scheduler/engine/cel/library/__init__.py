@@ -1,0 +1,1 @@
+"""The functions that an expression may call, one module for each area."""

@@ -1,0 +1,76 @@
+"""Go's text forms that appear in error messages: quoted strings and errors of number parsing."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from scheduler.engine.cel.errors import CelRuntimeError
+from scheduler.engine.cel.values import INT64_MAX, INT64_MIN, UINT64_MAX
+
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_LAST_BYTE: Final = 0x7F
+_LAST_SHORT: Final = 0xFFFF
+_SHOWN: Final = 20  # digits after which a number is certainly out of range
+_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UINT: Final = re.compile(r"[0-9]+", re.ASCII)
+
+
+def quote(text: str) -> str:
+    """Return a string as Go's `%q` writes it."""
+    return '"' + "".join(map(_quote_character, text)) + '"'
+
+
+def _quote_character(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    code = ord(character)
+    if character.isprintable():
+        return character
+    if code <= _LAST_BYTE:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= _LAST_SHORT else f"\\U{code:08x}"
+
+
+def parse_int(text: str) -> int | None:
+    """Return a decimal int64, or None for other text."""
+    if not _INT.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > _SHOWN:
+        return None
+    number = int(text)
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+def parse_uint(text: str) -> int | None:
+    """Return a decimal uint64, or None for other text."""
+    if not _UINT.fullmatch(text) or len(text.lstrip("0")) > _SHOWN:
+        return None
+    number = int(text)
+    return number if number <= UINT64_MAX else None
+
+
+def require_uint(text: str) -> int:
+    """Return a decimal uint64. Raise CelRuntimeError with the words of Go's strconv for other text."""
+    number = parse_uint(text)
+    if number is None:
+        reason = "value out of range" if _UINT.fullmatch(text) else "invalid syntax"
+        raise CelRuntimeError(f"strconv.ParseUint: parsing {quote(text)}: {reason}")
+    return number
+
+
+def require_atoi(text: str) -> int:
+    """Return a decimal int. Raise CelRuntimeError with the words of Go's strconv for other text."""
+    number = parse_int(text)
+    if number is None:
+        reason = "value out of range" if _INT.fullmatch(text) else "invalid syntax"
+        raise CelRuntimeError(f"strconv.Atoi: parsing {quote(text)}: {reason}")
+    return number

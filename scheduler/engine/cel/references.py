@@ -1,0 +1,56 @@
+"""Finds which values of a device an expression reads, so that equal devices are evaluated once."""
+
+from __future__ import annotations
+
+from scheduler.engine.cel.ast import Call, Comprehension, Expression, Ident, Literal, Select, children
+from scheduler.engine.cel.device import Reference
+
+
+def find_references(root: Expression) -> tuple[Reference, ...]:
+    """Return what a checked tree reads of the device, without references that another one covers."""
+    found: set[Reference] = set()
+    _visit(root, {"device": ()}, found)
+    return tuple(sorted(r for r in found if not any(r[:n] in found for n in range(len(r)))))
+
+
+def _visit(node: Expression, paths: dict[str, Reference | None], found: set[Reference]) -> None:
+    """Add the references of a node. `paths` has the path that each variable stands for, None for none."""
+    path = _path(node, paths)
+    if path is not None:
+        found.add(path)
+        return
+    if not isinstance(node, Comprehension):
+        for child in children(node):
+            _visit(child, paths, found)
+        return
+    _visit(node.range, paths, found)
+    if node.is_binding:
+        bound = _path(node.initial, paths)
+        if bound is None:
+            _visit(node.initial, paths, found)
+        _visit(node.result, {**paths, node.accumulator: bound}, found)
+        return
+    _visit(node.initial, paths, found)
+    inner = {**paths, node.accumulator: None}
+    _visit(node.result, inner, found)
+    inner = {**inner, node.variable: None, node.second: None}
+    _visit(node.condition, inner, found)
+    _visit(node.step, inner, found)
+
+
+def _path(node: Expression, paths: dict[str, Reference | None]) -> Reference | None:
+    """Return the path of a node that only selects from the device with constant names, at most to a value."""
+    if isinstance(node, Ident):
+        return None if node.instance is not None else paths.get(node.name)
+    if isinstance(node, Select):
+        above, key = _path(node.operand, paths), node.name
+    elif isinstance(node, Call) and node.function in ("_[_]", "_[?_]", "_?._"):
+        last = node.arguments[1]
+        if not isinstance(last, Literal) or type(last.value) is not str:
+            return None
+        above, key = _path(node.arguments[0], paths), last.value
+    else:
+        return None
+    if above is None:
+        return None
+    return (*above, key) if len(above) < 3 and above[:1] not in (("driver",), ("allowMultipleAllocations",)) else above
