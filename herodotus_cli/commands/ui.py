@@ -8,6 +8,7 @@ Invariant: every process that was started ends with the command, also on SIGTERM
 
 from __future__ import annotations
 
+import re
 import threading
 
 import click
@@ -52,20 +53,25 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
         return
     from herodotus_cli.transport.kubectl import KubectlTransport
     from herodotus_cli.transport.kubectl_proxy import running_proxy
-    from herodotus_cli.transport.loopback_proxy import LoopbackProxy
+    from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
 
     transport = KubectlTransport(connection, environment.environ)
     transport.get(api_paths.service_version())  # finds the route, or raises what is wrong with it
     with running_proxy(transport.service_proxy) as (kubectl, socket):
         try:
-            server = LoopbackProxy(port, socket, transport.service_prefix, f"{api_paths.api_group()}/")
+            rules = ForwardingRules(
+                f"{api_paths.api_group()}/", re.compile(api_paths.PAGES_READ), re.compile(api_paths.PAGES_POST)
+            )
+            server = LoopbackProxy(port, socket, transport.service_prefix, rules)
         except OSError as e:
             raise CliError(f"error: cannot serve on 127.0.0.1:{port}: {e.strerror}") from None
         with server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             try:
                 _print_link(f"{server.url}{api_paths.web_pages()}", opens, environment)
-                print_to_stderr("note: anyone on this machine with the link has your read access; stop with Ctrl-C")
+                print_to_stderr(
+                    "note: anyone with the link on this machine reads decisions, pods, nodes and workloads as you; stop with Ctrl-C"
+                )
                 kubectl.wait()
                 raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
             finally:

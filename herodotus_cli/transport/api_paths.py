@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
 _API = "/apis/herodotus.dev/v1alpha1"
 
+# A regular expression of the API server's paths that the web pages read: one pod or workload, and lists of pods and
+# nodes. No subresource, such as a pod's log.
+PAGES_READ = (
+    "/api/v1/(pods|nodes|namespaces/[^/]+/(pods|replicationcontrollers)/[^/]+)$"
+    "|/apis/apps/v1/namespaces/[^/]+/(deployments|statefulsets|replicasets)/[^/]+$"
+    "|/apis/batch/v1/namespaces/[^/]+/(jobs|cronjobs)/[^/]+$"
+)
+# Of the paths to which they post: a question that stores nothing.
+PAGES_POST = f"{_API}/namespaces/[^/]+/placementreviews$"
+
 
 def pod_explanation(
     namespace: str, pod: str, *, attempt: int | None = None, every_node: bool = False, node: str = ""

@@ -188,20 +188,24 @@ class KubectlTransport:
         return self._kubectl.service_path("")
 
     def service_proxy(self, socket: str) -> list[str]:
-        """Return the command line of `kubectl proxy` that forwards requests for the decisions service alone."""
-        return self._proxy(socket, self._kubectl.service_path(f"{api_paths.api_group()}/"))
+        """Return the command line of `kubectl proxy` for the web pages.
+
+        It forwards requests for the decisions service, and for the objects of the cluster that the pages read.
+        """
+        service = re.escape(self._kubectl.service_path(f"{api_paths.api_group()}/"))
+        return self._proxy(socket, f"{service}|{api_paths.PAGES_READ}", "PUT|PATCH|DELETE")
 
     def cluster_proxy(self, socket: str) -> list[str]:
         """Return the command line of `kubectl proxy` that forwards requests for any object of the cluster."""
-        return self._proxy(socket, "/")
+        return self._proxy(socket, "/", "POST|PUT|PATCH|DELETE")
 
-    def _proxy(self, socket: str, within: str) -> list[str]:
-        """Return the command line of `kubectl proxy` on a Unix socket, for GET requests to paths below `within`."""
+    def _proxy(self, socket: str, paths: str, rejected_methods: str) -> list[str]:
+        """Return the command line of `kubectl proxy` on a Unix socket, for paths that begin as the regexp `paths`."""
         self._require_kubectl()
         limits = [
-            f"--accept-paths=^{re.escape(within)}",
+            f"--accept-paths=^({paths})",
             "--reject-paths=^$",
-            "--reject-methods=^(POST|PUT|PATCH|DELETE)$",
+            f"--reject-methods=^({rejected_methods})$",
         ]
         return self._kubectl.complete("proxy", f"--unix-socket={socket}", *limits)
 

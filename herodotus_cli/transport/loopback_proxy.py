@@ -7,14 +7,16 @@ Any client that knows the port could use the user's rights: other users of the m
 visits. So each path starts with a random token that only the user gets, and the Host header must name this server,
 which rules out DNS rebinding.
 
-Invariant: a request without the token or with another Host is refused; only GET and HEAD below one path are forwarded,
-with no other headers than `_REQUEST_HEADERS`.
+Invariant: a request without the token or with another Host is refused, and so is every method or path that the
+`ForwardingRules` do not name. No other headers than `_REQUEST_HEADERS` are forwarded.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
+from dataclasses import dataclass
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,7 +24,8 @@ from urllib.parse import unquote
 
 from herodotus_cli.transport.kubectl_proxy import UnixConnection
 
-_REQUEST_HEADERS = ("Accept", "If-None-Match")
+_REQUEST_HEADERS = ("Accept", "If-None-Match", "Content-Type", "Sec-Fetch-Site")
+_MAX_BODY = 1 << 20  # bytes; the service accepts less
 _RESPONSE_HEADERS = (
     "Content-Type",
     "Content-Length",
@@ -36,6 +39,19 @@ _RESPONSE_HEADERS = (
 _CHUNK = 65_536  # bytes
 
 
+@dataclass(frozen=True)
+class ForwardingRules:
+    """The paths that are forwarded.
+
+    Those below `service` reach the decisions service; those that match `cluster` reach the API server itself. Both only
+    for GET and HEAD. Paths of the service that match `posted` are forwarded for POST too.
+    """
+
+    service: str
+    cluster: re.Pattern[str]
+    posted: re.Pattern[str]
+
+
 class LoopbackProxy(ThreadingHTTPServer):
     """An HTTP server on 127.0.0.1 that forwards requests with a secret token to a Unix socket.
 
@@ -44,11 +60,11 @@ class LoopbackProxy(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, unix_socket: str, upstream_prefix: str, served_prefix: str) -> None:
-        """Forward requests for paths below `served_prefix`, with `upstream_prefix` put before each path."""
+    def __init__(self, port: int, unix_socket: str, upstream_prefix: str, rules: ForwardingRules) -> None:
+        """Forward the requests that the rules allow, with `upstream_prefix` put before paths of the service."""
         self.token = secrets.token_urlsafe(24)
         self.unix_socket = unix_socket
-        self.upstream_prefix, self.served_prefix = upstream_prefix, served_prefix
+        self.upstream_prefix, self.rules = upstream_prefix, rules
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
@@ -56,13 +72,19 @@ class LoopbackProxy(ThreadingHTTPServer):
         """The base URL of this server, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}"
 
-    def upstream_path(self, path: str, host: str) -> str | None:
-        """Return the path to request on the Unix socket, or None if the token, Host header or path is not accepted."""
+    def upstream_path(self, method: str, path: str, host: str) -> str | None:
+        """Return the path to request on the Unix socket, or None if the token, Host, method or path is not accepted."""
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
-        served = f"/{rest}".startswith(self.served_prefix) and ".." not in unquote(rest.partition("?")[0]).split("/")
-        return f"{self.upstream_prefix}/{rest}" if ours and named and slash and served else None
+        plain = unquote(f"/{rest}".partition("?")[0])
+        if not (ours and named and slash) or ".." in plain.split("/"):
+            return None
+        if method == "POST":
+            return f"{self.upstream_prefix}/{rest}" if self.rules.posted.fullmatch(plain) else None
+        if self.rules.cluster.fullmatch(plain):
+            return f"/{rest}"
+        return f"{self.upstream_prefix}/{rest}" if plain.startswith(self.rules.service) else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore the error of a request, as when a browser closes its connection."""
@@ -73,24 +95,37 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackProxy
 
     def do_GET(self) -> None:
-        upstream = self.server.upstream_path(self.path, self.headers.get("Host", ""))
+        self._answer(0)
+
+    def do_HEAD(self) -> None:
+        self._answer(0)
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _MAX_BODY:
+            self.close_connection = True
+            self._refuse(413, f"a body must state its length, at most {_MAX_BODY >> 10} KiB")
+            return
+        self._answer(int(length))
+
+    def _answer(self, length: int) -> None:
+        """Forward the request with its body of this length, or refuse it without reading the body."""
+        upstream = self.server.upstream_path(self.command, self.path, self.headers.get("Host", ""))
         if upstream is None:
+            self.close_connection = True
             self._refuse(404, "not found: use the link that kubectl herodotus ui printed, with its token")
             return
         try:
-            self._forward(upstream)
+            self._forward(upstream, self.rfile.read(length))
         except (OSError, HTTPException) as e:
             self.close_connection = True
             self._refuse(502, f"kubectl did not answer: {e}")
 
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def _forward(self, path: str) -> None:
+    def _forward(self, path: str, body: bytes) -> None:
         connection = UnixConnection(self.server.unix_socket)
         try:
             headers = {name: self.headers[name] for name in _REQUEST_HEADERS if name in self.headers}
-            connection.request(self.command, path, headers={"Host": "localhost", **headers})
+            connection.request(self.command, path, body or None, headers={"Host": "localhost", **headers})
             answer = connection.getresponse()
             self.send_response(answer.status)
             for name in _RESPONSE_HEADERS:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import request_body, review_queue
+from herodotus_endpoint.api.manifests import parse_manifest
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.record_limits import check_frame
 from herodotus_endpoint.api.schemas import schema_reference
@@ -57,14 +58,15 @@ _DROPPED_METADATA_FIELDS: Final = ("annotations", "managedFields")  # kubectl ke
 class PlacementReviewSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """The spec of a PlacementReview: the pods to place and what the response should show.
 
-    `object` is a Pod or a workload with a pod template. If `replicas` is None, the object's number of replicas is used.
-    `scheduler_name` overrides the object's scheduler. The response has details about `node`, or about every node if
-    `all_nodes` is true.
+    `object` is a Pod or a workload with a pod template; `manifest` is the same as text, in YAML or JSON, in its place.
+    If `replicas` is None, the object's number of replicas is used. `scheduler_name` overrides the object's scheduler.
+    The response has details about `node`, or about every node if `all_nodes` is true.
 
     `cluster` is the ID of a cluster, or "" for the service's own.
     """
 
-    object: dict[str, Any]
+    object: dict[str, Any] | None = None
+    manifest: str = ""
     replicas: int | None = None
     scheduler_name: str = ""
     node: str = ""
@@ -130,6 +132,7 @@ class ReviewViews:
     )
     def create(self, namespace: str) -> Response:
         """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
+        _refuse_other_sites()
         asked = _parse_request(check_name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
             guard.switch_cluster(asked.spec.cluster)
@@ -199,9 +202,9 @@ def _parse_request(namespace: str) -> ReviewRequest:
     body = request_body.read_body(MAX_BODY_BYTES, "a review")
     try:
         review = msgspec.json.decode(body, type=PlacementReview)
-        template = parse_pod_template(review.spec.object)
+        template = parse_pod_template(_find_object(review.spec))
     except PodTemplateError as e:
-        raise StatusError(422, f"spec.object: {e}") from e
+        raise StatusError(422, f"spec.object: {e}") from e  # also of one that is written in spec.manifest
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise StatusError(400, f"not a {REVIEW.kind}: {e}") from e
     if review.kind != REVIEW.kind:
@@ -215,6 +218,26 @@ def _parse_request(namespace: str) -> ReviewRequest:
         raise StatusError(422, f"spec.replicas: expected 1 to {MAX_REPLICAS}, got {replicas}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
+
+
+def _refuse_other_sites() -> None:
+    """Raise StatusError 403 if a page of another site made a browser send this request.
+
+    Browsers add the header to every request, and other clients do not send it.
+    """
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        raise StatusError(403, "a browser sent this review for a page of another site")
+
+
+def _find_object(spec: PlacementReviewSpec) -> Json:
+    """Return the object of a review, which is JSON or a manifest. Raises StatusError for neither and for both."""
+    if spec.manifest:
+        if spec.object is not None:
+            raise StatusError(422, "spec.manifest: not together with spec.object")
+        return parse_manifest(spec.manifest)
+    if spec.object is None:
+        raise StatusError(400, f"not a {REVIEW.kind}: Object missing required field `object` - at `$.spec`")
+    return spec.object
 
 
 def _strip_pod(pod: Json) -> Json:

@@ -316,6 +316,7 @@ SCHEMAS: Final[Json] = {
             spec=obj(
                 "The hypothetical pods.",
                 object=anything("A Pod, or a workload with a pod template."),
+                manifest=string("The object as YAML or JSON text, in place of `object`."),
                 replicas=integer("Number of pods; by default the replicas of the object."),
                 schedulerName=string("Scheduler that decides, in place of the one that the object names."),
                 node=string("Name of the only node to explain."),

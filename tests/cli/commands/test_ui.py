@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socketserver
 import sys
 import threading
@@ -13,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.transport.loopback_proxy import LoopbackProxy
+from herodotus_cli.transport import api_paths
+from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
 from tests.cli.service import API, PROXY, Service, command
 from tests.cli.transport.test_kubectl import KUBECTLS
 from tests.processes import Process
 
-WITHIN = f"{API}/"
+RULES = ForwardingRules(f"{API}/", re.compile(api_paths.PAGES_READ), re.compile(api_paths.PAGES_POST))
 
 
 class _Upstream(BaseHTTPRequestHandler):
@@ -29,7 +31,7 @@ class _Upstream(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.forwarded.append((self.command, self.path, dict(self.headers)))
-        body = b"{}"
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
         self.send_response(200)
         for name, value in (("Content-Type", "application/json"), ("ETag", '"e"'), ("Set-Cookie", "a=b")):
             self.send_header(name, value)
@@ -39,6 +41,9 @@ class _Upstream(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def address_string(self) -> str:
         return "unix"
@@ -59,7 +64,7 @@ def proxy(tmp_path: Path, forwarded: list[tuple[str, str, dict[str, str]]]) -> I
     path = str(tmp_path / "kubectl")
     with (
         socketserver.ThreadingUnixStreamServer(path, handler) as upstream,
-        LoopbackProxy(0, path, "/before", WITHIN) as forwarding,
+        LoopbackProxy(0, path, "/before", RULES) as forwarding,
     ):
         servers = (upstream, forwarding)
         threads = [threading.Thread(target=s.serve_forever, kwargs={"poll_interval": 0.01}) for s in servers]
@@ -113,6 +118,11 @@ def test_ends_a_response_of_unknown_length_by_closing_the_connection(proxy: Loop
         (f"/TOKEN{API}/decisions", "127.0.0.1"),
         (f"/wrong{API}/decisions", ""),
         ("/TOKEN/api/v1/secrets", ""),
+        ("/TOKEN/api/v1/namespaces/shop/pods/web/log", ""),
+        ("/TOKEN/api/v1/namespaces/shop/pods%2fweb/exec", ""),
+        ("/TOKEN/api/v1/namespaces/shop/pods/web%2flog", ""),
+        ("/TOKEN/api/v1/namespaces/shop/secrets/web", ""),
+        ("/TOKEN/apis/apps/v1/namespaces/shop/deployments/web/scale", ""),
         (f"/TOKEN{API}/../../../api/v1/secrets", ""),
         (f"/TOKEN{API}/%2e%2e/%2e%2e/%2e%2e/api/v1/secrets", ""),
         ("/TOKEN", ""),
@@ -124,6 +134,11 @@ def test_ends_a_response_of_unknown_length_by_closing_the_connection(proxy: Loop
         "no-port",
         "wrong-token",
         "elsewhere",
+        "log",
+        "exec",
+        "log-escaped",
+        "secret",
+        "scale",
         "upwards",
         "upwards-escaped",
         "token-alone",
@@ -137,7 +152,24 @@ def test_rejects_requests_without_token_or_with_other_host(
     assert forwarded == []
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dworker-1",
+        "/api/v1/nodes?limit=500",
+        "/api/v1/namespaces/shop/pods/web-0",
+        "/apis/apps/v1/namespaces/shop/deployments/web",
+        "/apis/batch/v1/namespaces/shop/cronjobs/report",
+    ],
+)
+def test_forwards_reads_of_pods_nodes_and_workloads_to_the_api_server(
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]], path: str
+) -> None:
+    assert ask(proxy, f"/{proxy.token}{path}").status == 200
+    assert [(method, at) for method, at, _ in forwarded] == [("GET", path)]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_rejects_methods_that_change(
     proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]], method: str
 ) -> None:
@@ -145,8 +177,36 @@ def test_rejects_methods_that_change(
     assert forwarded == []
 
 
+def post(proxy: LoopbackProxy, path: str, body: bytes = b'{"spec":{}}', **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=30)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("POST", path, body, {"Content-Type": "application/json", **named})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_posts_reviews_and_nothing_else(proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]]) -> None:
+    reviews = f"{API}/namespaces/shop/placementreviews"
+    assert post(proxy, f"/{proxy.token}{reviews}", Sec_Fetch_Site="cross-site") == (200, b'{"spec":{}}')
+    ((method, path, headers),) = forwarded
+    assert (method, path, headers["Sec-Fetch-Site"]) == ("POST", f"/before{reviews}", "cross-site")
+    for path in (
+        reviews,
+        f"/{proxy.token}{API}/decisions",
+        f"/{proxy.token}/api/v1/pods",
+        f"/{proxy.token}/api/v1/namespaces/shop/pods/web-0",
+        f"/{proxy.token}{API}/namespaces/shop/placementreviews/../../../../../../api/v1/pods",
+    ):
+        assert post(proxy, path)[0] == 404, path
+    assert post(proxy, f"/{proxy.token}{reviews}", Host="evil.test")[0] == 404
+    assert post(proxy, f"/{proxy.token}{reviews}", b"x" * (1 << 20) + b"x")[0] == 413
+    assert len(forwarded) == 1
+
+
 def test_new_token_each_time_and_error_without_kubectl(tmp_path: Path) -> None:
-    with LoopbackProxy(0, str(tmp_path / "none"), "", WITHIN) as one, LoopbackProxy(0, "", "", WITHIN) as other:
+    with LoopbackProxy(0, str(tmp_path / "none"), "", RULES) as one, LoopbackProxy(0, "", "", RULES) as other:
         assert one.token != other.token
         thread = threading.Thread(target=one.handle_request)
         thread.start()

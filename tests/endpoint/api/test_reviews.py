@@ -186,6 +186,78 @@ def test_default_replicas_are_those_of_the_object(service: Service) -> None:
     assert scheduler.asked[0]["replicas"] == 2
 
 
+MANIFEST = """\
+# a comment, and an object that defines no pods
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  creationTimestamp: 2026-01-01T00:00:00Z
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      schedulerName: herodotus-scheduler
+      containers: [{name: c, image: i}]
+"""
+
+
+def as_text(manifest: str, **spec: Any) -> dict[str, Any]:
+    return {"kind": "PlacementReview", "spec": {"manifest": manifest, **spec}}
+
+
+def test_manifest_as_text_is_the_object(service: Service) -> None:
+    scheduler = answering(service, *placed())
+    with scheduler.working():
+        answer = ask(service, as_text(MANIFEST, replicas=1))
+    assert (answer.status_code, answer.get_json()["spec"]["kind"]) == (201, "Deployment")
+    (asked,) = scheduler.asked
+    assert asked["template"]["pod"] == {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"schedulerName": OURS, "containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        ("a: b\nc: d: e", "spec.manifest: not valid YAML (line 2)"),
+        ("kind: Service", "spec.manifest: no Pod, and no workload with a template of pods; found Service"),
+        ("just text", "spec.manifest: no Pod, and no workload with a template of pods; found nothing"),
+        (f"{MANIFEST}---\n{MANIFEST}", "spec.manifest: 2 objects define pods: give one"),
+        ("a: &a [1]\nb: *a", "spec.manifest: aliases (*name) are not supported: write the part out"),
+        ("[" * 100_000, "spec.manifest: nested deeper than 60 levels"),
+        ("kind: !!python/object/apply:os.system [true]", "spec.manifest: not valid YAML (line 1)"),
+        ("? [a]\n: b", "spec.manifest: not valid YAML (line 1)"),
+        ("kind: Pod\nspec: {}", "spec.object: metadata: required"),
+    ],
+    ids=["syntax", "kinds", "text", "several", "alias", "deep", "tag", "key", "object"],
+)
+def test_rejects_manifests(service: Service, manifest: str, says: str) -> None:
+    answer = ask(service, as_text(manifest))
+    assert (answer.status_code, answer.get_json()["message"]) == (422, says)
+
+
+def test_manifest_and_object_exclude_each_other(service: Service) -> None:
+    answer = ask(service, as_text(MANIFEST, object=POD))
+    assert (answer.status_code, answer.get_json()["message"]) == (422, "spec.manifest: not together with spec.object")
+
+
+@pytest.mark.parametrize(
+    ("site", "code"), [("cross-site", 403), ("same-site", 403), ("same-origin", 201), ("none", 201)]
+)
+def test_pages_of_other_sites_cannot_ask(service: Service, site: str, code: int) -> None:
+    scheduler = answering(service, *placed())
+    with scheduler.working():
+        assert ask(service, headers={"Sec-Fetch-Site": site}).status_code == code
+    assert len(scheduler.asked) == (code == 201)
+
+
 def test_review_of_one_node(service: Service) -> None:
     with answering(service, *placed()).working():
         told = ask(service, review(node="worker-3")).get_json()["status"]["first"]["perNode"]
