@@ -68,6 +68,22 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "volume-not-found": 'persistentvolume "{volume}" not found',
     # NodeDeclaredFeatures
     "features": "node(s) didn't match Pod's required features",  # features: those that the node lacks
+    # DynamicResources
+    "cannot-allocate": "cannot allocate all claims",
+    "invalid-pools": "invalid resource pools were encountered",
+    "device-claim-elsewhere": "resourceclaim not available on the node",
+    "device-claim-not-found": 'could not find ResourceClaim "{claim}"',
+    "device-claim-deleted": 'resourceclaim "{claim}" is being deleted',
+    "device-claim-not-made": 'pod "{pod}": ResourceClaim not created yet',
+    "device-claim-unsupported": 'pod "{pod}", spec.resourceClaim "{claim}": none of the supported fields are set',
+    "device-claim-not-owned": "ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)",
+    "device-class-not-found": "request {request}: device class {device_class} does not exist",
+    "request-unknown": "resource claim {claim}, request {request}: unknown request type",
+    "extended-claim-left": "cannot schedule extended resource claim",
+    "extended-resource-missing": "cannot fit resource",  # resource
+    "device-claim-deallocated": "deallocation of ResourceClaim completed",
+    "extended-claim-deleted": "deletion of ResourceClaim completed",
+    "still-unschedulable": "still not schedulable",
     # the framework itself
     "narrowed": "node(s) didn't satisfy plugin(s) {plugins}",
     "narrowed-empty": "node(s) didn't satisfy plugin {plugin}",

@@ -20,6 +20,8 @@ class ApiHandle:
     `writes` is None until an API server is connected, which is after plugins are built.
     """
 
+    allocates_devices = False
+
     def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
         self.preempts = preempts
         self.evicts = evicts

@@ -35,12 +35,12 @@ HOSTED = {
 
 
 def test_plugins_that_read_only_node_objects_are_hosted_and_the_others_refused_with_the_reason() -> None:
-    names = [n for n, p in IN_TREE.items() if (hasattr(p, "filter") or hasattr(p, "score")) and n != "DynamicResources"]
+    names = [n for n, p in IN_TREE.items() if hasattr(p, "filter") or hasattr(p, "score")]
     loaded = load_agents(names, {}, {})
     assert set(loaded.agents) == HOSTED
     refused = "which an extender's request does not contain"
     assert loaded.failed["NodeResourcesFit"] == (
-        f"UnsupportedPluginError: plugin NodeResourcesFit reads pods on nodes, {refused}"
+        f"UnsupportedPluginError: plugin NodeResourcesFit reads pods on nodes, other objects of the cluster, {refused}"
     )
     assert loaded.failed["PodTopologySpread"] == (
         "UnsupportedPluginError: plugin PodTopologySpread reads all nodes of the cluster, pods on nodes,"

@@ -22,6 +22,7 @@ DISTRIBUTED = (
 )
 RECORD = ("herodotus_record.*",)
 ENGINE_BASE = ("scheduler.engine.objects", "scheduler.engine.columns", "scheduler.engine.formulas")
+DEVICES = ("scheduler.engine.dra", "scheduler.engine.cel.*")
 FRAMEWORK = (*ENGINE_BASE, "scheduler.engine.framework")
 ENGINE = (
     *FRAMEWORK,
@@ -59,7 +60,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.engine.cel.library": ("scheduler.engine.cel", "scheduler.engine.objects"),
     "scheduler.engine.columns": ("herodotus_record.lru", "scheduler.engine.objects"),
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),
-    "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, "scheduler.klog"),
+    "scheduler.engine.dra": ("scheduler.engine.objects",),
+    "scheduler.engine.plugins.*": (*RECORD, *FRAMEWORK, *DEVICES, "scheduler.klog"),
     "scheduler.engine": (*RECORD, *FRAMEWORK),
     "scheduler.engine.suggestions": (*RECORD, *FRAMEWORK, "scheduler.engine"),
     "scheduler.engine.records": (*RECORD, *FRAMEWORK, "scheduler.engine"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns, RowCopy
-from scheduler.engine.framework.equivalence_cache import PluginDependencies
+from scheduler.engine.framework.equivalence_cache import PluginDependencies, find_cache_revision
 from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.interface import Filter, PreFilterExtensions
@@ -56,8 +56,9 @@ class FilterDryRun:
         if any(d.depends_on is DependsOn.ANYTHING or d.state_data is not None for d in self._dependencies):
             return None
         other_nodes = any(d.depends_on is DependsOn.NODES for d in self._dependencies)
-        names = tuple(d.name for d in self._dependencies)
-        return (names, nodes.node_generation if other_nodes else None), self.nominated_pods(pod, nodes).keys()
+        names, revision = tuple(d.name for d in self._dependencies), find_cache_revision(self._filters)
+        key = (names, revision, nodes.node_generation if other_nodes else None)
+        return key, self.nominated_pods(pod, nodes).keys()
 
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         rejected = {

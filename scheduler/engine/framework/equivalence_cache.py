@@ -66,6 +66,15 @@ class PluginDependencies:
         return cls(plugin, plugin.name, getattr(plugin, "depends_on", DependsOn.ANYTHING), state_data)
 
 
+def find_cache_revision(plugins: Iterable[Any]) -> int:
+    """Return a number that changes when all cached results of these plugins must be discarded.
+
+    The plugins name the kinds of objects that count in `discards_cache_for`.
+    """
+    kinds = ((plugin.handle.objects, kind) for plugin in plugins for kind in getattr(plugin, "discards_cache_for", ()))
+    return sum(objects.revision_of(kind) for objects, kind in kinds)
+
+
 class Changes:
     """The changes of nodes and their pods since a Filter or Score result was last computed.
 

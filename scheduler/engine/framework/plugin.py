@@ -22,7 +22,7 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.engine.objects.types import Node
+from scheduler.engine.objects.types import Node, Object
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,13 @@ class Handle(Protocol):
     @property
     def evicts(self) -> bool:
         """Whether the scheduler evicts the victims of preemption; if False, it only records them."""
+
+    @property
+    def allocates_devices(self) -> bool:
+        """Whether `objects` holds resource claims, device classes and resource slices, so that devices are allocated.
+
+        If False, pods with resource claims are rejected.
+        """
 
     @property
     def waiting_pods(self) -> WaitingPods:
@@ -173,6 +180,9 @@ class BasePlugin:
     reads: ClassVar[frozenset[PluginInput]] = frozenset(PluginInput)
     filter_state: ClassVar[type[StateData] | None] = None
     score_state: ClassVar[type[StateData] | None] = None
+    # Kinds of objects on which results depend although `depends_on` does not cover them. A change of one discards all
+    # cached results of the profile, so it must be rare.
+    discards_cache_for: ClassVar[tuple[type[Object], ...]] = ()
     # Extension points of kube-scheduler's plugin that this one does not need; a configuration may name it there.
     idle_at: ClassVar[frozenset[str]] = frozenset()
     # Point -> (earlier point, error): the error of kube-scheduler's plugin at the point, on every node, if the profile

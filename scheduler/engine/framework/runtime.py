@@ -18,7 +18,7 @@ from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.dry_run import FilterDryRun
-from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots
+from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots, find_cache_revision
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
@@ -68,6 +68,9 @@ class Framework(ReserveAndBindPlugins):
         self._filter_runners = [FilterRunner(plugin) for plugin in profile.filter]
         self._score_runners = [ScoreRunner(plugin, profile.weights[plugin.name]) for plugin in profile.score]
         self._equivalence_cache = EquivalenceCache()
+        plugins = {plugin.name: plugin for plugin in (*profile.filter, *profile.score)}.values()
+        self._discarding = [plugin for plugin in plugins if getattr(plugin, "discards_cache_for", ())]
+        self._cache_revision = 0
         self._input_reporters = find_input_reporters(profile)
 
     def without_caches(self, profile: Profile, *, extenders: bool) -> Framework:
@@ -115,6 +118,10 @@ class Framework(ReserveAndBindPlugins):
             result = run_plugin_pre_filter(plugin, memo_state, pod, nodes)
             return result.verdict if result.node_names is None else None
 
+        revision = find_cache_revision(self._discarding)
+        if revision != self._cache_revision:
+            self._cache_revision = revision
+            self.clear_cache()
         plugins, outcome, ended = self.profile.pre_filter, PreFilterOutcome(), None
         with self._timed(trace, "PreFilter"):
             memo = self._equivalence_cache.get(pod, nodes).get_memo(

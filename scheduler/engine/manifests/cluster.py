@@ -21,13 +21,16 @@ from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.problems import format_decode_error
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
 DEFAULT_NAMESPACE: Final = "default"
 _CLUSTER_SCOPED: Final = frozenset(
-    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"}
+    {
+        *("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+        *("DeviceClass", "ResourceSlice"),
+    }
 )
 _STORAGE: Final = frozenset(
     {"PersistentVolume", "PersistentVolumeClaim", "CSIStorageCapacity"}
@@ -42,7 +45,7 @@ _MAPS: Final = QUANTITY_FIELDS | {
 _READ: Final[Mapping[str, tuple[str, type[Object]]]] = {
     "Node": ("v1", Node),
     "Pod": ("v1", Pod),
-    **{k.decode_as.__name__: ("/".join(k.path.split("/")[2:-1]), k.decode_as) for k in KINDS},
+    **{k.decode_as.__name__: ("/".join(k.path.split("/")[2:-1]), k.decode_as) for k in (*KINDS, *DEVICE_KINDS)},
 }
 
 

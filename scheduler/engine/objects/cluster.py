@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from scheduler.engine.objects.types import Object
 
 T = TypeVar("T", bound=Object)
 K = TypeVar("K", bound=Hashable)
+D = TypeVar("D")
 
 MAX_CHANGES: Final = 4096  # stored changes of a kind; an index that is further behind is rebuilt
 
@@ -59,6 +60,7 @@ class ClusterObjects:
         self._kinds: dict[type[Object], dict[str, dict[str, Object]]] = {}
         self._changes: dict[type[Object], _Changes] = {}
         self._shown: dict[tuple[type[Object], str, str], Object] = {}  # the API server's version of each assumed object
+        self._derived: dict[object, object] = {}
 
     def set(self, obj: Object) -> None:
         """Store an object that the API server sent, which ends an assumption about the object.
@@ -155,6 +157,12 @@ class ClusterObjects:
         if behind > len(changes.recent):
             return None
         return list(islice(changes.recent, len(changes.recent) - behind, None))
+
+    def derived(self, build: Callable[[ClusterObjects], D]) -> D:
+        """Return what `build` makes of this store, such as an index that several plugins share; it is built once."""
+        if build not in self._derived:
+            self._derived[build] = build(self)
+        return cast(D, self._derived[build])
 
     def _assumed(self, kind: type[Object]) -> list[tuple[tuple[type[Object], str, str], Object]]:
         return [(key, self._kinds[kind][key[1]][key[2]]) for key in self._shown if key[0] is kind]

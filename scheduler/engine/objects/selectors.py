@@ -8,11 +8,11 @@ requirement once per distinct value; this module holds the rule for one value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.engine.objects.names import validate_label_key, validate_label_value
-from scheduler.engine.objects.problems import Problem, invalid, not_supported
-from scheduler.engine.objects.types import LabelSelector, NodeSelectorTerm, Requirement
+from scheduler.engine.objects.problems import Problem, aggregate, invalid, not_supported
+from scheduler.engine.objects.types import LabelSelector, Node, NodeSelectorTerm, Requirement
 
 NAME_FIELD = "metadata.name"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -83,6 +83,26 @@ def field_matches(requirement: Requirement, name: str) -> bool:
 def is_empty_term(term: NodeSelectorTerm) -> bool:
     """Return whether a node selector term has no requirements; such a term matches nothing."""
     return not term.match_expressions and not term.match_fields
+
+
+def node_matches_any_term(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
+    """Return whether one of the node selector terms matches a node.
+
+    Raise InvalidSelectorError if a term is malformed and no other term matches.
+    """
+    labels, malformed = node.metadata.labels or {}, None
+    for term in terms:
+        problems = list(find_term_problems(term, ""))
+        if problems:
+            malformed = InvalidSelectorError(aggregate(problems))
+            continue
+        by_label = all(requirement_matches(r, labels.get(r.key)) for r in term.match_expressions or ())
+        by_name = all(field_matches(f, node.metadata.name) for f in term.match_fields or ())
+        if not is_empty_term(term) and by_label and by_name:
+            return True
+    if malformed is not None:
+        raise malformed
+    return False
 
 
 def format_requirement(requirement: Requirement) -> str:

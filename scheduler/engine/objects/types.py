@@ -296,6 +296,14 @@ class SchedulingGate(Struct, frozen=True):
     name: str = ""
 
 
+class PodResourceClaim(Struct, frozen=True):
+    """An element of a pod's spec.resourceClaims: the name of a claim, or of a template from which one is created."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Struct, frozen=True):
     """The spec of a pod."""
 
@@ -313,7 +321,7 @@ class PodSpec(Struct, frozen=True):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
-    resource_claims: list[dict[str, object]] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
     scheduling_group: dict[str, object] | None = None
     workload_ref: dict[str, object] | None = None
     host_network: bool = False
@@ -337,6 +345,13 @@ class ContainerStatus(Struct, frozen=True):
     allocated_resources: Amounts | None = None
 
 
+class PodResourceClaimStatus(Struct, frozen=True):
+    """The claim that was created for a template in spec.resourceClaims; None: no claim is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Struct, frozen=True):
     """The status of a pod."""
 
@@ -348,6 +363,7 @@ class PodStatus(Struct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None  # of the pod as a whole, while it is resized in place
     allocated_resources: Amounts | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class Object(Struct, frozen=True):

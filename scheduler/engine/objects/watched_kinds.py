@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.engine.objects.storage import (
     CSIDriver,
     CSINode,
@@ -53,4 +54,11 @@ KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/storage.k8s.io/v1/csidrivers", CSIDriver),
     WatchedKind("/apis/storage.k8s.io/v1/csistoragecapacities", CSIStorageCapacity),
     WatchedKind("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment),
+)
+
+# Dynamic Resource Allocation: read from files only, since the scheduler does not watch these kinds yet.
+DEVICE_KINDS: tuple[WatchedKind, ...] = (
+    WatchedKind("/apis/resource.k8s.io/v1/resourceclaims", ResourceClaim),
+    WatchedKind("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass),
+    WatchedKind("/apis/resource.k8s.io/v1/resourceslices", ResourceSlice),
 )

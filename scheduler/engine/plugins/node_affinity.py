@@ -112,7 +112,7 @@ class NodeAffinity(BasePlugin):
 
     def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         added = self._added_required
-        if added is not None and not _node_matches_any_term(added.node_selector_terms or (), new):
+        if added is not None and not selectors.node_matches_any_term(added.node_selector_terms or (), new):
             return False
         return _node_accepts(pod, new) and (old is None or not _node_accepts(pod, old))
 
@@ -245,20 +245,4 @@ def _node_accepts(pod: PodInfo, node: Node) -> bool:
     labels, required = node.metadata.labels or {}, _required(pod)
     if any(labels.get(key) != value for key, value in (pod.pod.spec.node_selector or {}).items()):
         return False
-    return required is None or _node_matches_any_term(required.node_selector_terms or (), node)
-
-
-def _node_matches_any_term(terms: Iterable[NodeSelectorTerm], node: Node) -> bool:
-    labels, malformed = node.metadata.labels or {}, None
-    for term in terms:
-        problems = list(find_term_problems(term, ""))
-        if problems:
-            malformed = InvalidSelectorError(aggregate(problems))
-            continue
-        by_label = all(selectors.requirement_matches(r, labels.get(r.key)) for r in term.match_expressions or ())
-        by_name = all(selectors.field_matches(f, node.metadata.name) for f in term.match_fields or ())
-        if not selectors.is_empty_term(term) and by_label and by_name:
-            return True
-    if malformed is not None:
-        raise malformed
-    return False
+    return required is None or selectors.node_matches_any_term(required.node_selector_terms or (), node)

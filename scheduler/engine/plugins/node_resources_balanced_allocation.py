@@ -13,6 +13,7 @@ import numpy as np
 
 from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.dra.extended_resources import may_be_backed
 from scheduler.engine.formulas.allocation import balance_gain
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
@@ -21,6 +22,8 @@ from scheduler.engine.framework.verdicts import SKIP
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, duplicate, invalid
 from scheduler.engine.objects.requests import CPU, MEMORY, STORAGE
+from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 from scheduler.engine.plugins.node_resources_fit import DEFAULT_RESOURCES, ResourceSpec
 
 
@@ -49,16 +52,21 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     """
 
     name = "NodeResourcesBalancedAllocation"
-    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
     depends_on = DependsOn.AMOUNTS
+    score_state = DeviceTotals
     args_type = NodeResourcesBalancedAllocationArgs
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
-        return True
+        return not any(may_be_backed(name) for name in pod.requests)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
-        return SUCCESS if self._is_requested(pod) else SKIP
+        if not self._is_requested(pod):
+            return SKIP
+        devices = self.handle.objects.derived(ClusterDevices)
+        DeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
+        return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, a score that grows with the gain in balance through the pod.
@@ -70,6 +78,9 @@ class NodeResourcesBalancedAllocation(BasePlugin):
             return np.zeros(nodes.slots, np.int64)
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         allocatable, before = nodes.allocatable_of(names), nodes.requested_of(names)
+        totals = state.find(DeviceTotals)
+        if totals is not None:
+            allocatable, before = totals.fill(names, nodes, allocatable, before)
         requests = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
         return balance_gain(allocatable, before, before + requests)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.dra.extended_resources import may_be_backed
 from scheduler.engine.formulas import allocation
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask, Scores
@@ -27,7 +28,10 @@ from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, forbidden, invalid, not_supported, required
 from scheduler.engine.objects.requests import CPU, MEMORY, PODS, STORAGE, compute_allocatable, is_extended, is_scalar
+from scheduler.engine.objects.resource_api import DeviceClass
 from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -100,10 +104,12 @@ class NodeResourcesFit(BasePlugin):
     """
 
     name = "NodeResourcesFit"
-    reads = frozenset({PluginInput.NODE, PluginInput.PODS})
+    reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
     depends_on = DependsOn.AMOUNTS
+    score_state = DeviceTotals
+    discards_cache_for = (DeviceClass,)
     args_type = NodeResourcesFitArgs
-    idle_at = frozenset({"preFilter", "preScore"})
+    idle_at = frozenset({"preFilter"})
     fails_without: ClassVar = {
         "filter": ("preFilter", 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
     }
@@ -111,6 +117,7 @@ class NodeResourcesFit(BasePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._allocatable = _AllocatableCache()
+        self._devices = handle.objects.derived(ClusterDevices)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         pods = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
@@ -131,6 +138,10 @@ class NodeResourcesFit(BasePlugin):
         allocatable = nodes.allocatable_of(resources)
         short = amounts > allocatable - nodes.requested_of(resources)
         short &= nodes.live
+        self._devices.update_classes()
+        for i, resource in enumerate(resources):
+            if resource in self._devices.backed:  # devices serve it where no device plugin does
+                short[i] &= allocatable[i] > 0
         if not short.any():
             return PASS
         # one bit per reason, in the order of the message; the highest bit means: larger than the empty node
@@ -150,6 +161,14 @@ class NodeResourcesFit(BasePlugin):
 
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return not any(may_be_backed(name) for name in pod.requests)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        """Look up the device classes that back scored resources, so that their devices count."""
+        DeviceTotals.write(state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources))
+        return SUCCESS
+
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the weighted mean of the strategy's scores of the node's resources."""
         strategy: ScoringStrategy = self.args.scoring_strategy
@@ -159,7 +178,11 @@ class NodeResourcesFit(BasePlugin):
         names, (cpu, memory) = [s.name for s in specs], pod.incoming_scoring_requests
         requests = {**pod.requests, CPU: cpu, MEMORY: memory}
         allocatable = nodes.allocatable_of(names)
-        requested = nodes.scoring_requested_of(names) + np.array([requests.get(n, 0) for n in names], np.int64)[:, None]
+        requested = nodes.scoring_requested_of(names)
+        totals = state.find(DeviceTotals)
+        if totals is not None:
+            allocatable, requested = totals.fill(names, nodes, allocatable, requested)
+        requested = requested + np.array([requests.get(n, 0) for n in names], np.int64)[:, None]
         scores = self._strategy()(allocatable, requested)
         mean = allocation.rounded_mean_of_positive if strategy.type == RATIO else allocation.weighted_mean
         return mean(scores, allocatable != 0, [s.weight for s in specs])
@@ -168,10 +191,14 @@ class NodeResourcesFit(BasePlugin):
         """Return whether the pod fits the empty node, and the node is new or has more of a requested resource."""
         requests = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
         has = self._allocatable.get(new)
-        if any(amount > has.get(resource, 0) for resource, amount in requests.items()):
+        self._devices.update_classes()
+        delegated = {r for r in requests if r in self._devices.backed and not has.get(r, 0)}
+        if any(amount > has.get(resource, 0) for resource, amount in requests.items() if resource not in delegated):
             return False
         had = None if old is None else self._allocatable.get(old)
-        return had is None or any(has.get(resource, 0) > had.get(resource, 0) for resource in requests)
+        return (
+            had is None or bool(delegated) or any(has.get(resource, 0) > had.get(resource, 0) for resource in requests)
+        )
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
         strategy: ScoringStrategy = self.args.scoring_strategy

@@ -19,17 +19,20 @@ from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.trace import FilterRun
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.manifests.cluster import LoadedCluster
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins.dynamic_resources import DynamicResources
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.suggestions.search import suggest
-from scheduler.offline.evaluate.outcome import outcome_of
+from scheduler.offline.evaluate.outcome import outcome_of, verdict_document
 
 if TYPE_CHECKING:
     from scheduler.prometheus import BackgroundQuery
@@ -44,6 +47,7 @@ class NoCluster:
 
     preempts = True
     evicts = True  # what kube-scheduler would do
+    allocates_devices = True
 
     def __init__(self, objects: ClusterObjects | None = None) -> None:
         self.objects = objects or ClusterObjects()
@@ -91,7 +95,24 @@ class EvaluatedPod:
                 self.framework.run_scores(self.result.state, self.pod, self.nodes, trace.feasible, trace)
             except PluginError as e:
                 score_error = str(e)
-        return outcome_of(self.framework.profile, self.nodes, self.result, score_error)
+        outcome = outcome_of(self.framework.profile, self.nodes, self.result, self._filter_everywhere(), score_error)
+        kept_out = self.framework.run_pre_enqueue(self.pod)
+        if kept_out is not None:
+            outcome["preEnqueue"] = verdict_document(kept_out.verdict)
+        return outcome
+
+    def _filter_everywhere(self) -> list[FilterRun]:
+        """Return the filters' verdicts on every node, also where DynamicResources did not run in the cycle.
+
+        It gets a state of its own for that, since it keeps what it finds from one node to the next.
+        """
+        runs = list(self.result.trace.filters_without_nominated)
+        for i, plugin in enumerate(self.framework.profile.filter[: len(runs)]):
+            if isinstance(plugin, DynamicResources) and not runs[i].skipped:
+                state = CycleState()
+                plugin.pre_filter(state, self.pod, self.nodes)
+                runs[i] = FilterRun(plugin.name, False, plugin.filter(state, self.pod, self.nodes))
+        return runs
 
     def decision(self) -> Json:
         """Return the record of the attempt as a JSON document of kind Decision."""

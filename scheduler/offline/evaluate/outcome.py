@@ -14,16 +14,21 @@ from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.plugin_results import filter_status, join_reasons
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.trace import FilterRun, ScoreRun
+from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt
+from scheduler.offline.evaluate.allocations import build_allocations
 
 Json = dict[str, Any]
 
 
-def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_error: str = "") -> Json:
+def outcome_of(
+    profile: Profile, nodes: NodeColumns, result: CycleResult, filters: Iterable[FilterRun], score_error: str = ""
+) -> Json:
     """Return the results of a scheduling cycle as a JSON document: verdicts, scores, totals, messages and preemption.
 
+    `filters` holds each filter's verdicts on all nodes, also where an earlier filter rejected the node in the cycle.
     `score_error` is the error of scoring the only feasible node, which kube-scheduler binds without scoring.
     """
-    trace = result.trace
+    trace, runs = result.trace, list(filters)
     name = nodes.names
     evaluated, feasible = np.flatnonzero(trace.evaluated).tolist(), np.flatnonzero(trace.feasible).tolist()
     outcome: Json = {
@@ -33,11 +38,11 @@ def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_
         "skippedFilters": [run.plugin for run in trace.filters if run.skipped],
         "skippedScores": [run.plugin for run in trace.scores if run.normalized is None],
         "feasible": [name[slot] for slot in feasible] or None,
-        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(trace.filters_without_nominated, slot))},
+        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(runs, slot))},
         "firstFailure": {
             name[slot]: {
                 "plugin": (run := trace.filters[int(trace.first[slot])]).plugin,
-                **_verdict_document(filter_status(run.plugin, run.verdicts.verdict_at(slot))),
+                **verdict_document(filter_status(run.plugin, run.verdicts.verdict_at(slot))),
             }
             for slot in evaluated
             if trace.first[slot] >= 0
@@ -46,7 +51,7 @@ def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_
     }
     if trace.pre_filters:
         last = trace.pre_filters[-1]
-        outcome["preFilter"] = {"plugin": last.plugin, **_verdict_document(last.verdict)}
+        outcome["preFilter"] = {"plugin": last.plugin, **verdict_document(last.verdict)}
     if trace.restricted_by:
         outcome["preFilterNodes"] = [name[slot] for slot in evaluated]
     if trace.totals is not None:
@@ -55,24 +60,30 @@ def outcome_of(profile: Profile, nodes: NodeColumns, result: CycleResult, score_
         outcome["cycleError" if result.path is DecisionPath.ERROR else "fitError"] = result.message
     if score_error:
         outcome["cycleError"] = score_error
+    attempt = result.state.find(ClaimsOfAttempt)
+    if attempt is not None and "cycleError" not in outcome:
+        outcome |= build_allocations(attempt, outcome["feasible"] or ())
     if trace.post_filters:
         last, found = trace.post_filters[-1], trace.preemption
         outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict)}
         if found is not None:
             nominated = next(c for c in found.candidates if c.node == found.nominated_node)
             outcome["preemption"] |= {"nominatedNode": found.nominated_node, "victims": list(nominated.victims)}
+        if attempt is not None and attempt.writes:
+            outcome["preemption"]["claimWrites"] = attempt.writes
     return outcome
 
 
 def _verdicts(filters: Iterable[FilterRun], slot: int) -> Json:
     return {
-        run.plugin: _verdict_document(v)
+        run.plugin: verdict_document(v)
         for run in filters
         if (v := run.verdicts.verdict_at(slot)).code is not Code.SUCCESS
     }
 
 
-def _verdict_document(verdict: Verdict) -> Json:
+def verdict_document(verdict: Verdict) -> Json:
+    """Return a verdict as JSON: the code and the sentences of its reasons."""
     return {"code": verdict.code.label, "reasons": [reasons.format_reason(r) for r in verdict.reasons]}
 
 

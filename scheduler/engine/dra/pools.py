@@ -1,0 +1,201 @@
+"""Resource slices grouped into the pools of one node.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scheduler.engine.objects import quantity
+from scheduler.engine.objects.resource_api import CounterSet, ResourceSlice, ResourceSliceDevice
+from scheduler.engine.objects.selectors import node_matches_any_term
+from scheduler.engine.objects.types import Node, NodeSelector
+
+DeviceId = tuple[str, str, str]  # driver, pool, device
+Counters = dict[str, dict[str, int]]  # counter set -> counter -> amount in 10^-9 units
+
+
+class SlicedDevice:
+    """A device with its slice, and what the allocator derives from both.
+
+    `consumes` holds what the device consumes of counters. `matches` memoizes the results of selectors by expression:
+    whether the expression selects the device, or the message of its error. `converted` is the device in the form that
+    the evaluator of selectors reads.
+    """
+
+    __slots__ = ("consumes", "converted", "device", "id", "matches", "slice")
+
+    def __init__(self, device: ResourceSliceDevice, owner: ResourceSlice) -> None:
+        self.device = device
+        self.slice = owner
+        self.id: DeviceId = (owner.spec.driver, owner.spec.pool.name, device.name)
+        self.consumes = [
+            (c.counter_set, {name: quantity.parse(v.value) for name, v in (c.counters or {}).items()})
+            for c in device.consumes_counters or ()
+        ]
+        self.matches: dict[str, bool | str] = {}
+        self.converted: Any = None
+
+
+class PreparedSlice:
+    """A resource slice with its devices prepared for the allocator."""
+
+    __slots__ = ("devices", "object", "pool_id")
+
+    def __init__(self, obj: ResourceSlice) -> None:
+        self.object = obj
+        self.pool_id = (obj.spec.driver, obj.spec.pool.name)
+        self.devices = [SlicedDevice(device, obj) for device in obj.spec.devices or ()]
+
+    @property
+    def name(self) -> str:
+        return self.object.metadata.name
+
+    @property
+    def generation(self) -> int:
+        return self.object.spec.pool.generation
+
+    def is_relevant_for(self, node: Node) -> bool:
+        """Return whether the slice has counters, or devices for the node."""
+        spec = self.object.spec
+        if spec.shared_counters:
+            return True
+        if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+            return node_matches(node, spec.node_name, spec.all_nodes, spec.node_selector)
+        if spec.per_device_node_selection:
+            return any(is_device_for(each.device, node) for each in self.devices)
+        return False
+
+
+@dataclass
+class Pool:
+    """A pool as one node sees it.
+
+    The devices of an incomplete or invalid pool cannot be allocated. `devices` are those for the node, in order.
+    `others` are the devices of the pool's slices that are for other nodes; they count against the counters.
+    """
+
+    driver: str
+    name: str
+    is_incomplete: bool = False
+    is_invalid: bool = False
+    devices: list[SlicedDevice] = field(default_factory=list)
+    others: list[SlicedDevice] = field(default_factory=list)
+    counters: Counters = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.name}"
+
+
+class _InvalidPoolError(Exception):
+    """The error of a pool with contradictory slices."""
+
+
+class _PoolId(NamedTuple):
+    driver: str
+    name: str
+
+
+class SliceCatalog:
+    """All resource slices of the cluster, by the node for which they are."""
+
+    def __init__(self, slices: Iterable[PreparedSlice]) -> None:
+        self._all: dict[_PoolId, list[PreparedSlice]] = {}
+        self._on_node: dict[str, list[PreparedSlice]] = {}
+        self._shared: list[PreparedSlice] = []
+        for each in slices:
+            spec = each.object.spec
+            self._all.setdefault(_PoolId(*each.pool_id), []).append(each)
+            if spec.node_name and not spec.shared_counters:
+                self._on_node.setdefault(spec.node_name, []).append(each)
+            else:
+                self._shared.append(each)
+
+    def __iter__(self) -> Iterator[PreparedSlice]:
+        return (each for slices in self._all.values() for each in slices)
+
+    def gather_pools(self, node: Node) -> list[Pool]:
+        """Return the pools with slices for a node, in the order in which the allocator tries them.
+
+        Pools are ordered by driver and name, those with binding conditions last. Raises InvalidSelectorError for a
+        malformed node selector.
+        """
+        found: dict[_PoolId, list[PreparedSlice]] = {}
+        for each in (*self._on_node.get(node.metadata.name, ()), *self._shared):
+            if each.is_relevant_for(node):
+                self._add(found, each)
+        pools = [pool for pool_id, slices in found.items() if (pool := self._build(pool_id, slices)) is not None]
+        return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
+
+    def _add(self, found: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
+        """Add a slice to its pool; slices of a newer generation replace those of older ones."""
+        slices = found.setdefault(_PoolId(*each.pool_id), [])
+        if slices and each.generation > slices[0].generation:
+            slices.clear()
+        if not slices or each.generation == slices[0].generation:
+            slices.append(each)
+
+    def _build(self, pool_id: _PoolId, slices: Sequence[PreparedSlice]) -> Pool | None:
+        """Return a pool of the slices for a node, or None if slices for other nodes have a newer generation."""
+        generation, expected = slices[0].generation, slices[0].object.spec.pool.resource_slice_count
+        others: list[PreparedSlice] = []
+        if len(slices) != expected:
+            every = self._all[pool_id]
+            if any(each.generation > generation for each in every):
+                return None
+            every = [each for each in every if each.generation == generation]
+            if len(every) != expected:
+                return Pool(*pool_id, is_incomplete=True)
+            names = {each.name for each in slices}
+            others = [each for each in every if each.name not in names]
+        ordered = sorted(slices, key=lambda each: each.name)
+        devices = [device for each in ordered if not each.object.spec.shared_counters for device in each.devices]
+        beside = [device for each in others for device in each.devices]
+        try:
+            counters = _collect_counters(ordered)
+            _check(devices, [*(d for each in ordered for d in each.devices), *beside], counters)
+        except _InvalidPoolError:
+            return Pool(*pool_id, is_invalid=True)
+        return Pool(*pool_id, devices=devices, others=beside, counters=counters)
+
+
+def node_matches(node: Node, name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> bool:
+    """Return whether a slice or a device with these fields is for the node."""
+    if name:
+        return node.metadata.name == name
+    return bool(all_nodes) or (selector is not None and node_matches_any_term(selector.node_selector_terms or (), node))
+
+
+def is_device_for(device: ResourceSliceDevice, node: Node) -> bool:
+    """Return whether a device of a slice with `perDeviceNodeSelection` is for the node."""
+    return node_matches(node, device.node_name, device.all_nodes, device.node_selector)
+
+
+def _has_binding_conditions(pool: Pool) -> bool:
+    return any(each.device.binding_conditions is not None for each in pool.devices)
+
+
+def _collect_counters(slices: Iterable[PreparedSlice]) -> Counters:
+    found: Counters = {}
+    for counter_set in (s for each in slices for s in each.object.spec.shared_counters or ()):
+        if counter_set.name in found:
+            raise _InvalidPoolError(f"duplicate counter set name {counter_set.name}")
+        found[counter_set.name] = _amounts(counter_set)
+    return found
+
+
+def _amounts(counter_set: CounterSet) -> dict[str, int]:
+    return {name: quantity.parse(counter.value) for name, counter in (counter_set.counters or {}).items()}
+
+
+def _check(devices: Sequence[SlicedDevice], every: Iterable[SlicedDevice], counters: Counters) -> None:
+    """Raise _InvalidPoolError for two devices of one name, and for a counter that does not exist."""
+    if len({each.device.name for each in devices}) != len(devices):
+        raise _InvalidPoolError("duplicate device name")
+    for each in every:
+        for counter_set, consumed in each.consumes:
+            if counter_set not in counters or not consumed.keys() <= counters[counter_set].keys():
+                raise _InvalidPoolError(f"counter set {counter_set} or one of its counters not found")

@@ -1,0 +1,159 @@
+"""The requests of the claims that are allocated for one node, validated and with what they may take.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go v1.36
+(validateDeviceRequest, isSelectable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from scheduler.engine.dra import capacity
+from scheduler.engine.dra.allocated import AllocatedDevices
+from scheduler.engine.dra.pools import DeviceId, Pool, SlicedDevice, is_device_for
+from scheduler.engine.objects.resource_api import (
+    ALL,
+    EXACT_COUNT,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from scheduler.engine.objects.types import Node
+
+# Return whether an expression selects a device. Raises SelectorError if it cannot be compiled or evaluated.
+Matcher = Callable[[str, SlicedDevice], bool]
+Classes = Mapping[str, DeviceClass]
+
+
+class AllocationError(Exception):
+    """The error that ends the scheduling attempt, with kube-scheduler's message."""
+
+
+class SelectorError(Exception):
+    """The error of a CEL selector, beginning with `CEL compile error` or `CEL runtime error`."""
+
+
+class AllocatableRequest:
+    """A request, or one of the subrequests of `parent`, that devices are allocated for.
+
+    `count` is the number of devices that it needs. With allocation mode All, `every` holds these devices.
+    """
+
+    def __init__(self, claim: ResourceClaim, parent: DeviceRequest | None, name: str, spec: ExactDeviceRequest) -> None:
+        self.claim = claim
+        self.parent = parent.name if parent is not None else ""
+        self.name = name
+        self.spec = spec
+        self.device_class: DeviceClass | None = None
+        self.count = 0
+        self.every: list[tuple[Pool, SlicedDevice]] = []
+        self.admin_access = bool(spec.admin_access)
+        self._selectable: dict[DeviceId, bool] = {}
+
+    @property
+    def full_name(self) -> str:
+        """The name as results have it: REQUEST, or REQUEST/SUBREQUEST."""
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def base_name(self) -> str:
+        """The name of the request, also for a subrequest."""
+        return self.parent or self.name
+
+    @property
+    def subrequest(self) -> str:
+        """The name of the subrequest, "" for a request without subrequests."""
+        return self.name if self.parent else ""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the allocation mode is All."""
+        return self.spec.allocation_mode == ALL
+
+    def describe(self) -> str:
+        """Return claim and request as errors name them."""
+        return f"claim {self.claim.full_name}, request {self.name}"
+
+    def prepare(
+        self, node: Node, pools: Iterable[Pool], classes: Classes, allocated: AllocatedDevices, matches: Matcher
+    ) -> None:
+        """Find the class, and the devices that mode All takes. Raises AllocationError if the request is invalid."""
+        spec = self.spec
+        for i, selector in enumerate(spec.selectors or ()):
+            if selector.cel is None:
+                raise AllocationError(
+                    f"{self.describe()}, selector #{i}: CEL expression empty (unsupported selector type?)"
+                )
+        if not spec.device_class_name:
+            raise AllocationError(f"{self.describe()}: missing device class name (unsupported request type?)")
+        self.device_class = classes.get(spec.device_class_name)
+        if self.device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{spec.device_class_name}" not found'
+            raise AllocationError(
+                f"{self.describe()}: could not retrieve device class {spec.device_class_name}: {missing}"
+            )
+        if spec.allocation_mode == EXACT_COUNT:
+            self.count = spec.count
+        elif spec.allocation_mode == ALL:
+            self.every = list(self._find_all(node, pools, allocated, matches))
+            self.count = len(self.every)
+        else:
+            raise AllocationError(f"{self.describe()}: unsupported count mode {spec.allocation_mode}")
+
+    def _find_all(
+        self, node: Node, pools: Iterable[Pool], allocated: AllocatedDevices, matches: Matcher
+    ) -> Iterator[tuple[Pool, SlicedDevice]]:
+        for pool in pools:
+            state = "being updated" if pool.is_incomplete else "invalid" if pool.is_invalid else ""
+            if state:
+                asks = f"{self.describe()}: asks for all devices"
+                raise AllocationError(f"{asks}, but resource pool {pool} is currently {state}")
+            for device in pool.devices:
+                consumed = allocated.consumed.get(device.id, {})
+                if self.selects(device, node, matches) and capacity.fits(
+                    self.spec.capacity, device.device, consumed, {}
+                ):
+                    yield pool, device
+
+    def selects(self, device: SlicedDevice, node: Node, matches: Matcher) -> bool:
+        """Return whether the class and the request select the device and the node may use it.
+
+        Raises AllocationError if a selector fails.
+        """
+        known = self._selectable.get(device.id)
+        if known is None:
+            known = self._selectable[device.id] = self.is_selected(device, matches) and (
+                not device.slice.spec.per_device_node_selection or is_device_for(device.device, node)
+            )
+        return known
+
+    def is_selected(self, device: SlicedDevice, matches: Matcher) -> bool:
+        """Return whether the selectors of the class and of the request are true for the device.
+
+        Raises AllocationError if one fails.
+        """
+        assert self.device_class is not None
+        class_selectors = self.device_class.spec.selectors
+        return _all_match(f"class {self.device_class.metadata.name}", class_selectors, device, matches) and _all_match(
+            f"claim {self.claim.full_name}", self.spec.selectors, device, matches
+        )
+
+
+def list_alternatives(claim: ResourceClaim, request: DeviceRequest) -> list[AllocatableRequest]:
+    """Return a request, or the subrequests of which one is chosen, in order."""
+    if request.first_available:
+        return [AllocatableRequest(claim, request, sub.name, sub) for sub in request.first_available]
+    return [AllocatableRequest(claim, None, request.name, request.exactly or ExactDeviceRequest())]
+
+
+def _all_match(owner: str, selectors: Sequence[DeviceSelector] | None, device: SlicedDevice, matches: Matcher) -> bool:
+    for i, selector in enumerate(selectors or ()):
+        expression = selector.cel.expression if selector.cel is not None else ""
+        try:
+            if not matches(expression, device):
+                return False
+        except SelectorError as e:
+            raise AllocationError(f"{owner}: selector #{i}: {e}") from e
+    return True

@@ -1,0 +1,322 @@
+"""DynamicResources: finds nodes with devices for the pod's resource claims, and chooses the devices.
+
+`claims` finds the pod's claims, `devices` keeps the cluster's devices, `attempt` holds what an attempt found out. The
+search for devices is in `scheduler.engine.dra`. Source: pkg/scheduler/framework/plugins/dynamicresources v1.36.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import NOT_RUN, SUCCESS, Reason, Verdict
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.dra.allocator import Allocator, InvalidPoolError
+from scheduler.engine.dra.extended_resources import CLAIM_NAME, build_requests, find_backed, may_be_backed
+from scheduler.engine.dra.requests import AllocationError
+from scheduler.engine.formulas.allocation import default_normalize
+from scheduler.engine.framework.events import ClusterEventWithHint
+from scheduler.engine.framework.interface import DryRun, Mask, Scores
+from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.verdicts import (
+    SKIPPED,
+    PostFilterResult,
+    PreFilterResult,
+    Verdicts,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from scheduler.engine.objects import quantity, times
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.objects.resource_api import (
+    ClaimMetadata,
+    DeviceClaim,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from scheduler.engine.objects.selectors import InvalidSelectorError, node_matches_any_term
+from scheduler.engine.objects.types import Node
+from scheduler.engine.plugins.dynamic_resources import binding_conditions
+from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
+from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
+
+REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
+NO_CLAIMS = unschedulable(Reason("no-claims"))
+NO_DEVICES = unresolvable(Reason("cannot-allocate"))
+UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
+INVALID_POOLS = unresolvable(Reason("invalid-pools"))
+
+
+class DynamicResourcesArgs(Args, frozen=True):
+    """Arguments of DynamicResources: timeouts as Go durations.
+
+    `filter_timeout` limits the search for devices on one node, `binding_timeout` the wait for binding conditions.
+    """
+
+    filter_timeout: str = "10s"
+    binding_timeout: str = "10m0s"
+
+    def problems(self) -> Iterator[Problem]:
+        yield from _too_short("filterTimeout", self.filter_timeout, 0, "must be zero or positive")
+        yield from _too_short("bindingTimeout", self.binding_timeout, 1, "must be at least 1 second")
+
+
+def _too_short(path: str, text: str, least_s: int, detail: str) -> Iterator[Problem]:
+    try:
+        if times.parse_seconds(text) < least_s:
+            yield invalid(path, times.normalize(text), detail)
+    except ValueError as e:
+        yield invalid(path, text, str(e))
+
+
+@dataclass(frozen=True)
+class _PreFilterRan:
+    """An empty state by which PostFilter sees that PreFilter ran."""
+
+
+class DynamicResources(BasePlugin):
+    """The plugin that allocates devices for resource claims, and for extended resources that device classes back.
+
+    Like kube-scheduler's, it searches on the nodes that no earlier filter rejects, in order, because the search keeps
+    state from one node to the next.
+    """
+
+    name = "DynamicResources"
+    reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
+    depends_on = DependsOn.ROW
+    score_state = ClaimsOfAttempt
+    args_type = DynamicResourcesArgs
+    fails_without: ClassVar = {"filter": ("preFilter", "not found")}
+    idle_at = frozenset({"reserve", "preBind"})
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._devices = handle.objects.derived(ClusterDevices)
+        self._filter_timeout_s = times.parse_seconds(args.filter_timeout)
+        self._binding_timeout_s = times.parse_seconds(args.binding_timeout)
+
+    def events_to_register(self) -> Iterator[ClusterEventWithHint]:
+        """Yield nothing: no event helps a pod with resource claims."""
+        return iter(())
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return not pod.pod.spec.resource_claims and not any(may_be_backed(name) for name in pod.requests)
+
+    def pre_enqueue(self, pod: PodInfo) -> Verdict:
+        """Keep a pod out of the active queue until its claims exist."""
+        if not pod.pod.spec.resource_claims or not self.handle.allocates_devices:
+            return SUCCESS
+        try:
+            find_claims(pod, self.handle.objects)
+        except UnusableDeviceClaimError as e:
+            return unresolvable(e.reason)
+        return SUCCESS
+
+    # --- PreFilter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
+        """Find the pod's claims and their device classes; skip the filter if the pod has none."""
+        state.write(_PreFilterRan())
+        if not self.handle.allocates_devices:
+            return PreFilterResult(REFUSED) if pod.pod.spec.resource_claims else SKIPPED
+        try:
+            claims = find_claims(pod, self.handle.objects)
+            attempt = self._start(pod, claims)
+            if attempt is None:
+                return SKIPPED
+            self._check_classes(attempt)
+        except UnusableDeviceClaimError as e:
+            return PreFilterResult(unresolvable(e.reason))
+        state.write(attempt)
+        return PreFilterResult()
+
+    def _start(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> ClaimsOfAttempt | None:
+        """Return the attempt for the pod's claims and extended resources, or None if it has none."""
+        self._devices.update_classes()
+        extended = find_backed(pod, self._devices.backed) if self._devices.backed else {}
+        if not claims and not extended:
+            return None
+        self._devices.update()
+        attempt = ClaimsOfAttempt(claims)
+        if extended:
+            claim = find_extended_claim(pod, self.handle.objects) or _build_extended_claim(pod)
+            attempt = ClaimsOfAttempt([*claims, claim], len(claims), extended)
+        if any(True for _ in attempt.to_allocate()):
+            devices = self._devices
+            attempt.allocator = Allocator(devices.allocated, devices.classes, devices.slices, match_selector)
+        return attempt
+
+    def _check_classes(self, attempt: ClaimsOfAttempt) -> None:
+        """Raise UnusableDeviceClaimError if a claim that is to be allocated names a class that does not exist."""
+        for i in attempt.to_allocate():
+            claim = attempt.claims[i]
+            for request in () if i == attempt.extended else claim.spec.devices.requests or ():
+                if request.exactly is not None:
+                    classes = {request.name: request.exactly.device_class_name}
+                elif request.first_available:
+                    classes = {f"{request.name}/{sub.name}": sub.device_class_name for sub in request.first_available}
+                else:
+                    raise UnusableDeviceClaimError("request-unknown", claim=claim.full_name, request=request.name)
+                for name, device_class in classes.items():
+                    if device_class not in self._devices.classes:
+                        missing = {"request": name, "device_class": device_class}
+                        raise UnusableDeviceClaimError("device-class-not-found", **missing)
+
+    # --- Filter -----------------------------------------------------------------------------------------------------
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
+        """Search for devices on every node; see `filter_remaining`."""
+        return self.filter_remaining(state, pod, nodes, nodes.live)
+
+    def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
+        """Reject the nodes of the mask `remaining` that lack devices, or that an allocated claim does not reach.
+
+        An error on one node ends the attempt. Returns NOT_RUN for the other nodes.
+        """
+        attempt = state.read(ClaimsOfAttempt)
+        numbers: dict[Verdict, int] = {SUCCESS: 0, NOT_RUN: 1}
+        ids = np.where(remaining, 0, 1).astype(np.uint16)
+        for slot in np.flatnonzero(remaining).tolist():
+            node = nodes.nodes[slot]
+            assert node is not None
+            ids[slot] = numbers.setdefault(self._filter_node(attempt, pod, node), len(numbers))
+        return Verdicts(tuple(numbers), ids)
+
+    def _filter_node(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> Verdict:
+        try:
+            extended = self._build_node_claim(attempt, pod, node)
+            if extended is None and not attempt.has_user_claims:
+                return SUCCESS
+            unavailable = self._find_unavailable(attempt, node)
+            found = None if attempt.allocator is None else self._allocate(attempt, node, extended)
+        except UnusableDeviceClaimError as e:
+            return unresolvable(e.reason)
+        except (AllocationError, InvalidSelectorError) as e:
+            return error(str(e))
+        except InvalidPoolError:
+            return INVALID_POOLS
+        except TimeoutError:
+            return error(f"node {node.metadata.name}: timed out trying to allocate devices")
+        if attempt.allocator is not None and found is None:
+            return NO_DEVICES
+        if unavailable:
+            attempt.unavailable |= unavailable
+            return UNAVAILABLE
+        if found is not None:
+            attempt.nodes[node.metadata.name] = found
+        return SUCCESS
+
+    def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
+        """Return what the claims get on the node, or None if it lacks the devices."""
+        assert attempt.allocator is not None
+        claims = [attempt.claims[i] for i in attempt.to_allocate()]
+        if extended is not None:
+            assert extended.extended_claim is not None
+            claims[-1] = extended.extended_claim
+        timeout_s = self._filter_timeout_s
+        deadline = time.monotonic() + timeout_s
+        results = attempt.allocator.allocate(
+            node, claims, (lambda: time.monotonic() > deadline) if timeout_s else lambda: False
+        )
+        if results is None:
+            return None
+        if extended is None:
+            return NodeAllocation(results)
+        return NodeAllocation(results, extended.extended_claim, extended.mappings)
+
+    def _build_node_claim(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> NodeAllocation | None:
+        """Return the claim for the extended resources that devices of this node serve, or None if there are none.
+
+        A device plugin on the node serves a resource that is in the node's allocatable. Raises
+        UnusableDeviceClaimError if the node offers one of the resources in neither way, or if the claim was made in an
+        earlier attempt.
+        """
+        if attempt.extended is None:
+            return None
+        claim = attempt.claims[attempt.extended]
+        if claim.spec.devices.requests is not None:
+            raise UnusableDeviceClaimError("extended-claim-left")
+        allocatable = node.status.allocatable or {}
+        resources = []
+        for name in attempt.extended_requests:
+            if name in self._devices.backed and not quantity.parse(allocatable.get(name, 0)):
+                resources.append(name)
+            elif name not in allocatable:
+                raise UnusableDeviceClaimError("extended-resource-missing", resource=name)
+        if (not resources and not attempt.has_user_claims) or claim.status.allocation is not None:
+            return None
+        requests, mappings = build_requests(pod, resources, self._devices.backed)
+        spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests or None))
+        return NodeAllocation((), msgspec.structs.replace(claim, spec=spec), mappings)
+
+    def _find_unavailable(self, attempt: ClaimsOfAttempt, node: Node) -> set[int]:
+        """Return the indices of the allocated claims that cannot be used on the node."""
+        found = set()
+        for i, claim in enumerate(attempt.claims):
+            allocation = claim.status.allocation
+            if allocation is None:
+                continue
+            reach = allocation.node_selector
+            if reach is not None and not node_matches_any_term(reach.node_selector_terms or (), node):
+                found.add(i)
+                continue
+            try:
+                late = not binding_conditions.is_ready(claim) and binding_conditions.is_late(
+                    claim, self._binding_timeout_s, time.time()
+                )
+            except binding_conditions.DeviceBindingError:
+                late = True
+            if late:
+                found.add(i)
+        return found
+
+    # --- PostFilter and Score ---------------------------------------------------------------------------------------
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
+    ) -> PostFilterResult:
+        """Free an allocated claim that some node cannot use and no other pod uses, so that it is allocated anew."""
+        if not state.find(_PreFilterRan):
+            return PostFilterResult(error("not found"))
+        attempt = state.find(ClaimsOfAttempt)
+        if attempt is None:
+            return PostFilterResult(NO_CLAIMS)
+        for i in sorted(attempt.unavailable - {attempt.extended}):
+            claim = attempt.claims[i]
+            users = claim.status.reserved_for or ()
+            if not users or (len(users) == 1 and users[0].uid == pod.uid):
+                attempt.writes.append(f"update/status {claim.full_name}")
+                return PostFilterResult(unschedulable(Reason("device-claim-deallocated")))
+        if attempt.extended is not None and attempt.claims[attempt.extended].metadata.name != CLAIM_NAME:
+            name = attempt.claims[attempt.extended].full_name
+            attempt.writes += [f"update {name}", f"delete {name}"]
+            return PostFilterResult(unschedulable(Reason("extended-claim-deleted")))
+        return PostFilterResult(unschedulable(Reason("still-unschedulable")))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        """Return a higher score where earlier subrequests of the claims' requests are chosen."""
+        scores = np.zeros(nodes.slots, np.int64)
+        attempt = state.find(ClaimsOfAttempt)
+        if attempt is not None and attempt.nodes:
+            for slot in np.flatnonzero(nodes.live).tolist():
+                scores[slot] = attempt.compute_score(nodes.names[slot])
+        return scores
+
+    def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
+        """Scale the scores so that the highest becomes 100."""
+        return default_normalize(raw, feasible)
+
+
+def _build_extended_claim(pod: PodInfo) -> ResourceClaim:
+    """Return the claim for a pod's extended resources, without requests."""
+    return ResourceClaim(metadata=ClaimMetadata(name=CLAIM_NAME, namespace=pod.namespace))

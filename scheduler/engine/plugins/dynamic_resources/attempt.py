@@ -1,0 +1,74 @@
+"""The state of one scheduling attempt of a pod with resource claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.dra.allocator import Allocator
+from scheduler.engine.dra.extended_resources import RequestMapping
+from scheduler.engine.objects.resource_api import MAX_SUBREQUESTS, AllocationResult, ResourceClaim
+
+
+@dataclass(frozen=True)
+class NodeAllocation:
+    """What the pod's unallocated claims would get on a node, in the order of the claims.
+
+    `extended_claim` is the claim for the extended resources that devices of this node serve, with `mappings` of
+    containers to its requests.
+    """
+
+    results: Sequence[AllocationResult]
+    extended_claim: ResourceClaim | None = None
+    mappings: Sequence[RequestMapping] = ()
+
+
+@dataclass
+class ClaimsOfAttempt:
+    """The claims of the pod, and what the attempt found out about them.
+
+    `extended` is the index of the claim for extended resources, which comes last. `extended_requests` holds the pod's
+    requests of extended resources. `allocator` is None if every claim is allocated. `unavailable` holds the indices of
+    allocated claims that some node cannot use. `writes` names what PostFilter changes, as VERB NAMESPACE/NAME.
+    """
+
+    claims: Sequence[ResourceClaim] = ()
+    extended: int | None = None
+    extended_requests: Mapping[str, int] = field(default_factory=dict)
+    allocator: Allocator | None = None
+    nodes: dict[str, NodeAllocation] = field(default_factory=dict)
+    unavailable: set[int] = field(default_factory=set)
+    writes: list[str] = field(default_factory=list)
+
+    @property
+    def has_user_claims(self) -> bool:
+        """Whether the pod names a claim, besides its extended resources."""
+        return len(self.claims) > (0 if self.extended is None else 1)
+
+    def to_allocate(self) -> Iterator[int]:
+        """Yield the indices of the claims without an allocation."""
+        return (i for i, claim in enumerate(self.claims) if claim.status.allocation is None)
+
+    def compute_score(self, node: str) -> int:
+        """Return the sum of 8 minus its index for each subrequest that is chosen on the node."""
+        found = self.nodes.get(node)
+        if found is None:
+            return 0
+        results, score = iter(found.results), 0
+        for claim in self.claims:
+            allocation = claim.status.allocation or next(results)
+            chosen = {result.request for result in allocation.devices.results or ()}
+            for request in claim.spec.devices.requests or ():
+                for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):
+                    if f"{request.name}/{sub.name}" in chosen:
+                        score += MAX_SUBREQUESTS - i
+        return score
+
+    def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
+        """Return None, as any node may have other devices free than in an earlier attempt."""
+        return None

@@ -1,0 +1,124 @@
+"""What the plugin knows of the cluster's devices: slices, classes and allocations, kept up to date between cycles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.engine.dra.allocated import AllocatedDevices
+from scheduler.engine.dra.extended_resources import map_resources
+from scheduler.engine.dra.pools import PreparedSlice, SliceCatalog, SlicedDevice
+from scheduler.engine.dra.requests import SelectorError
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.resource_api import (
+    AllocationResult,
+    DeviceAttribute,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
+
+if TYPE_CHECKING:
+    from scheduler.engine.cel import Device as CelDevice
+
+
+class ClusterDevices:
+    """Indexes of the device classes, resource slices and allocated claims of `objects`.
+
+    `update` brings them up to date; only what changed since the last call is read again.
+    """
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._revisions: dict[type, int] = {}
+        self._prepared: dict[str, PreparedSlice] = {}
+        self._allocations: dict[tuple[str, str], AllocationResult] = {}
+        self.slices = SliceCatalog(())
+        self.allocated = AllocatedDevices()
+        self.classes: dict[str, DeviceClass] = {}
+        self.backed: dict[str, DeviceClass] = {}
+
+    def update(self) -> None:
+        """Apply the changes to slices, classes and claims since the last call."""
+        self.update_classes()
+        if self._has_changed(ResourceSlice) is not None:
+            known = self._prepared
+            self._prepared = {}
+            for obj in self._objects.all(ResourceSlice):
+                prepared = known.get(obj.metadata.name)
+                same = prepared is not None and prepared.object is obj
+                self._prepared[obj.metadata.name] = prepared if prepared is not None and same else PreparedSlice(obj)
+            self.slices = SliceCatalog(self._prepared.values())
+        previous = self._has_changed(ResourceClaim)
+        if previous is not None:
+            changed = self._objects.changed_since(ResourceClaim, previous) if previous >= 0 else None
+            if changed is None:
+                self.allocated, self._allocations = AllocatedDevices(), {}
+                changed = [(c.metadata.namespace, c.metadata.name) for c in self._objects.all(ResourceClaim)]
+            for key in dict.fromkeys(changed):
+                self._update_claim(*key)
+
+    def update_classes(self) -> None:
+        """Apply the changes to device classes since the last call."""
+        if self._has_changed(DeviceClass) is not None:
+            classes = self._objects.all(DeviceClass)
+            self.classes = {each.metadata.name: each for each in classes}
+            self.backed = map_resources(classes)
+
+    def _has_changed(self, kind: type[DeviceClass] | type[ResourceSlice] | type[ResourceClaim]) -> int | None:
+        """Return the revision of a kind at the last call, -1 before the first; None if it has not changed since."""
+        now, previous = self._objects.revision_of(kind), self._revisions.get(kind, -1)
+        self._revisions[kind] = now
+        return None if now == previous else previous
+
+    def _update_claim(self, namespace: str, name: str) -> None:
+        before = self._allocations.pop((namespace, name), None)
+        claim = self._objects.get(ResourceClaim, name, namespace)
+        now = claim.status.allocation if claim is not None else None
+        if now is not None:
+            self._allocations[namespace, name] = now
+        if before is not now:
+            self.allocated.remove(f"{namespace}/{name}", before)
+            self.allocated.add(f"{namespace}/{name}", now)
+
+
+def match_selector(expression: str, device: SlicedDevice) -> bool:
+    """Return whether a CEL expression selects a device; the device remembers the result.
+
+    Raises SelectorError if the expression cannot be compiled or evaluated.
+    """
+    known = device.matches.get(expression)
+    if known is None:
+        known = device.matches[expression] = _evaluate(expression, device)
+    if isinstance(known, str):
+        raise SelectorError(known)
+    return known
+
+
+def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
+    from scheduler.engine.cel import CelError, CelRuntimeError, compile_selector  # here: few clusters have claims
+
+    try:
+        return compile_selector(expression).matches(_cel_device(device))
+    except CelRuntimeError as e:
+        return f"CEL runtime error: {e}"
+    except CelError as e:
+        return f"CEL compile error: {e}"
+
+
+def _cel_device(device: SlicedDevice) -> CelDevice:
+    """Return the device as expressions read it; it is converted once."""
+    from scheduler.engine.cel import Device
+
+    known: CelDevice | None = device.converted
+    if known is None:
+        attributes = {name: _drop_unset(each) for name, each in (device.device.attributes or {}).items()}
+        capacity = {name: {"value": each.value} for name, each in (device.device.capacity or {}).items()}
+        allows = bool(device.device.allow_multiple_allocations)
+        known = device.converted = Device(device.id[0], attributes, capacity, allows)
+    return known
+
+
+def _drop_unset(attribute: DeviceAttribute) -> dict[str, object]:
+    return {kind: value for kind, value in msgspec.to_builtins(attribute).items() if value is not None}
