@@ -11,8 +11,8 @@ from scheduler.engine.objects import quantity
 from scheduler.engine.objects.resource_api import (
     CapacityRange,
     CapacityRequirements,
+    Device,
     DeviceCapacity,
-    ResourceSliceDevice,
 )
 
 Text = str | int | float  # a quantity as written
@@ -20,7 +20,7 @@ Text = str | int | float  # a quantity as written
 
 def fits(
     requested: CapacityRequirements | None,
-    device: ResourceSliceDevice,
+    device: Device,
     allocated: Mapping[str, int],
     allocating: Mapping[str, int],
 ) -> bool:
@@ -41,7 +41,7 @@ def fits(
     return True
 
 
-def consume(requested: CapacityRequirements | None, device: ResourceSliceDevice) -> dict[str, Text]:
+def consume(requested: CapacityRequirements | None, device: Device) -> dict[str, Text]:
     """Return what a request consumes of each capacity of a shared device, as written in an allocation."""
     wanted = (requested.requests if requested is not None else None) or {}
     return {name: _consume(wanted.get(name), capacity) for name, capacity in (device.capacity or {}).items()}

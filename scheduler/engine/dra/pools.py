@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scheduler.engine.objects import quantity
-from scheduler.engine.objects.resource_api import CounterSet, ResourceSlice, ResourceSliceDevice
+from scheduler.engine.objects.resource_api import CounterSet, Device, ResourceSlice
 from scheduler.engine.objects.selectors import node_matches_any_term
 from scheduler.engine.objects.types import Node, NodeSelector
 
@@ -28,7 +28,7 @@ class SlicedDevice:
 
     __slots__ = ("consumes", "converted", "device", "id", "matches", "slice")
 
-    def __init__(self, device: ResourceSliceDevice, owner: ResourceSlice) -> None:
+    def __init__(self, device: Device, owner: ResourceSlice) -> None:
         self.device = device
         self.slice = owner
         self.id: DeviceId = (owner.spec.driver, owner.spec.pool.name, device.name)
@@ -169,7 +169,7 @@ def node_matches(node: Node, name: str | None, all_nodes: bool | None, selector:
     return bool(all_nodes) or (selector is not None and node_matches_any_term(selector.node_selector_terms or (), node))
 
 
-def is_device_for(device: ResourceSliceDevice, node: Node) -> bool:
+def is_device_for(device: Device, node: Node) -> bool:
     """Return whether a device of a slice with `perDeviceNodeSelection` is for the node."""
     return node_matches(node, device.node_name, device.all_nodes, device.node_selector)
 

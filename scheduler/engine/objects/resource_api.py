@@ -96,7 +96,7 @@ class DeviceTaint(Struct, frozen=True):
     effect: str = ""
 
 
-class ResourceSliceDevice(Struct, frozen=True):
+class Device(Struct, frozen=True):
     """A device of a resource slice."""
 
     name: str = ""
@@ -129,7 +129,7 @@ class ResourceSliceSpec(Struct, frozen=True):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    devices: list[ResourceSliceDevice] | None = None
+    devices: list[Device] | None = None
     per_device_node_selection: bool | None = None
     shared_counters: list[CounterSet] | None = None
 

@@ -20,7 +20,7 @@ from scheduler.engine.objects.resource_api import (
 )
 
 if TYPE_CHECKING:
-    from scheduler.engine.cel import Device as CelDevice
+    from scheduler.engine.cel import CelDevice
 
 
 class ClusterDevices:
@@ -109,14 +109,14 @@ def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
 
 def _cel_device(device: SlicedDevice) -> CelDevice:
     """Return the device as expressions read it; it is converted once."""
-    from scheduler.engine.cel import Device
+    from scheduler.engine.cel import CelDevice
 
     known: CelDevice | None = device.converted
     if known is None:
         attributes = {name: _drop_unset(each) for name, each in (device.device.attributes or {}).items()}
         capacity = {name: {"value": each.value} for name, each in (device.device.capacity or {}).items()}
         allows = bool(device.device.allow_multiple_allocations)
-        known = device.converted = Device(device.id[0], attributes, capacity, allows)
+        known = device.converted = CelDevice(device.id[0], attributes, capacity, allows)
     return known
 
 
