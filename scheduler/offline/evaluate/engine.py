@@ -47,9 +47,10 @@ class NoCluster:
 
     preempts = True
     evicts = True  # what kube-scheduler would do
-    allocates_devices = True
 
-    def __init__(self, objects: ClusterObjects | None = None) -> None:
+    def __init__(self, objects: ClusterObjects | None = None, *, allocates_devices: bool = False) -> None:
+        """Serve these objects. `allocates_devices` states that they include claims, device classes and slices."""
+        self.allocates_devices = allocates_devices
         self.objects = objects or ClusterObjects()
         self.waiting_pods = WaitingPods()
 
@@ -141,7 +142,7 @@ class Engine:
         """
         self.nodes = cluster.nodes
         self.not_asked = [Reason("extender-not-evaluated", {"extender": e.url_prefix}) for e in config.extenders]
-        built = build_profile(config, profile, registry, NoCluster(cluster.objects))
+        built = build_profile(config, profile, registry, NoCluster(cluster.objects, allocates_devices=True))
         self.framework = Framework(built, time.monotonic, (), cluster.nominator)
         self.framework.prepare(self.nodes)
 
