@@ -44,7 +44,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     ),
     **dict.fromkeys(("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named"), _N),
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
-    **dict.fromkeys(("request", "device_class"), _N),
+    **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
     **dict.fromkeys(("plugin", "plugins", "extender", "verb", "kind", "api", "purpose", "field"), _N),
     "node": Discloses.NODES,
     # of the pod itself, in suggestions
@@ -54,6 +54,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     "pod": Discloses.POD,
     "victim": Discloses.PODS,
     "nominated": Discloses.PODS,
+    "holders": Discloses.PODS,  # resource claims, which the pods of their namespace own or use
     # texts that anyone may have written
     "message": Discloses.MESSAGE,
     "text": Discloses.TEXT,

@@ -69,7 +69,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
     # NodeDeclaredFeatures
     "features": "node(s) didn't match Pod's required features",  # features: those that the node lacks
     # DynamicResources
-    "cannot-allocate": "cannot allocate all claims",
+    "cannot-allocate": "cannot allocate all claims",  # claim, request, needed, devices, usable, stoppers, holders
     "invalid-pools": "invalid resource pools were encountered",
     "device-claim-elsewhere": "resourceclaim not available on the node",
     "device-claim-not-found": 'could not find ResourceClaim "{claim}"',

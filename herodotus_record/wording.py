@@ -22,6 +22,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
     "volume-zone": "the pod's volumes are in {wants}",
     "features": "the node does not declare {features}",
+    "cannot-allocate": "{claim}/{request}: {usable} of {devices} devices usable, {needed} needed ({stoppers})",
 }
 
 CAUSES: Final[Mapping[Cause, str]] = {
@@ -48,6 +49,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
     "features": "turn on {features} on {node}",
+    "cannot-allocate": "free or add devices on {node} for request {request} of claim {claim}: {stoppers}",
 }
 
 

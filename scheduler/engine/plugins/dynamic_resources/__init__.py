@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import NOT_RUN, SUCCESS, Reason, Verdict
+from herodotus_record.model import NOT_RUN, SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.allocator import Allocator, InvalidPoolError
+from scheduler.engine.dra.explain import find_shortage
 from scheduler.engine.dra.extended_resources import CLAIM_NAME, build_requests, find_backed, may_be_backed
 from scheduler.engine.dra.requests import AllocationError
 from scheduler.engine.formulas.allocation import default_normalize
@@ -51,8 +52,8 @@ from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClai
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
 
 REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
+MAX_EXPLAINED: Final = 64  # distinct verdicts of one attempt; further ones leave out what stops the devices
 NO_CLAIMS = unschedulable(Reason("no-claims"))
-NO_DEVICES = unresolvable(Reason("cannot-allocate"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
 INVALID_POOLS = unresolvable(Reason("invalid-pools"))
 
@@ -189,7 +190,10 @@ class DynamicResources(BasePlugin):
         for slot in np.flatnonzero(remaining).tolist():
             node = nodes.nodes[slot]
             assert node is not None
-            ids[slot] = numbers.setdefault(self._filter_node(attempt, pod, node), len(numbers))
+            verdict = self._filter_node(attempt, pod, node)
+            if len(numbers) >= MAX_EXPLAINED and verdict not in numbers and verdict.code is not Code.ERROR:
+                verdict = Verdict(verdict.code, tuple(Reason(reason.code, {}) for reason in verdict.reasons))
+            ids[slot] = numbers.setdefault(verdict, len(numbers))
         return Verdicts(tuple(numbers), ids)
 
     def _filter_node(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> Verdict:
@@ -208,7 +212,7 @@ class DynamicResources(BasePlugin):
         except TimeoutError:
             return error(f"node {node.metadata.name}: timed out trying to allocate devices")
         if attempt.allocator is not None and found is None:
-            return NO_DEVICES
+            return self._explain(attempt, node, pod, extended)
         if unavailable:
             attempt.unavailable |= unavailable
             return UNAVAILABLE
@@ -219,10 +223,7 @@ class DynamicResources(BasePlugin):
     def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
         """Return what the claims get on the node, or None if it lacks the devices."""
         assert attempt.allocator is not None
-        claims = [attempt.claims[i] for i in attempt.to_allocate()]
-        if extended is not None:
-            assert extended.extended_claim is not None
-            claims[-1] = extended.extended_claim
+        claims = self._claims_on(attempt, extended)
         timeout_s = self._filter_timeout_s
         deadline = time.monotonic() + timeout_s
         results = attempt.allocator.allocate(
@@ -233,6 +234,31 @@ class DynamicResources(BasePlugin):
         if extended is None:
             return NodeAllocation(results)
         return NodeAllocation(results, extended.extended_claim, extended.mappings)
+
+    def _explain(self, attempt: ClaimsOfAttempt, node: Node, pod: PodInfo, extended: NodeAllocation | None) -> Verdict:
+        """Return the rejection of a node without the devices, with the request that lacks them."""
+        assert attempt.allocator is not None
+        numbers = list(attempt.to_allocate())
+        shortage = find_shortage(attempt.allocator, node, self._claims_on(attempt, extended))
+        claim = attempt.claims[numbers[shortage.claim]] if numbers else None
+        params = {
+            "claim": "" if claim is None else _name_in_pod(pod, claim),
+            "request": shortage.request,
+            "needed": str(shortage.needed),
+            "devices": str(shortage.devices),
+            "usable": str(shortage.usable),
+            "stoppers": shortage.stoppers,
+        }
+        holders = {"holders": ", ".join(shortage.holders)} if shortage.holders else {}
+        return unresolvable(Reason("cannot-allocate", params | holders))
+
+    def _claims_on(self, attempt: ClaimsOfAttempt, extended: NodeAllocation | None) -> list[ResourceClaim]:
+        """Return the claims to allocate on a node, with its own claim for extended resources."""
+        claims = [attempt.claims[i] for i in attempt.to_allocate()]
+        if extended is not None:
+            assert extended.extended_claim is not None
+            claims[-1] = extended.extended_claim
+        return claims
 
     def _build_node_claim(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> NodeAllocation | None:
         """Return the claim for the extended resources that devices of this node serve, or None if there are none.
@@ -315,6 +341,12 @@ class DynamicResources(BasePlugin):
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the highest becomes 100."""
         return default_normalize(raw, feasible)
+
+
+def _name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
+    """Return the name of a claim in the pod's spec, which pods of one template share; else the claim's own name."""
+    created = {each.resource_claim_name: each.name for each in pod.pod.status.resource_claim_statuses or ()}
+    return created.get(claim.metadata.name, claim.metadata.name)
 
 
 def _build_extended_claim(pod: PodInfo) -> ResourceClaim:

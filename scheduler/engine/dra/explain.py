@@ -1,0 +1,163 @@
+"""Why a node lacks the devices for a pod's claims: the request that falls short, and what stops each device.
+
+The search itself tries many combinations. This module instead examines each request alone, against the allocations of
+other pods, and names the first one that lacks usable devices. If every request alone has enough of them, the claims
+compete for the same devices or counters, or no combination satisfies the constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.engine.dra import capacity
+from scheduler.engine.dra.allocator import Allocator, find_taint
+from scheduler.engine.dra.constraints import find_attribute
+from scheduler.engine.dra.pools import DeviceId, Pool, SlicedDevice, is_device_for
+from scheduler.engine.dra.requests import AllocatableRequest, AllocationError, SelectorError, list_alternatives
+from scheduler.engine.objects.resource_api import ResourceClaim
+from scheduler.engine.objects.types import Node
+
+MAX_NAMES: Final = 4  # devices that a group names; the others are counted
+IN_USE: Final = "in use"
+MAX_HOLDERS: Final = 8  # claims that are named as holders of devices
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """A request of claim number `claim` that lacks usable devices on a node.
+
+    `devices` is how many devices the node has, `usable` how many of them the request could use. `stoppers` says in
+    words what stops the others, `holders` names the claims (NAMESPACE/NAME) that use devices which the request could
+    use otherwise.
+    """
+
+    claim: int
+    request: str
+    needed: int
+    devices: int
+    usable: int
+    stoppers: str
+    holders: tuple[str, ...] = ()
+
+
+def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> Shortage:
+    """Return the first request that lacks devices on a node where the allocator found no allocation."""
+    pools = allocator.slices.gather_pools(node)
+    needed, reachable = 0, set[DeviceId]()
+    last = Shortage(0, "", 0, 0, 0, "")
+    for number, claim in enumerate(claims):
+        for request in claim.spec.devices.requests or ():
+            found = [
+                _examine(allocator, node, pools, number, each, reachable) for each in list_alternatives(claim, request)
+            ]
+            best = min(found, key=lambda shortage: shortage.needed - shortage.usable)
+            if best.usable < best.needed or not best.needed:
+                return best
+            needed, last = needed + best.needed, best
+    if needed > len(reachable):
+        stoppers = "each request alone has enough devices, but they compete for the same ones"
+        return Shortage(last.claim, last.request, needed, last.devices, len(reachable), stoppers)
+    stoppers = "; ".join(_describe_constraints(claims)) or "the devices exceed what is left of shared counters together"
+    return Shortage(last.claim, last.request, last.needed, last.devices, last.usable, stoppers)
+
+
+def _examine(
+    allocator: Allocator,
+    node: Node,
+    pools: Sequence[Pool],
+    claim: int,
+    request: AllocatableRequest,
+    reachable: set[DeviceId],
+) -> Shortage:
+    """Return how many devices the request could use, and what stops the others; add the usable ones to `reachable`."""
+    groups: dict[str, list[str]] = {}
+    holders: dict[str, None] = {}
+    devices = usable = 0
+    request.device_class = allocator.classes.get(request.spec.device_class_name)
+    for pool in pools:
+        if pool.is_incomplete or pool.is_invalid:
+            state = "is being updated" if pool.is_incomplete else "is invalid"
+            groups[f"pool {pool} {state}"] = []
+        for device in pool.devices:
+            devices += 1
+            stopper = _find_stopper(allocator, node, pool, request, device)
+            if stopper is None:
+                usable += 1
+                reachable.add(device.id)
+                continue
+            groups.setdefault(stopper, []).append(device.device.name)
+            if stopper == IN_USE:
+                holders.update(dict.fromkeys(allocator.allocated.whole[device.id]))
+    needed = devices if request.takes_all else request.spec.count
+    stoppers = "; ".join(_describe(stopper, names) for stopper, names in groups.items())
+    stoppers = stoppers or ("the node has no more devices" if devices else "no devices for the node")
+    return Shortage(
+        claim, request.full_name, max(needed, 1), devices, usable, stoppers, tuple(sorted(holders)[:MAX_HOLDERS])
+    )
+
+
+def _find_stopper(
+    allocator: Allocator, node: Node, pool: Pool, request: AllocatableRequest, device: SlicedDevice
+) -> str | None:
+    """Return in words the first thing that stops the device from serving the request, or None if nothing does."""
+    if device.slice.spec.per_device_node_selection and not is_device_for(device.device, node):
+        return "for other nodes"
+    unselected = _find_selector(allocator, request, device)
+    if unselected is not None:
+        return unselected
+    if not request.admin_access and device.id in allocator.allocated.whole:
+        return IN_USE
+    taint = find_taint(device.device.taints, request.spec.tolerations)
+    if taint is not None:
+        value = f"={taint.value}" if taint.value else ""
+        return f"taint {taint.key}{value}:{taint.effect}"
+    consumed = allocator.allocated.consumed.get(device.id, {})
+    if not capacity.fits(request.spec.capacity, device.device, consumed, {}):
+        return "too little capacity left"
+    available = allocator.available_counters(pool)
+    for counter_set, amounts in device.consumes:
+        for name, amount in amounts.items():
+            if available.get(counter_set, {}).get(name, 0) < amount:
+                return f"counter {counter_set}/{name} exhausted"
+    for constraint in request.claim.spec.devices.constraints or ():
+        attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+        names = constraint.requests or ()
+        if (not names or request.base_name in names or request.full_name in names) and (
+            find_attribute(device, attribute) is None
+        ):
+            return f"lacks attribute {attribute}"
+    return None
+
+
+def _find_selector(allocator: Allocator, request: AllocatableRequest, device: SlicedDevice) -> str | None:
+    """Return in words the first selector that is not true for the device, or None if all are."""
+    owners = [("the request", request.spec.selectors)]
+    if request.device_class is not None:
+        owners.insert(0, (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors))
+    for owner, selectors in owners:
+        for i, selector in enumerate(selectors or ()):
+            try:
+                if not allocator.matches(selector.cel.expression if selector.cel is not None else "", device):
+                    return f"selector #{i} of {owner} is false"
+            except (SelectorError, AllocationError) as e:
+                return f"selector #{i} of {owner}: {e}"
+    return None
+
+
+def _describe(stopper: str, names: Sequence[str]) -> str:
+    if not names:
+        return stopper
+    shown = ", ".join(names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{stopper}: {shown}{more}"
+
+
+def _describe_constraints(claims: Sequence[ResourceClaim]) -> Iterator[str]:
+    for claim in claims:
+        for constraint in claim.spec.devices.constraints or ():
+            if constraint.match_attribute is not None:
+                yield f"no combination has one value of {constraint.match_attribute}"
+            elif constraint.distinct_attribute is not None:
+                yield f"no combination has distinct values of {constraint.distinct_attribute}"
