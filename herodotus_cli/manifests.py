@@ -26,16 +26,35 @@ def read(path: str) -> Json:
 
     Objects of other kinds are ignored. Raises CliError if there is no Pod or workload, or more than one.
     """
-    where = "standard input" if path == STDIN else path
-    every = list(_objects(_documents(_text(path), where)))
-    found = [o for o in every if is_pod_or_workload(o)]
+    found = read_all(path)
     if len(found) == 1:
-        return dict(found[0])
-    if not found:
-        kinds = ", ".join(sorted({str(o.get("kind")) for o in every if isinstance(o, dict)})) or "nothing"
-        raise CliError(f"error: {where}: no Pod, and no workload with a template of pods", [f"it holds: {kinds}"])
+        return found[0]
+    where = _describe(path)
     names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in found[:5])
     raise CliError(f"error: {where}: several objects define pods", [f"put one of them into a file: {names}"])
+
+
+def read_all(path: str) -> list[Json]:
+    """Return every Pod and workload in a manifest file, or in standard input if `path` is `-`.
+
+    Objects of other kinds are ignored. Raises CliError if there is no Pod or workload.
+    """
+    every = list(_objects(read_documents(path)))
+    found = [dict(o) for o in every if is_pod_or_workload(o)]
+    if not found:
+        kinds = ", ".join(sorted({str(o.get("kind")) for o in every if isinstance(o, dict)})) or "nothing"
+        said = f"error: {_describe(path)}: no Pod, and no workload with a template of pods"
+        raise CliError(said, [f"it holds: {kinds}"])
+    return found
+
+
+def read_documents(path: str) -> list[Any]:
+    """Return the documents of a YAML or JSON file, or of standard input if `path` is `-`."""
+    return _documents(_text(path), _describe(path))
+
+
+def _describe(path: str) -> str:
+    return "standard input" if path == STDIN else path
 
 
 def _text(path: str) -> str:

@@ -42,10 +42,7 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
     """
     notes = tuple(_compare_version(fetch))
     if file:
-        try:
-            return FoundConfiguration(load(Path(file), default_name=_NAME), f"configuration: {file}", notes)
-        except ConfigError as e:
-            raise UnusableInputError(str(e)) from e
+        return FoundConfiguration(read_configuration(file), f"configuration: {file}", notes)
     try:
         pods = msgspec.json.decode(fetch(_PODS)).get("items") or ()
     except ReadError:
@@ -71,6 +68,19 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
         f"default profile, because kube-scheduler's --config {path} {why}; name a copy: --config",
         notes,
     )
+
+
+def read_configuration(file: str) -> Configuration:
+    """Return the configuration in a file, or the default if `file` is "".
+
+    Raises UnusableInputError if the file is invalid.
+    """
+    if not file:
+        return _DEFAULT
+    try:
+        return load(Path(file), default_name=_NAME)
+    except ConfigError as e:
+        raise UnusableInputError(str(e)) from e
 
 
 def _config_path(pod: Json) -> str:

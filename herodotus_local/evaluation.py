@@ -54,7 +54,7 @@ from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.simulation import ClusterState, Report
+from scheduler.engine.whatif.simulation import Report, WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
 from scheduler.offline.observe.agreement import follows, with_outcome
 
@@ -124,7 +124,7 @@ class ClusterEvaluation:
         It changes the cluster, so nothing else can be decided afterwards. Raises ClusterReviewError or ManifestError.
         """
         pending = [pod for pod in self.pods.values() if not pod.spec.node_name]
-        state = ClusterState(self.nodes, self._objects, self._nominator, self._framework, pending)
+        state = WhatIfState(self.nodes, self._objects, self._nominator, self._framework, pending)
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:

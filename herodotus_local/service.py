@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
@@ -27,7 +27,7 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
-from herodotus_local.cluster_reader import ClusterListing, ClusterReader
+from herodotus_local.cluster_reader import ClusterListing
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
 from herodotus_record import codec
@@ -57,6 +57,14 @@ _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/
 Note = Callable[[str], None]
 
 
+class ReadsCluster(Protocol):
+    """A source of the cluster's objects: the API server (`ClusterReader`) or files (`files.FileReader`)."""
+
+    def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool], /) -> ClusterListing:
+        """Return the cluster's objects, as `ClusterReader.read` does."""
+        ...
+
+
 class LocalAnswer:
     """The HTTP status code and the JSON document of an answer."""
 
@@ -71,7 +79,7 @@ class LocalService(AbstractContextManager["LocalService"]):
     """
 
     def __init__(
-        self, reader: ClusterReader, config: Configuration, note: Note, report: Report = lambda _done, _total: None
+        self, reader: ReadsCluster, config: Configuration, note: Note, report: Report = lambda _done, _total: None
     ) -> None:
         """Prepare without reading.
 

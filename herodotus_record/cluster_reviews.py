@@ -64,14 +64,14 @@ class AddNodes(_Change):
     zone: str = ""
 
 
-class Taint(_Change):
+class TaintNodes(_Change):
     """Add or remove taints of nodes, written as for `kubectl taint`: KEY[=VALUE]:EFFECT, KEY[:EFFECT]-."""
 
     nodes: list[str]
     taints: list[str]
 
 
-class Label(_Change):
+class LabelNodes(_Change):
     """Set labels of nodes, or remove those whose value is null. Pods that run on the nodes stay."""
 
     nodes: list[str]
@@ -98,7 +98,7 @@ class Create(_Change):
     namespace: str = ""
 
 
-Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | Taint | Label | Scale | Create
+Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | TaintNodes | LabelNodes | Scale | Create
 
 
 class CapacityQuestion(_Struct, forbid_unknown_fields=True):
@@ -139,7 +139,7 @@ class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
             raise ValueError("expected exactly one of changes, capacity and consolidate")
 
 
-class PlacedPod(_Struct):
+class ReviewedPlacement(_Struct):
     """A pod that the changes move or create, and where it ends.
 
     `from_node` is the node that the pod or its predecessor leaves, "" for a new pod. `node` is "" if the pod stays
@@ -248,11 +248,11 @@ class Consolidation(_Struct):
 class ClusterReviewStatus(_Struct):
     """The answer. `notes` are sentences about what the answer does not take into account."""
 
-    placements: list[PlacedPod] = []
+    placements: list[ReviewedPlacement] = []
     blocked: list[BlockedPod] = []
     ignored: list[RemovedPod] = []
     deleted: list[RemovedPod] = []
-    pending: list[PlacedPod] = []
+    pending: list[ReviewedPlacement] = []
     nodes: list[ChangedNode] = []
     capacity: Capacity | None = None
     consolidation: Consolidation | None = None

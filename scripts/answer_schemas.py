@@ -13,8 +13,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from herodotus_endpoint.api.schema_types import Json, anything, array, integer, nullable, obj, string
 from herodotus_endpoint.api.schemas import METADATA, NAME, SCHEMAS
+from herodotus_record.cluster_reviews import KIND as CLUSTER_REVIEW
+from herodotus_record.cluster_reviews import ClusterReviewStatus
 from herodotus_record.model import API_VERSION
 
 FILE: Final = Path(__file__).parents[1] / "herodotus_record" / "answer_schemas.json"
@@ -84,11 +88,26 @@ def build_document() -> Json:
         found[kind] = schema | {"properties": head | schema["properties"]}
     for kind, fields in _ADDED.items():
         found[kind] = found[kind] | {"properties": found[kind]["properties"] | fields}
+    kinds = {kind: _convert_kind(kind, schema) for kind, schema in found.items()} | _build_cluster_review()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
-        "$defs": {kind: _convert_kind(kind, schema) for kind, schema in sorted(found.items())},
+        "$defs": dict(sorted(kinds.items())),
     }
+
+
+def _build_cluster_review() -> Json:
+    """Return the schemas of the answer about the whole cluster and of its parts, which follow from the structs."""
+    _, parts = msgspec.json.schema_components([ClusterReviewStatus], ref_template="#/$defs/{name}")
+    properties = {
+        "apiVersion": {"type": "string"},
+        "kind": {"const": CLUSTER_REVIEW},
+        "metadata": {"type": "object"},
+        "status": {"$ref": f"#/$defs/{ClusterReviewStatus.__name__}"},
+    }
+    said = "What would follow if a cluster were changed, and how many pods would fit."
+    review = {"type": "object", "description": said, "properties": properties, "required": [*properties]}
+    return {CLUSTER_REVIEW: review, **parts}
 
 
 def format_document() -> str:

@@ -19,6 +19,8 @@ COMMANDS = (
     "node",
     "balance",
     "whatif",
+    "capacity",
+    "consolidate",
     "preemptions",
     "disagreements",
     "watch",

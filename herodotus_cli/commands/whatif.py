@@ -15,36 +15,30 @@ from typing import Any, NamedTuple
 
 import click
 
-from herodotus_cli import completion_values, object_names, option_values, options, parameter_types
+from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.transport import api_paths, connect
 
+ACTION_NAMES = ("drain", "cordon", "uncordon", "remove", "add-nodes", "taint", "label", "scale", "create", "changes")
 MAX_PODS = 100  # the service's limit
 MAX_TRIES = 10  # while the service answers other reviews
 RETRY_INTERVAL_S = 1.0
 NOTE_DELAY_S = 2.0  # most answers take a tenth of that
 _POD_KINDS = ("pod", "pods", "po")
-_RESOURCES = {
-    "pod": "v1/pods",
-    "deployment": "apps/v1/deployments",
-    "statefulset": "apps/v1/statefulsets",
-    "replicaset": "apps/v1/replicasets",
-    "replicationcontroller": "v1/replicationcontrollers",
-    "job": "batch/v1/jobs",
-    "cronjob": "batch/v1/cronjobs",
-}
 
 
 class WhatIfArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus whatif`: either `file`, or `kind` and `name`, say which pods to place.
 
-    `cluster` holds paths of files with the objects to use instead of a running cluster. `every_node` is --all.
+    `obj` is the only object in the file, unless the question is about files: then it is not read here. `cluster` holds
+    paths of files with the objects to use instead of a running cluster. `every_node` is --all.
     """
 
     file: str
+    obj: Json | None
     kind: str
     name: str
     namespace: str
@@ -55,7 +49,21 @@ class WhatIfArguments(NamedTuple):
     cluster: tuple[str, ...]
 
 
-@click.command(short_help="Show where hypothetical pods would go, and what stops the next one.")
+class WhatIf(click.Command):
+    """The command whatif. If its first word is an action, such as `drain`, that action's command takes its place."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the action, or of this command."""
+        if args and args[0] in ACTION_NAMES:
+            from herodotus_cli.commands.whatif_actions import ACTIONS  # here, because most questions are about pods
+
+            return ACTIONS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=WhatIf, short_help="Show where hypothetical pods would go, or what changes to the cluster do.")
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )
@@ -94,20 +102,34 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     evict. Nothing is created, evicted or recorded. An existing pod is evaluated as if it did not exist. The pods of a
     workload are evaluated in addition to those that exist.
 
+    What changes of the cluster would do, with --then one after the other; each has its own --help:
+
+    \b
+    whatif drain NODE…, cordon, uncordon, remove, add-nodes --like NODE,
+    taint, label, scale KIND/NAME=N, create -f FILE, changes -f FILE
+
     \b
     kubectl herodotus whatif -f pod.yaml
     kubectl herodotus whatif -f deployment.yaml --replicas 20
     kubectl herodotus whatif pod payments-0 -n shop --node worker-3
     kubectl herodotus whatif deploy/checkout --replicas 5
     kubectl herodotus whatif -f pod.yaml --cluster nodes.yaml --cluster pods.yaml
+    kubectl herodotus whatif drain worker-3 --then 'scale deploy/web=5 -n shop'
     """
     if bool(words) == bool(file):
         raise click.UsageError("name one object: -f FILE, pod NAME, or KIND/NAME")
     if ctx.params["cluster"] and not file:
         raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
-    kind, name = _parse_object(words) if words else ("", "")
+    from herodotus_cli import manifests
+
+    kind, name = parse_object(words) if words else ("", "")
+    objects = manifests.read_all(file) if file and not ctx.params["cluster"] else []
+    if len(objects) > 1:
+        _create(ctx, objects)
+        return
     arguments = WhatIfArguments(
         file=file,
+        obj=objects[0] if objects else None,
         kind=kind,
         name=name,
         namespace=option_values.namespace(ctx),
@@ -124,6 +146,23 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
         option_values.output_options(ctx),
         environment,
     )
+    if ctx.params["exit_code"] and not fits:
+        ctx.exit(1)
+
+
+def _create(ctx: click.Context, objects: Sequence[Json]) -> None:
+    """Answer where the pods of several objects would go, one object after the other."""
+    from herodotus_cli.commands.whatif_actions import build_creations
+
+    for name in ("node", "every_node", "scheduler"):
+        if ctx.params[name]:
+            raise click.UsageError("--node, --all and --scheduler go with one object: put it into a file of its own")
+    environment = environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+    asked = cluster_review.ReviewOptions(f"create -f {ctx.params['file']}", (), every_row=False)
+    spec = {"changes": build_creations(objects, namespace, ctx.params["replicas"])}
+    fits = cluster_review.run(spec, asked, connection, option_values.output_options(ctx), environment)
     if ctx.params["exit_code"] and not fits:
         ctx.exit(1)
 
@@ -149,7 +188,7 @@ def run(
     return not answer["status"]["stopped"]
 
 
-def _parse_object(words: Sequence[str]) -> tuple[str, str]:
+def parse_object(words: Sequence[str]) -> tuple[str, str]:
     """Return (kind, NAME) for `pod NAME`, `pod/NAME`, `deploy/NAME` or `deploy NAME`. Raises UsageError otherwise.
 
     The kind is in full, such as `deployment`.
@@ -162,22 +201,20 @@ def _parse_object(words: Sequence[str]) -> tuple[str, str]:
     if "/" not in text or text.partition("/")[0] in _POD_KINDS:
         return "pod", object_names.parse_name("pod", text)
     kind, name = object_names.parse_workload(text)
-    if kind not in _RESOURCES:
+    if kind not in cluster_review.RESOURCES:
         raise click.UsageError(f"the controller of a {kind} pins one pod to each node: write a Pod manifest and use -f")
     return kind, name
 
 
 def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environment: Environment) -> Json:
-    from herodotus_cli import manifests
-
-    obj = manifests.read(arguments.file) if arguments.file else None
+    obj = arguments.obj
     written = str((obj.get("metadata") or {}).get("namespace") or "") if obj else ""
     namespace = environment.resolve_namespace(arguments.namespace or written, connection)
     if written and written != namespace:
         said = f'the namespace from the provided object "{written}" does not match the namespace "{namespace}"'
         raise CliError(f"error: {said}. You must pass '--namespace={written}' to perform this operation.")
     if obj is None:
-        obj = _fetch_object(arguments, namespace, connection, environment)
+        obj = cluster_review.fetch_object(arguments.kind, arguments.name, namespace, connection, environment)
     spec: Json = {"object": obj, "node": arguments.node, "allNodes": arguments.every_node}
     spec |= {"schedulerName": arguments.scheduler} | ({"replicas": arguments.replicas} if arguments.replicas else {})
     body = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": spec}
@@ -203,24 +240,6 @@ def _note_after(seconds: float, note: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _fetch_object(
-    arguments: WhatIfArguments, namespace: str, connection: ConnectionSettings, environment: Environment
-) -> Json:
-    """Return the pod or workload that the arguments name, from the API server.
-
-    Raises CliError with --endpoint, because only kubectl can read it.
-    """
-    if connection.endpoint:
-        raise CliError(
-            f"error: {arguments.kind}/{arguments.name} must be read from the API server: leave out --endpoint",
-            ["or give its manifest: -f FILE"],
-        )
-    from herodotus_cli.transport.kubectl import KubectlTransport
-
-    path = api_paths.cluster_object(_RESOURCES[arguments.kind], namespace, arguments.name)
-    return KubectlTransport(connection, environment.environ).get_from_api_server(path)
 
 
 def _hints(e: ServerError, connection: ConnectionSettings) -> list[str]:

@@ -120,6 +120,11 @@ def decisions(namespace: str, *, selector: DecisionSelector = ALL_DECISIONS, lim
     return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string({'limit': limit, **selector.query})}"
 
 
+def cluster_reviews() -> str:
+    """Return the path for questions about the whole cluster."""
+    return f"{_API}/clusterreviews"
+
+
 def placement_reviews(namespace: str) -> str:
     """Return the path to which a question about hypothetical pods (a PlacementReview) is posted."""
     return f"{_API}/namespaces/{_escape(namespace)}/placementreviews"

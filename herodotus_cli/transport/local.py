@@ -12,7 +12,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from http.client import HTTPException
 from importlib.util import find_spec
@@ -124,6 +124,30 @@ class LocalTransport:
             )
         print_to_stderr(f"{HEADER}; {found.origin}", *found.notes)
         return stack.enter_context(LocalService(reader, found.configuration, _note, progress.report_decided))
+
+
+def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
+    """Answer a ClusterReview from files that describe a cluster. `config` is a KubeSchedulerConfiguration, or "".
+
+    Raises CliError if local mode is not installed, or if a file or the question is invalid.
+    """
+    if not is_installed():
+        raise CliError("error: local mode is not installed", [INSTALL_HINT])
+    from herodotus_local.configuration import read_configuration
+    from herodotus_local.errors import ReadError, UnusableInputError
+    from herodotus_local.files import FileReader
+    from herodotus_local.service import LocalService
+
+    progress = _Progress()
+    try:
+        with LocalService(
+            FileReader(paths, _note), read_configuration(config), _note, progress.report_decided
+        ) as local:
+            return local.post(api_paths.cluster_reviews(), document).document
+    except (ReadError, UnusableInputError) as e:
+        raise CliError(f"error: {e}") from None
+    finally:
+        progress.clear()
 
 
 class _Fetcher:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
 from scheduler.config import Configuration, Registry
-from scheduler.engine.manifests.cluster import ManifestError, SourceManifest
+from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.manifests.defaults import DEFAULT_SCHEDULER
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import place
-from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.pods import build_pods, split_priority_classes
 from scheduler.offline.evaluate.engine import Engine
 from scheduler.offline.evaluate.files import check_stdin, find_profile, load_cluster_files, manifests
 
@@ -58,7 +56,7 @@ def review_files(
     if not 1 <= replicas <= MAX_REPLICAS:
         raise ManifestError(f"{pods}: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     objects = [manifest for path in cluster for manifest in manifests(path)]
-    classes, others = _classes_in(objects)
+    classes, others = split_priority_classes(objects)
     found = load_cluster_files(others, cluster, note)
     given = options.config or Configuration()
     scheduler = options.scheduler or template.scheduler or DEFAULT_SCHEDULER
@@ -89,18 +87,3 @@ def _template_in(path: str) -> PodTemplate:
         return parse_pod_template(content)
     except PodTemplateError as e:
         raise ManifestError(f"{where}: {e}") from e
-
-
-def _classes_in(objects: Iterable[SourceManifest]) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
-    """Return the PriorityClasses among the objects by name, or None if there are none, and all other objects."""
-    classes, others = {}, []
-    for manifest in objects:
-        if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:
-            try:
-                found = msgspec.convert(manifest.content, PriorityClass)
-            except msgspec.ValidationError as e:
-                raise ManifestError(f"{manifest.where} ({PriorityClass.__name__}): {e}") from e
-            classes[found.metadata.name] = found
-        else:
-            others.append(manifest)
-    return classes or None, others

@@ -82,7 +82,7 @@ def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None =
     cluster, pods = LoadedCluster(), dict[str, PodInfo]()
     with _without_collecting():
         for where, content in manifests:
-            obj = _decoded(where, content, cluster.skipped)
+            obj = decode_object(where, content, cluster.skipped)
             try:
                 if obj is not None:
                     _add(obj, cluster, pods)
@@ -121,7 +121,7 @@ def _add(obj: Object, cluster: LoadedCluster, pods: dict[str, PodInfo]) -> None:
 def decode_pod(where: str, content: object) -> Pod:
     """Return the pod of a manifest, whose location is `where`. Raises ManifestError if it is not a valid pod."""
     skipped: set[str] = set()
-    pod = _decoded(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
+    pod = decode_object(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
     if not isinstance(pod, Pod):
         raise ManifestError(f"{where}: expected a Pod (v1), found {skipped.pop()}")
     wrong = find_invalid_quantity(content) or _wrong_time(pod)
@@ -146,7 +146,7 @@ def _place(pod: PodInfo, cluster: LoadedCluster) -> None:
         cluster.nominator.update_from_status(pod)
 
 
-def _decoded(where: str, content: object, skipped: set[str]) -> Object | None:
+def decode_object(where: str, content: object, skipped: set[str]) -> Object | None:
     """Return the object of a manifest; if its kind is not read, return None and add the kind to `skipped`.
 
     Raises ManifestError if the manifest is invalid.

@@ -25,7 +25,7 @@ MANY_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the
 VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-class Refusal(NamedTuple):
+class EvictionRefusal(NamedTuple):
     """The API server's refusal to evict a pod, with the name of the PodDisruptionBudget, or "" for several."""
 
     budget: str
@@ -47,11 +47,11 @@ class _Amounts:
             self.allowed = max(0, self.current - self.desired) if self.expected > 0 else 0
 
     @property
-    def refusal(self) -> Refusal:
+    def refusal(self) -> EvictionRefusal:
         why = f"needs {self.desired} healthy pods and has {self.current} currently"
         if self.current > self.desired:
             why = "does not allow evicting pods currently"
-        return Refusal(self.name, f"{VIOLATED} The disruption budget {self.name} {why}")
+        return EvictionRefusal(self.name, f"{VIOLATED} The disruption budget {self.name} {why}")
 
 
 def is_ready(pod: Pod) -> bool:
@@ -78,14 +78,14 @@ class Budgets:
         """Return a copy that later evictions do not change."""
         return deepcopy(self)
 
-    def evict(self, pod: Pod) -> Refusal | None:
+    def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
         found = self._of(pod)
         if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None:
             self._remove(pod, found)
             return None
         if len(found) > 1:
-            return Refusal("", MANY_BUDGETS)
+            return EvictionRefusal("", MANY_BUDGETS)
         for budget in found:
             if not is_ready(pod) and _allows_unhealthy(budget):
                 continue

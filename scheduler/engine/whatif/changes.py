@@ -2,7 +2,7 @@
 
     answer_review(state, spec, report, seed) -> ClusterReviewStatus
 
-`state` is a `ClusterState`, a copy of a cluster that the review changes. The scheduler makes it from its own state in a
+`state` is a `WhatIfState`, a copy of a cluster that the review changes. The scheduler makes it from its own state in a
 forked process, the observer from the state that it follows, and local mode from what it read. `report(done, total)` is
 called for each pod that was decided.
 
@@ -26,11 +26,11 @@ from herodotus_record.cluster_reviews import (
     Cordon,
     Create,
     Drain,
-    Label,
+    LabelNodes,
     NodeAmounts,
     RemoveNodes,
     Scale,
-    Taint,
+    TaintNodes,
     Uncordon,
 )
 from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
@@ -47,7 +47,7 @@ from scheduler.engine.whatif.eviction import DrainResult, drain
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.scaling import choose_pods_to_delete
-from scheduler.engine.whatif.simulation import ClusterState, Report, Simulation
+from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
 
 MAX_PODS: Final = 10_000  # that one review creates
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -67,7 +67,7 @@ class _Amounts(NamedTuple):
 
 
 def answer_review(
-    state: ClusterState,
+    state: WhatIfState,
     spec: ClusterReviewSpec,
     report: Report,
     seed: int,
@@ -134,9 +134,9 @@ class _Review:
                 self._remove(change.nodes)
             case AddNodes():
                 self._add(change)
-            case Taint():
+            case TaintNodes():
                 self._taint(change)
-            case Label():
+            case LabelNodes():
                 self._label(change)
             case Scale():
                 self._scale(change)
@@ -202,7 +202,7 @@ class _Review:
             pod = build_replacement(daemon, simulation.next_number()).pod
             simulation.create(PodInfo(_pin(pod, name)), "NodeAdded")
 
-    def _taint(self, change: Taint) -> None:
+    def _taint(self, change: TaintNodes) -> None:
         edits = [_parse_taint(text) for text in change.taints]
         if not edits:
             raise ClusterReviewError("taints: required")
@@ -222,7 +222,7 @@ class _Review:
                 self._simulation.budgets.delete(pod.pod)
                 self._simulation.evict(pod, node, "Tainted")
 
-    def _label(self, change: Label) -> None:
+    def _label(self, change: LabelNodes) -> None:
         for node in self._nodes(change.nodes):
             labels = {**(node.metadata.labels or {}), **{k: v for k, v in change.labels.items() if v is not None}}
             kept = {k: v for k, v in labels.items() if change.labels.get(k, v) is not None}

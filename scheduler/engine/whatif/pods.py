@@ -15,7 +15,7 @@ import msgspec
 
 from herodotus_record.model import Reason
 from herodotus_record.templates import POD, PodTemplate
-from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError, decode_pod
+from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError, SourceManifest, decode_pod
 from scheduler.engine.manifests.defaults import apply_pod_defaults
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Int32, Object, PodStatus
@@ -110,3 +110,23 @@ def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] |
 def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
     """Return the global default priority class, or None. If there are several, return the one with the lowest value."""
     return min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None)
+
+
+def split_priority_classes(
+    objects: Iterable[SourceManifest],
+) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
+    """Return the PriorityClasses among the objects by name, or None if there are none, and all other objects.
+
+    Raise ManifestError for an invalid PriorityClass.
+    """
+    classes, others = {}, []
+    for manifest in objects:
+        if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:
+            try:
+                found = msgspec.convert(manifest.content, PriorityClass)
+            except msgspec.ValidationError as e:
+                raise ManifestError(f"{manifest.where} ({PriorityClass.__name__}): {e}") from e
+            classes[found.metadata.name] = found
+        else:
+            others.append(manifest)
+    return classes or None, others

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_record.cluster_reviews import PlacedPod, RemovedPod
+from herodotus_record.cluster_reviews import RemovedPod, ReviewedPlacement
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, DecisionPath, SchedulerInfo, Source
 from herodotus_record.placements import NOMINATED, ONLY, find_deciding_factor
@@ -45,7 +45,7 @@ _HELPED_BY_PODS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
 
 
 @dataclass
-class ClusterState:
+class WhatIfState:
     """A cluster that a simulation may change: its nodes with their pods, other objects, and pods without a node.
 
     `framework` returns the framework of a scheduler name, or None if no profile has the name. `pending` are the pods
@@ -82,7 +82,7 @@ class MovedPod:
 class Simulation:
     """The state of a cluster while changes are applied to it."""
 
-    def __init__(self, state: ClusterState, report: Report, seed: int) -> None:
+    def __init__(self, state: WhatIfState, report: Report, seed: int) -> None:
         """Take over a state, which the simulation changes. `seed` decides between equally good nodes."""
         self.nodes, self.objects = state.nodes, state.objects
         self._nominator, self._framework = state.nominator, state.framework
@@ -274,7 +274,7 @@ class Simulation:
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
-    def list_placements(self) -> tuple[list[PlacedPod], list[PlacedPod]]:
+    def list_placements(self) -> tuple[list[ReviewedPlacement], list[ReviewedPlacement]]:
         """Return the pods that were moved or created, and the pods that were pending before and found a node."""
         moved, pending = [], []
         for found in self.moved.values():
@@ -298,9 +298,9 @@ class Simulation:
         workload = find_workload(pod, self.objects)
         return "" if workload is None else str(workload)
 
-    def _describe(self, moved: MovedPod) -> PlacedPod:
+    def _describe(self, moved: MovedPod) -> ReviewedPlacement:
         pod = moved.origin or moved.pod.pod
-        return PlacedPod(
+        return ReviewedPlacement(
             namespace=pod.metadata.namespace,
             name=pod.metadata.name,
             cause=moved.cause,

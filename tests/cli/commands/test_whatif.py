@@ -259,10 +259,6 @@ def test_unknown_scheduler_suggests_scheduler_option(
         ("", "no Pod, and no workload with a template of pods\n  it holds: nothing"),
         ("kind: Service", "it holds: Service"),
         ("{a: [}", "not valid YAML (line 1)"),
-        (
-            "kind: Pod\n---\nkind: List\nitems: [{kind: Job, metadata: {name: j}}]",
-            "put one of them into a file: Pod/, Job/j",
-        ),
     ],
 )
 def test_rejects_files_without_one_workload(

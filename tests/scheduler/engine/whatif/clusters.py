@@ -15,7 +15,7 @@ from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.whatif.changes import answer_review
-from scheduler.engine.whatif.simulation import ClusterState
+from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
 
 Json = dict[str, Any]
@@ -67,7 +67,7 @@ def a_budget(name: str, app: str, status: Json | None = None, **spec: Any) -> Js
     }
 
 
-def a_state(objects: Iterable[Json]) -> ClusterState:
+def a_state(objects: Iterable[Json]) -> WhatIfState:
     given = list(objects)
     cluster = load_cluster(SourceManifest(f"object {i}", content) for i, content in enumerate(given))
     profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(cluster.objects))
@@ -78,7 +78,7 @@ def a_state(objects: Iterable[Json]) -> ClusterState:
         for content in given
         if content["kind"] == "Pod" and not content["spec"].get("nodeName")
     ]
-    return ClusterState(
+    return WhatIfState(
         cluster.nodes,
         cluster.objects,
         cluster.nominator,
@@ -87,8 +87,6 @@ def a_state(objects: Iterable[Json]) -> ClusterState:
     )
 
 
-def review(
-    objects: Iterable[Json], changes: Sequence[Change], state: ClusterState | None = None
-) -> ClusterReviewStatus:
+def review(objects: Iterable[Json], changes: Sequence[Change], state: WhatIfState | None = None) -> ClusterReviewStatus:
     spec = ClusterReviewSpec(changes=list(changes))
     return answer_review(state or a_state(objects), spec, lambda _done, _total: None, seed=0)

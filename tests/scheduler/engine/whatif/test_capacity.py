@@ -14,7 +14,7 @@ from herodotus_record.cluster_reviews import (
     ConsolidationQuestion,
 )
 from scheduler.engine.whatif.changes import answer_review
-from scheduler.engine.whatif.simulation import ClusterState
+from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
 from tests.scheduler.engine.whatif.test_changes import clusters, where
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 NODES = [a_node("n0"), a_node("n1", cpu="2"), a_node("n2", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
 
 
-def ask(state: ClusterState, **question: Any) -> Any:
+def ask(state: WhatIfState, **question: Any) -> Any:
     return answer_review(state, ClusterReviewSpec(**question), lambda _done, _total: None, seed=0)
 
 
@@ -32,7 +32,7 @@ def capacity(objects: list[Json], pod: Json, limit: int = 1000) -> Capacity:
     return found
 
 
-def consolidation(state: ClusterState, nodes: list[str] | None = None) -> Consolidation:
+def consolidation(state: WhatIfState, nodes: list[str] | None = None) -> Consolidation:
     found = ask(state, consolidate=ConsolidationQuestion(nodes=nodes)).consolidation
     assert isinstance(found, Consolidation)
     return found

@@ -17,14 +17,14 @@ from herodotus_record.cluster_reviews import (
     Cordon,
     Create,
     Drain,
-    Label,
+    LabelNodes,
     RemoveNodes,
     Scale,
-    Taint,
+    TaintNodes,
     Uncordon,
 )
 from scheduler.engine.whatif.changes import ClusterReviewError
-from scheduler.engine.whatif.simulation import ClusterState
+from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, review
 
 NODES = [a_node("n0"), a_node("n1"), a_node("n2")]
@@ -155,13 +155,13 @@ def test_new_nodes_take_pending_pods_and_get_daemon_pods() -> None:
 def test_taints_evict_only_with_no_execute() -> None:
     tolerates = [{"key": "gpu", "operator": "Exists"}]
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n0", tolerations=tolerates)]
-    assert not review(objects, [Taint(nodes=["n0"], taints=["gpu=yes:NoSchedule"])]).placements
-    assert list(moves(review(objects, [Taint(nodes=["n0"], taints=["gpu=yes:NoExecute"])]))) == ["web-0"]
+    assert not review(objects, [TaintNodes(nodes=["n0"], taints=["gpu=yes:NoSchedule"])]).placements
+    assert list(moves(review(objects, [TaintNodes(nodes=["n0"], taints=["gpu=yes:NoExecute"])]))) == ["web-0"]
 
 
 def test_labels_let_a_pending_pod_fit() -> None:
     objects = [*NODES, a_pod("waits", nodeSelector={"disk": "ssd"})]
-    (pod,) = review(objects, [Label(nodes=["n2"], labels={"disk": "ssd"})]).pending
+    (pod,) = review(objects, [LabelNodes(nodes=["n2"], labels={"disk": "ssd"})]).pending
     assert (pod.name, pod.node) == ("waits", "n2")
 
 
@@ -209,7 +209,10 @@ def test_preemption_moves_the_victims() -> None:
         (Drain(nodes=["gone"]), 'change 1 (Drain): nodes "gone" not found'),
         (Cordon(nodes=[]), "change 1 (Cordon): nodes: required"),
         (AddNodes(like="n0", count=0), "change 1 (AddNodes): count: expected 1 to 10000, got 0"),
-        (Taint(nodes=["n0"], taints=["gpu"]), "change 1 (Taint): taints: expected KEY[=VALUE]:EFFECT or KEY[:EFFECT]-"),
+        (
+            TaintNodes(nodes=["n0"], taints=["gpu"]),
+            "change 1 (TaintNodes): taints: expected KEY[=VALUE]:EFFECT or KEY[:EFFECT]-",
+        ),
         (Scale(workload="ReplicaSet/none", replicas=1), "change 1 (Scale): default/ReplicaSet/none has no pod to copy"),
         (Create(object={"kind": "DaemonSet"}), "change 1 (Create): a DaemonSet cannot be created"),
     ],
@@ -230,8 +233,8 @@ CHANGES = st.one_of(
     st.builds(Cordon, nodes=SOME),
     st.builds(Uncordon, nodes=SOME),
     st.builds(AddNodes, like=NAMES, count=st.integers(1, 3)),
-    st.builds(Taint, nodes=SOME, taints=st.sampled_from([["a=b:NoExecute"], ["a=b:NoSchedule"], ["a-"]])),
-    st.builds(Label, nodes=SOME, labels=st.sampled_from([{"disk": "ssd"}, {"disk": None}])),
+    st.builds(TaintNodes, nodes=SOME, taints=st.sampled_from([["a=b:NoExecute"], ["a=b:NoSchedule"], ["a-"]])),
+    st.builds(LabelNodes, nodes=SOME, labels=st.sampled_from([{"disk": "ssd"}, {"disk": None}])),
     st.builds(Scale, workload=KINDS, namespace=st.just("shop"), replicas=st.integers(1, 8)),
 )
 
@@ -255,7 +258,8 @@ def clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
                 priority=priority,
             )
         )
-    budget: dict[str, Any] = draw(st.sampled_from([{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]))
+    budgets: list[dict[str, Any]] = [{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]
+    budget = draw(st.sampled_from(budgets))
     return [
         *NODES,
         *pods,
@@ -265,7 +269,7 @@ def clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
     ]
 
 
-def where(state: ClusterState) -> dict[str, str]:
+def where(state: WhatIfState) -> dict[str, str]:
     """The node of each pod that is on a node."""
     nodes = state.nodes
     return {uid: nodes.names[slot] for slot, pods in enumerate(nodes.pods) for uid in pods}
@@ -299,8 +303,8 @@ def test_no_pod_is_lost_or_counted_twice(objects: list[dict[str, Any]], changes:
 
 CANCELLING: list[list[Change]] = [
     [Cordon(nodes=["n0", "n1"]), Uncordon(nodes=["n0", "n1"])],
-    [Taint(nodes=["n1"], taints=["a=b:NoSchedule"]), Taint(nodes=["n1"], taints=["a:NoSchedule-"])],
-    [Label(nodes=["n1"], labels={"x": "y"}), Label(nodes=["n1"], labels={"x": None})],
+    [TaintNodes(nodes=["n1"], taints=["a=b:NoSchedule"]), TaintNodes(nodes=["n1"], taints=["a:NoSchedule-"])],
+    [LabelNodes(nodes=["n1"], labels={"x": "y"}), LabelNodes(nodes=["n1"], labels={"x": None})],
     [AddNodes(like="n2"), RemoveNodes(nodes=["n2-new-1"])],
 ]
 

@@ -1,0 +1,86 @@
+"""Asks a question about the whole cluster, a ClusterReview, and prints the answer.
+
+Owns: the request. Does not own: which changes are asked about (`commands.whatif_actions`), the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment
+from herodotus_cli.errors import CliError
+from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.transport import api_paths, open_local
+
+Json = dict[str, Any]
+
+RESOURCES = {
+    "pod": "v1/pods",
+    "deployment": "apps/v1/deployments",
+    "statefulset": "apps/v1/statefulsets",
+    "replicaset": "apps/v1/replicasets",
+    "replicationcontroller": "v1/replicationcontrollers",
+    "job": "batch/v1/jobs",
+    "cronjob": "batch/v1/cronjobs",
+}
+
+
+class ReviewOptions(NamedTuple):
+    """How a question is asked and its answer shown.
+
+    `title` names the question on the screen. `cluster` holds paths of files with the objects to use instead of a
+    running cluster. `every_row` is --all.
+    """
+
+    title: str
+    cluster: tuple[str, ...]
+    every_row: bool
+
+
+def run(
+    spec: Json,
+    options: ReviewOptions,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> bool:
+    """Ask the question, print the answer, and return whether every pod finds a node and none is blocked."""
+    document = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "ClusterReview", "spec": spec}
+    if options.cluster:
+        from herodotus_cli.transport.local import review_files
+
+        answer = review_files(options.cluster, connection.scheduler_config, document)
+    else:
+        answer = open_local(connection, environment.environ).post(api_paths.cluster_reviews(), document)
+    from herodotus_cli.render import cluster_review as screen
+
+    environment.print_answer(
+        answer, output, lambda view: screen.build_screen(answer, options.title, view, every_row=options.every_row)
+    )
+    status = answer["status"]
+    return not status["blocked"] and all(pod["node"] for pod in status["placements"])
+
+
+def fetch_object(
+    kind: str, name: str, namespace: str, connection: ConnectionSettings, environment: Environment
+) -> Json:
+    """Return a pod or workload from the API server. `kind` is a key of RESOURCES.
+
+    Raises CliError with --endpoint, because only kubectl can read it.
+    """
+    if connection.endpoint:
+        raise CliError(
+            f"error: {kind}/{name} must be read from the API server: leave out --endpoint",
+            ["or give its manifest: -f FILE"],
+        )
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    path = api_paths.cluster_object(RESOURCES[kind], namespace, name)
+    return KubectlTransport(connection, environment.environ).get_from_api_server(path)
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names for the title of a screen: at most three of them, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

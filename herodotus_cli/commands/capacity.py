@@ -1,0 +1,69 @@
+"""`kubectl herodotus capacity`: how many more pods of one kind fit.
+
+Owns: its options and its question. Does not own: the request (`cluster_review`), the screen.
+"""
+
+from __future__ import annotations
+
+import click
+
+from herodotus_cli import cluster_review, completion_values, option_values, options, parameter_types
+from herodotus_cli.cluster_review import ReviewOptions
+from herodotus_cli.commands.whatif import parse_object
+from herodotus_cli.environment import environment_of
+
+MAX_PODS = 100_000
+
+
+@click.command(short_help="Show how many more pods of one kind fit, and what runs out first.")
+@click.argument(
+    "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
+)
+@click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
+@options.namespace_option
+@click.option(
+    "--limit",
+    type=parameter_types.WholeNumber(1, MAX_PODS),
+    default=10_000,
+    metavar="N",
+    help="Stop after so many pods [10000].",
+)
+@click.option("--all", "every_row", is_flag=True, help="All nodes.")
+@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
+@click.option(
+    "--cluster",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
+)
+@options.output_options
+@options.connection_options
+@click.pass_context
+def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: object) -> None:
+    """Show how many more pods like this one fit, by node and zone, and what runs out first.
+
+    The pods are placed one after the other by the scheduler's own rules, beside those that are there. Nothing is
+    created, and no pod is counted that fits only by preemption.
+
+    \b
+    kubectl herodotus capacity -f pod.yaml
+    kubectl herodotus capacity deploy/checkout -n shop
+    kubectl herodotus capacity pod payments-0 --limit 500
+    """
+    from herodotus_cli import manifests
+
+    if bool(words) == bool(file):
+        raise click.UsageError("name one object: -f FILE, pod NAME, or KIND/NAME")
+    given, environment = ctx.params, environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    if words and given["cluster"]:
+        raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+    kind, name = parse_object(words) if words else ("", "")
+    obj = manifests.read(file) if file else cluster_review.fetch_object(kind, name, namespace, connection, environment)
+    spec = {"capacity": {"object": obj, "limit": given["limit"], "namespace": namespace}}
+    asked = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster"], given["every_row"])
+    cluster_review.run(
+        spec | {"schedulerName": given["scheduler"]}, asked, connection, option_values.output_options(ctx), environment
+    )

@@ -1,0 +1,272 @@
+"""The actions of `kubectl herodotus whatif`: changes to the cluster, such as `whatif drain NODE`.
+
+Owns: their options, and the changes that they stand for. Does not own: the request (`cluster_review`), the effects of
+changes.
+
+Several actions are applied one after the other: `whatif drain n1 --then 'scale deploy/web=5 -n shop'`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
+from herodotus_cli.cluster_review import ReviewOptions
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.errors import CliError, ServerError
+
+Json = dict[str, Any]
+
+MAX_PODS = 10_000
+_KINDS = {
+    "deployment": "Deployment",
+    "statefulset": "StatefulSet",
+    "replicaset": "ReplicaSet",
+    "replicationcontroller": "ReplicationController",
+    "job": "Job",
+}
+_COMMON = (
+    click.option(
+        "--then",
+        multiple=True,
+        metavar="'ACTION …'",
+        help="A further action, applied afterwards, such as 'cordon n2'; repeatable.",
+    ),
+    click.option("--all", "every_row", is_flag=True, help="All pods and nodes, however many there are."),
+    click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod finds no node or is blocked."),
+    click.option(
+        "--cluster",
+        multiple=True,
+        type=click.Path(),
+        metavar="FILE",
+        help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
+    ),
+)
+_NODES = click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
+_ITEMS = click.argument("words", metavar="NODE… CHANGE…", nargs=-1, required=True)
+_FILE = click.option(
+    "-f", "--filename", "file", metavar="FILE", required=True, help="A file, YAML or JSON; - is stdin."
+)
+
+Builder = Callable[[click.Context, Environment], list[Json]]
+
+
+class Action(click.Command):
+    """An action of whatif, with the function that returns its changes from the parsed options."""
+
+    build: Builder
+
+
+def _action(name: str, parameters: Sequence[Callable[..., Any]], build: Builder) -> Action:
+    """Return the click command of an action. `build` has its help text."""
+
+    def callback(**_given: object) -> None:
+        _run(click.get_current_context())
+
+    callback = options.namespace_option(options.output_options(options.connection_options(callback)))
+    for decorate in reversed([*parameters, *_COMMON]):
+        callback = decorate(callback)
+    command = click.command(name, cls=Action, help=build.__doc__)(callback)
+    command.build = build
+    return command
+
+
+def _run(ctx: click.Context) -> None:
+    environment = environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    actions = [ctx, *(_parse_then(text, ctx) for text in ctx.params["then"])]
+    changes = [change for action in actions for change in _build(action, environment)]
+    title = ", then ".join(f"{action.command.name} {_describe(action)}".rstrip() for action in actions)
+    asked = ReviewOptions(title, ctx.params["cluster"], ctx.params["every_row"])
+    fits = cluster_review.run({"changes": changes}, asked, connection, option_values.output_options(ctx), environment)
+    if ctx.params["exit_code"] and not fits:
+        ctx.exit(1)
+
+
+def _parse_then(text: str, ctx: click.Context) -> click.Context:
+    try:
+        name, *words = shlex.split(text)
+    except ValueError:
+        raise click.UsageError(f"--then {text!r}: name an action: {', '.join(ACTIONS)}") from None
+    if name not in ACTIONS:
+        raise click.UsageError(f"--then {text!r}: {name!r} is not an action: use one of {', '.join(ACTIONS)}")
+    return ACTIONS[name].make_context(name, words, parent=ctx)
+
+
+def _build(action: click.Context, environment: Environment) -> list[Json]:
+    assert isinstance(action.command, Action)
+    return action.command.build(action, environment)
+
+
+def _describe(action: click.Context) -> str:
+    """Return the arguments of an action for the title of the screen."""
+    given = action.params
+    words = given.get("nodes") or given.get("words") or ()
+    if "like" in given:
+        return f"{given['count']} like {given['like']}"
+    return cluster_review.join_names([str(word) for word in words]) or str(given.get("file") or "")
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    return [object_names.parse_name("node", word) for word in words]
+
+
+def _drain(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Show what `kubectl drain` would do: which pods would be evicted, where their replacements go, and what blocks.
+
+    Budgets, pods without a controller and pods with local storage are treated as by kubectl. Pods of DaemonSets stay,
+    as with --ignore-daemonsets.
+    """
+    given = ctx.params
+    return [
+        {
+            "kind": "Drain",
+            "nodes": _names(given["nodes"]),
+            "force": given["force"],
+            "deleteEmptyDirData": given["delete_emptydir_data"],
+            "disableEviction": given["disable_eviction"],
+        }
+    ]
+
+
+def _cordon(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Mark nodes as unschedulable."""
+    return [{"kind": "Cordon", "nodes": _names(ctx.params["nodes"])}]
+
+
+def _uncordon(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Mark nodes as schedulable, and show which pending pods they take."""
+    return [{"kind": "Uncordon", "nodes": _names(ctx.params["nodes"])}]
+
+
+def _remove(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Remove nodes with everything on them, as when machines fail. Controllers replace the pods; no budget is asked."""
+    return [{"kind": "RemoveNodes", "nodes": _names(ctx.params["nodes"])}]
+
+
+def _add_nodes(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Add empty copies of a node, and show which pending pods they take. Pods of DaemonSets count on them."""
+    like, given = object_names.parse_name("node", ctx.params["like"]), ctx.params
+    return [{"kind": "AddNodes", "like": like, "count": given["count"], "zone": given["zone"]}]
+
+
+def _split(words: Sequence[str], marks: str) -> tuple[list[str], list[str]]:
+    """Return the nodes among the words and the changes, which contain one of the marks or end with `-`."""
+    changes = [word for word in words if any(mark in word for mark in marks) or word.endswith("-")]
+    nodes = [word for word in words if word not in changes]
+    if not changes or not nodes:
+        raise click.UsageError("name nodes and changes, such as: n1 n2 key=value")
+    return _names(nodes), changes
+
+
+def _taint(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Taint nodes as `kubectl taint` does: KEY=VALUE:EFFECT adds, KEY:EFFECT- or KEY- removes a taint.
+
+    NoExecute evicts the pods that do not tolerate it, at once.
+    """
+    nodes, taints = _split(ctx.params["words"], ":")
+    return [{"kind": "TaintNodes", "nodes": nodes, "taints": taints}]
+
+
+def _label(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Label nodes as `kubectl label` does: KEY=VALUE sets, KEY- removes a label. Pods that run there stay."""
+    nodes, edits = _split(ctx.params["words"], "=")
+    pairs = [edit.partition("=") for edit in edits]
+    labels = {key if equals else key[:-1]: value if equals else None for key, equals, value in pairs}
+    return [{"kind": "LabelNodes", "nodes": nodes, "labels": labels}]
+
+
+def _scale(ctx: click.Context, environment: Environment) -> list[Json]:
+    """Change the number of pods of workloads: deploy/web=5. New pods are placed; the pods that would go are named."""
+    connection = option_values.connection_settings(ctx, environment.environ)
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+    return [_scale_one(word, namespace, ctx, connection, environment) for word in ctx.params["words"]]
+
+
+def _scale_one(
+    word: str, namespace: str, ctx: click.Context, connection: ConnectionSettings, environment: Environment
+) -> Json:
+    workload, equals, number = word.rpartition("=")
+    if not equals or not number.isdecimal() or int(number) > MAX_PODS:
+        raise click.UsageError(f"{word!r}: write KIND/NAME=N with N from 0 to {MAX_PODS}, such as deploy/web=5")
+    kind, name = object_names.parse_workload(workload)
+    if kind not in _KINDS:
+        raise click.UsageError(f"a {kind} cannot be scaled")
+    obj = None
+    root = ctx.find_root()
+    if not (ctx.params["cluster"] or root.params.get("cluster") or connection.endpoint):
+        try:
+            obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
+        except ServerError as e:
+            if e.reason == "NotFound":
+                raise
+            obj = None  # needed only for a workload without pods
+    change: Json = {"kind": "Scale", "workload": f"{_KINDS[kind]}/{name}", "replicas": int(number)}
+    return change | {"namespace": namespace} | ({"object": obj} if obj else {})
+
+
+def _create(ctx: click.Context, environment: Environment) -> list[Json]:
+    """Create the pods and workloads of a file, one after the other."""
+    connection = option_values.connection_settings(ctx, environment.environ)
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+    from herodotus_cli import manifests
+
+    return build_creations(manifests.read_all(ctx.params["file"]), namespace, ctx.params["replicas"])
+
+
+def build_creations(objects: Sequence[Json], namespace: str, replicas: int | None) -> list[Json]:
+    """Return the changes that create these pods and workloads."""
+    more = {} if replicas is None else {"replicas": replicas}
+    return [{"kind": "Create", "object": obj, "namespace": namespace, **more} for obj in objects]
+
+
+def _changes(ctx: click.Context, _environment: Environment) -> list[Json]:
+    """Apply the changes of a file: a list of changes as in a ClusterReview, each with its kind."""
+    from herodotus_cli import manifests
+
+    file = ctx.params["file"]
+    found = [change for document in manifests.read_documents(file) for change in _as_list(document)]
+    if not found or not all(isinstance(change, dict) for change in found):
+        raise CliError(f"error: {file}: expected a list of changes, each with its kind", ["such as: - kind: Drain"])
+    return found
+
+
+def _as_list(document: Any) -> list[Any]:
+    return document if isinstance(document, list) else [document]
+
+
+_FORCE = click.option("--force", is_flag=True, help="Delete pods without a controller too.")
+_EMPTY_DIR = click.option("--delete-emptydir-data", is_flag=True, help="Delete pods with local storage (emptyDir) too.")
+_NO_EVICTION = click.option("--disable-eviction", is_flag=True, help="Delete instead of evicting: no budget is asked.")
+_LIKE = click.option(
+    "--like", metavar="NODE", required=True, help="The node to copy.", shell_complete=completion_values.nodes
+)
+_COUNT = click.option(
+    "--count", type=parameter_types.WholeNumber(1, MAX_PODS), default=1, metavar="N", help="How many [1]."
+)
+_ZONE = click.option("--zone", default="", metavar="ZONE", help="Their zone [that of the copied node].")
+_REPLICAS = click.option(
+    "--replicas",
+    type=parameter_types.WholeNumber(0, MAX_PODS),
+    metavar="N",
+    help="Pods of each [the object's replicas].",
+)
+_WORKLOADS = click.argument("words", metavar="KIND/NAME=N…", nargs=-1, required=True)
+
+ACTIONS: dict[str, Action] = {
+    "drain": _action("drain", (_NODES, _FORCE, _EMPTY_DIR, _NO_EVICTION), _drain),
+    "cordon": _action("cordon", (_NODES,), _cordon),
+    "uncordon": _action("uncordon", (_NODES,), _uncordon),
+    "remove": _action("remove", (_NODES,), _remove),
+    "add-nodes": _action("add-nodes", (_LIKE, _COUNT, _ZONE), _add_nodes),
+    "taint": _action("taint", (_ITEMS,), _taint),
+    "label": _action("label", (_ITEMS,), _label),
+    "scale": _action("scale", (_WORKLOADS,), _scale),
+    "create": _action("create", (_FILE, _REPLICAS), _create),
+    "changes": _action("changes", (_FILE,), _changes),
+}

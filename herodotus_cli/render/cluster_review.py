@@ -1,0 +1,222 @@
+"""The screen of questions about the whole cluster: ClusterReview -> blocks.
+
+Owns: what is named first: the answer in one line, then the pods that find no node, what blocks, and the moves. Does not
+own: the answer, drawing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from herodotus_cli.render.formatting import format_count, natural_sort_key
+from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, build_table, join_sections
+
+Json = dict[str, Any]
+
+_ROWS = 20  # of each table: a screen's worth
+_NOTHING = "nothing is changed"
+_CORDONED = "node(s) were unschedulable"
+_CAUSES = {
+    "Terminating": "was being deleted already",
+    "NoController": "has no controller that replaces it",
+    "DaemonSet": "belongs to a DaemonSet",
+    "Node": "belongs to the node itself (static pod)",
+    "ScaledDown": "scaled down",
+}
+
+
+def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool = False) -> list[Block]:
+    """Return the blocks of the screen. `title` names the question; with `every_row`, no table is cut off."""
+    status = answer["status"]
+    sections: list[list[Block]] = [[SplitLine(title, f"what-if: {_NOTHING}")]]
+    if status["capacity"] is not None:
+        sections += _capacity(status["capacity"], every_row)
+    elif status["consolidation"] is not None:
+        sections += _consolidation(status["consolidation"], every_row)
+    else:
+        sections += _changes(status, view, every_row)
+    sections.append([TextLine(f"note: {note}", "dim") for note in status["notes"]])
+    return join_sections(section for section in sections if section)
+
+
+def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Block]]:
+    placed = [pod for pod in status["placements"] if pod["node"]]
+    pending = [pod for pod in status["placements"] if not pod["node"]]
+    good = not pending and not status["blocked"]
+    return [
+        [TextLine(_headline(status, placed, pending), "good" if good else "bad")],
+        _table(
+            "STAYS PENDING",
+            ("FROM", "WHY"),
+            pending,
+            lambda p: (p["fromNode"] or "–", _first_sentence(p["reason"])),
+            every_row,
+        ),
+        _table("BLOCKED", ("ON", "WHY"), status["blocked"], lambda p: (p["node"], p["message"]), every_row),
+        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, every_row),
+        _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], every_row),
+        _table("ENDS", ("ON", "WHY"), status["deleted"], _end, every_row),
+        _ignored(status["ignored"]),
+        _nodes(status["nodes"], every_row) if view.wide or every_row or len(status["nodes"]) <= _ROWS else [],
+    ]
+
+
+def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> str:
+    """Return the answer in one line: how many pods move, and what becomes of the others."""
+    total, blocked, parts = len(placed) + len(pending), status["blocked"], []
+    if total and not pending:
+        parts.append(
+            "The only pod that moves finds a node" if total == 1 else f"All {total} pods that move find a node"
+        )
+    elif total:
+        why = ", ".join(f"{count} {reason}" for reason, count in Counter(map(_short, pending)).most_common(2))
+        parts.append(f"{len(placed)} of {format_count(total, 'pod')} find a node, {len(pending)} stay Pending: {why}")
+    if blocked:
+        nodes = len({pod["node"] for pod in blocked})
+        parts.append(f"{format_count(len(blocked), 'pod')} on {format_count(nodes, 'node')} cannot be evicted")
+    if status["deleted"]:
+        parts.append(f"{format_count(len(status['deleted']), 'pod')} would end without a replacement")
+    if status["pending"]:
+        parts.append(f"{format_count(len(status['pending']), 'pending pod')} would get a node")
+    return "; ".join(parts) + "." if parts else "No pod moves, and none that is pending gets a node."
+
+
+def _short(pod: Json) -> str:
+    """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
+    _, found, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
+    counted = [part.split(" ", 1) for part in listed.split(", ")] if found else []
+    numbered = [
+        (rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in counted if number.isdecimal() and rest
+    ]
+    return max(numbered, default=(True, 0, str(pod["reason"])))[2]
+
+
+def _first_sentence(message: str) -> str:
+    """Return kube-scheduler's message about a pod without the sentences on claims and preemption."""
+    sentence, end, _ = message.partition(". ")
+    return sentence + end.strip()
+
+
+def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any, every_row: bool) -> list[Block]:
+    """Return a table of pods, whose first column is the title of the section."""
+    shown = pods if every_row else pods[:_ROWS]
+    rows = [(f"{pod['namespace']}/{pod['name']}", *cells(pod)) for pod in shown]
+    return [build_table((title, *columns), rows), *_more(len(pods) - len(shown), "pod")] if rows else []
+
+
+def _more(left: int, noun: str) -> list[Block]:
+    return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left else []
+
+
+def _stay(pod: Json) -> tuple[str, str]:
+    return pod["fromNode"] or "–", _first_sentence(pod["reason"])
+
+
+def _move(pod: Json) -> tuple[str, str, str]:
+    victims = f", evicts {', '.join(pod['victims'])}" if pod["victims"] else ""
+    return pod["fromNode"] or "new", pod["node"], f"{pod['plugin']}{victims}"
+
+
+def _end(pod: Json) -> tuple[str, str]:
+    return pod["node"] or "–", _CAUSES.get(str(pod["cause"]), str(pod["cause"]))
+
+
+def _ignored(pods: Sequence[Json]) -> list[Block]:
+    counts = Counter(pod["cause"] for pod in pods)
+    said = [format_count(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
+    said += [format_count(counts["Node"], "static pod")] if counts["Node"] else []
+    return [TextLine(f"Not evicted: {' and '.join(said)}.", "dim")] if said else []
+
+
+def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
+    """Return a table of the nodes that changed, with their pods and requests before and after."""
+    found = sorted(nodes, key=lambda node: natural_sort_key(node["name"]))
+    shown = found if every_row else found[:_ROWS]
+    rows = [
+        (
+            node["name"],
+            _state(node),
+            _both(node, lambda amounts: str(amounts["pods"])),
+            _both(node, lambda amounts: _cores(amounts["cpu"])),
+            _both(node, lambda amounts: _gibibytes(amounts["memory"])),
+        )
+        for node in shown
+    ]
+    if not rows:
+        return []
+    return [
+        build_table(("NODE", "STATE", "PODS", "CPU REQUESTS", "MEMORY"), rows),
+        *_more(len(found) - len(shown), "node"),
+    ]
+
+
+def _state(node: Json) -> str:
+    if node["after"] is None:
+        return "removed"
+    new = "new, " if node["before"] is None else ""
+    return f"{new}{'schedulable' if node['schedulable'] else 'cordoned'}"
+
+
+def _both(node: Json, text: Any) -> str:
+    before, after = (text(node[side]) if node[side] else "–" for side in ("before", "after"))
+    return before if before == after else f"{before} → {after}"
+
+
+def _cores(milli: int) -> str:
+    return f"{milli / 1000:g}"
+
+
+def _gibibytes(amount: int) -> str:
+    return f"{amount / (1 << 30):.1f}Gi" if amount >= 1 << 30 else f"{amount / (1 << 20):.0f}Mi"
+
+
+def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
+    nodes = [node for node in found["nodes"] if node["fits"]]
+    said = f"{format_count(found['fits'], 'more pod')} {'fits' if found['fits'] == 1 else 'fit'}"
+    said += f", on {format_count(len(nodes), 'node')}" if nodes else ""
+    said = f"At least {said}." if found["limited"] else f"{said}. The next one: {_first_sentence(found['message'])}"
+    sections: list[list[Block]] = [[TextLine(said)]]
+    zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
+    if len(zones) > 1:
+        sections.append([build_table(("ZONE", "PODS"), zones, right=(1,))])
+    limits = Counter(node["limitedBy"] for node in found["nodes"] if node["limitedBy"])
+    if limits:
+        rows = [(reason, str(count)) for reason, count in limits.most_common()]
+        sections.append([build_table(("WHAT LIMITS IT", "NODES"), rows, right=(1,))])
+    shown = nodes if every_row else nodes[:_ROWS]
+    if shown:
+        by_node = [(node["node"], str(node["fits"]), node["limitedBy"]) for node in shown]
+        table = build_table(("NODE", "PODS", "LIMITED BY"), by_node, right=(1,))
+        sections.append([table, *_more(len(nodes) - len(shown), "node")])
+    return sections
+
+
+def _consolidation(found: Json, every_row: bool) -> list[list[Block]]:
+    emptied, kept = found["emptied"], found["kept"]
+    total = len(emptied) + len(kept)
+    said = f"{len(emptied)} of {format_count(total, 'node')} could be emptied, in this order."
+    sections: list[list[Block]] = [
+        [TextLine(said if emptied else f"None of {format_count(total, 'node')} could be emptied.")]
+    ]
+    shown = emptied if every_row else emptied[:_ROWS]
+    if shown:
+        rows = [(node["node"], str(node["pods"]), _targets(node["targets"])) for node in shown]
+        table = build_table(("EMPTIED", "PODS", "TO"), rows, right=(1,))
+        sections.append([table, *_more(len(emptied) - len(shown), "node")])
+    shown = kept if every_row else kept[:_ROWS]
+    if shown:
+        rows = [(node["node"], *_first(node["pods"])) for node in shown]
+        sections.append([build_table(("KEPT", "BY", "WHY"), rows), *_more(len(kept) - len(shown), "node")])
+    return sections
+
+
+def _targets(targets: dict[str, int]) -> str:
+    named = [f"{node} ({count})" for node, count in sorted(targets.items(), key=lambda item: -item[1])]
+    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+
+
+def _first(pods: dict[str, str]) -> tuple[str, str]:
+    name, reason = next(iter(pods.items()))
+    return name + (f" and {len(pods) - 1} more" if len(pods) > 1 else ""), _first_sentence(reason)

@@ -1,0 +1,121 @@
+"""`whatif drain` and its like, `capacity` and `consolidate`: arguments, answers from files, golden screens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_cli.render import cluster_review, plain_text, terminal
+from tests.answer_schemas import validate
+from tests.cli.render.test_screens import VIEWS, expect
+from tests.cli.service import Ran, command
+from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
+
+Json = dict[str, Any]
+
+CLUSTER = [
+    *(a_node(f"n{i}") for i in range(3)),
+    *(a_pod(f"web-{i}", f"n{i % 3}") for i in range(6)),
+    a_pod("db-0", "n0", "StatefulSet/db", cpu="2"),
+    a_pod("agent", "n0", "DaemonSet/agent", cpu="100m"),
+    a_pod("waits", cpu="3", owner=""),
+    a_budget("web", "web", minAvailable=5),
+]
+NEW = a_pod("new", cpu="500m", owner="")
+QUESTIONS = {
+    "drain": ("whatif", "drain", "n0"),
+    "drain-blocked": ("whatif", "drain", "n0", "node/n1"),
+    "drain-then": ("whatif", "drain", "n0", "--then", "add-nodes --like n1 --count 2", "--then", "uncordon n0"),
+    "remove": ("whatif", "remove", "n2"),
+    "scale": ("whatif", "scale", "rs/web=3", "-n", "shop"),
+    "taint": ("whatif", "taint", "n0", "a=b:NoExecute"),
+    "nothing": ("whatif", "label", "n0", "disk=ssd"),
+    "capacity": ("capacity", "-f", "FILE"),
+    "consolidate": ("consolidate",),
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
+    (tmp_path / "new.json").write_text(json.dumps(NEW))
+    return file
+
+
+def ask(cluster: Path, *words: str) -> Ran:
+    named = [str(cluster.parent / "new.json") if word == "FILE" else word for word in words]
+    return command(*named, "--cluster", str(cluster))
+
+
+@pytest.mark.parametrize("view", ["piped", "80", "200"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
+    answer = json.loads(ask(cluster, *QUESTIONS[question], "-o", "json").out)
+    validate(answer)
+    blocks = cluster_review.build_screen(answer, " ".join(QUESTIONS[question]), VIEWS[view])
+    options = VIEWS[view]
+    text = plain_text.draw(blocks, options) if options.piped else terminal.draw(blocks, options, color=False)
+    expect(f"cluster-review-{question}.{view}", text)
+    if view == "80":
+        assert not [line for line in text.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize(("question", "code"), [("drain", 0), ("drain-blocked", 1), ("scale", 0)])
+def test_exit_code_tells_whether_everything_fits(cluster: Path, question: str, code: int) -> None:
+    assert ask(cluster, *QUESTIONS[question], "--exit-code").code == code
+    assert ask(cluster, *QUESTIONS[question]).code == 0
+
+
+def test_actions_are_applied_in_order(cluster: Path, tmp_path: Path) -> None:
+    """A node that is uncordoned after the drain keeps none of its pods, and is schedulable again."""
+    answer = json.loads(ask(cluster, *QUESTIONS["drain-then"], "-o", "json").out)["status"]
+    nodes = {node["name"]: node for node in answer["nodes"]}
+    assert nodes["n0"]["schedulable"]
+    assert nodes["n1-new-1"]["before"] is None
+    changes = tmp_path / "changes.yaml"
+    changes.write_text(
+        "- kind: Drain\n  nodes: [n0]\n- {kind: AddNodes, like: n1, count: 2}\n- {kind: Uncordon, nodes: [n0]}\n"
+    )
+    assert json.loads(ask(cluster, "whatif", "changes", "-f", str(changes), "-o", "json").out)["status"] == answer
+
+
+def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_path: Path) -> None:
+    two = tmp_path / "two.json"
+    two.write_text(json.dumps({"kind": "List", "items": [NEW, a_pod("other", cpu="9", owner="")]}))
+    answer = json.loads(ask(cluster, "whatif", "create", "-f", str(two), "-o", "json").out)["status"]
+    assert [(pod["name"], bool(pod["node"])) for pod in answer["placements"]] == [("new", True), ("other", False)]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("whatif", "drain"), 2, "Missing argument 'NODE…'"),
+        (("whatif", "drain", "pod/x"), 2, "'pod/x' is not a node"),
+        (("whatif", "drain", "gone"), 1, 'change 1 (Drain): nodes "gone" not found'),
+        (("whatif", "add-nodes"), 2, "Missing option '--like'"),
+        (("whatif", "taint", "n0"), 2, "name nodes and changes"),
+        (("whatif", "taint", "n0", "a=b:Never"), 1, "the effect must be one of NoSchedule"),
+        (("whatif", "scale", "rs/web"), 2, "write KIND/NAME=N"),
+        (("whatif", "scale", "rs/none=2", "-n", "shop"), 1, "shop/ReplicaSet/none has no pod to copy"),
+        (("whatif", "cordon", "n0", "--then", "explode n1"), 2, "'explode' is not an action: use one of drain"),
+        (("whatif", "cordon", "n0", "--then", ""), 2, "name an action"),
+        (("capacity",), 2, "name one object"),
+        (("capacity", "pod", "web-0"), 2, "--cluster goes with -f FILE"),
+        (("consolidate", "gone"), 1, 'nodes "gone" not found'),
+    ],
+)
+def test_wrong_questions_are_errors(
+    cluster: Path, words: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(cluster, *words).code == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.yaml").write_text("kind: Pod\nmetadata: {name: x}\n")
+    assert command("whatif", "drain", "n0", "--cluster", str(tmp_path / "x.yaml")).code == 1
+    assert "the cluster has no nodes" in capsys.readouterr().err
