@@ -9,9 +9,14 @@ from scheduler.engine.cel.types import DYN, Type
 
 @dataclass(slots=True, eq=False)
 class Expression:
-    """A node of the tree. The type checker fills in `type`; `offset` counts characters from the start of the text."""
+    """A node of the tree.
+
+    `offset` counts characters from the start of the text. The parser fills in `depth`, the number of operators, fields
+    and methods nested in the text of the node, and the type checker fills in `type`.
+    """
 
     offset: int
+    depth: int = field(default=0, init=False)
     type: Type = field(default=DYN, init=False)
 
 

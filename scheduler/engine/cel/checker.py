@@ -219,13 +219,12 @@ class _Checker:
     def _mismatch(self, node: Expression, expected: Type, actual: Type) -> None:
         self._problems.add(node.offset, f"expected type '{expected}' but found '{actual}'")
 
-    def _join(self, node: Expression, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
         if self._types.unify([previous], [current]):
             return types.most_general(previous, current)
-        self._mismatch(node, previous, current)
-        return types.ERROR
+        return types.DYN  # the validators report elements of different types
 
     def _element_type(self, node: Expression, optional: bool) -> Type:
         if not optional:
@@ -239,7 +238,7 @@ class _Checker:
         joined: Type | None = None
         for i, element in enumerate(node.elements):
             self.check(element)
-            joined = self._join(element, joined, self._element_type(element, i in node.optional))
+            joined = self._join(joined, self._element_type(element, i in node.optional))
         node.type = types.list_of(self._types.fresh() if joined is None else joined)
 
     def _check_map(self, node: MapLiteral) -> None:
@@ -247,9 +246,9 @@ class _Checker:
         value: Type | None = None
         for entry in node.entries:
             self.check(entry.key)
-            key = self._join(entry.key, key, entry.key.type)
+            key = self._join(key, entry.key.type)
             self.check(entry.value)
-            value = self._join(entry.value, value, self._element_type(entry.value, entry.optional))
+            value = self._join(value, self._element_type(entry.value, entry.optional))
         node.type = types.map_of(key or self._types.fresh(), value or self._types.fresh())
 
     def _check_struct(self, node: StructLiteral) -> None:
@@ -293,7 +292,7 @@ class _Checker:
             return (types.INT, element) if node.second else (element, element)
         if over.kind is Kind.MAP:
             return over.parameters[0], over.parameters[1]
-        if over.is_dynamic or over.kind in (Kind.ERROR, Kind.PARAMETER):
+        if over.kind in (Kind.DYN, Kind.ERROR, Kind.PARAMETER):
             self._types.unify([types.DYN], [over])
             return types.DYN, types.DYN
         message = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"

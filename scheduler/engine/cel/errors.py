@@ -1,4 +1,4 @@
-"""The two errors of an expression: it does not compile, or its evaluation fails."""
+"""The errors of an expression: it does not compile, or its evaluation fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ class CelError(Exception):
 
 class CelRuntimeError(Exception):
     """An evaluation that fails. The text is what kube-scheduler reports after "CEL runtime error:"."""
+
+
+class EvaluationPanicError(Exception):
+    """A failure that kube-scheduler's library reports as a panic: no operator ignores it, as it does other errors."""
 
 
 def no_such_overload(function: str = "", *types: str) -> CelRuntimeError:

@@ -10,6 +10,7 @@ A closure takes a frame: a list with the device first and then one slot for each
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from scheduler.engine.cel.ast import (
@@ -25,16 +26,21 @@ from scheduler.engine.cel.ast import (
 )
 from scheduler.engine.cel.device import CelDevice
 from scheduler.engine.cel.environment import FUNCTIONS, SINGLETONS
-from scheduler.engine.cel.errors import CelError, CelRuntimeError, no_such_overload
+from scheduler.engine.cel.errors import CelError, CelRuntimeError, EvaluationPanicError, no_such_overload
 from scheduler.engine.cel.library import conversions, regex
 from scheduler.engine.cel.library.declaration import Overload
+from scheduler.engine.cel.library.formats import Format
+from scheduler.engine.cel.library.kubernetes import Version
+from scheduler.engine.cel.library.operators import contains
 from scheduler.engine.cel.types import Kind, Type
 from scheduler.engine.cel.values import (
     INT64_MAX,
     INT64_MIN,
     NOTHING,
     DefaultMap,
+    DurationValue,
     OptionalValue,
+    TimestampValue,
     TypeValue,
     Uint,
     Value,
@@ -185,6 +191,11 @@ class _Compiler:
                     regex.compile_pattern(pattern)
                 except CelRuntimeError as error:
                     raise CelError(f"program instantiation failed: {error}") from None
+                return _plain_call(partial(regex.with_constant_pattern, node.function), arguments)
+        if node.overloads == ("in_list",) and isinstance(arguments[1], _Constant):
+            return _membership(arguments[0], arguments[1].value)
+        if len(node.overloads) == 1 and node.overloads[0] in _NEEDS_LIST:
+            return _needing_list(closure, arguments[_NEEDS_LIST[node.overloads[0]]])
         return closure
 
     def _growth(self, node: Call, arguments: list[Closure]) -> Closure | None:
@@ -283,6 +294,8 @@ class _Compiler:
                 except CelRuntimeError as error:
                     frame[slot] = error
                     raise
+                if type(value) is DefaultMap and not value:
+                    value = {}  # upstream replaces an empty map by one of its own, without the default
                 frame[slot] = value
             elif isinstance(value, CelRuntimeError):
                 raise value
@@ -514,7 +527,7 @@ def _compile_or(compiler: _Compiler, node: Call) -> Closure:
     def run(frame: Frame) -> Value:
         value = target(frame)
         if type(value) is not OptionalValue:
-            raise no_such_overload()
+            return value  # as upstream
         if value.present:
             return value.value if unwraps else value
         return argument(frame)
@@ -538,6 +551,62 @@ _Predicate: TypeAlias = Callable[[Value], bool]
 _CONCRETE: Final = frozenset(
     {Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.STRING, Kind.STRUCT, Kind.TIMESTAMP, Kind.UINT}
 )
+
+
+_NEEDS_LIST: Final = {  # the overloads whose cost upstream takes from an argument that must be a list, and which one
+    "list_distinct": 0,
+    **{overload.id: 0 for overload in FUNCTIONS["sort"]},
+    **{overload.id: 1 for overload in FUNCTIONS["@sortByAssociatedKeys"]},
+}
+_GO_TYPES: Final = {
+    CelRuntimeError: ("*types.Err", "Add"),
+    bool: ("types.Bool", "Add"),
+    bytes: ("types.Bytes", "Contains"),
+    float: ("types.Double", "Contains"),
+    int: ("types.Int", "Contains"),
+    str: ("types.String", "Contains"),
+    Uint: ("types.Uint", "Contains"),
+    DurationValue: ("types.Duration", "Contains"),
+    TimestampValue: ("types.Timestamp", "Contains"),
+    Version: ("cel.Semver", "Add"),
+}
+
+
+def _needing_list(closure: Closure, argument: Closure) -> Closure:
+    """Return a closure that panics if an argument is not a list, as upstream's accounting of costs does."""
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = argument(frame)
+        except CelRuntimeError as error:
+            value = error
+        if type(value) is not list:
+            name, missing = _GO_TYPES.get(type(value), ("*types.baseMap", "Add"))
+            message = f"interface conversion: {name} is not traits.Lister: missing method {missing}"
+            raise EvaluationPanicError(f"internal error: {message}")
+        return closure(frame)
+
+    return run
+
+
+_UNHASHABLE: Final = {Version: "cel.Semver", Format: "cel.Format", bytes: "types.Bytes"}
+
+
+def _membership(element: Closure, values: list[Value]) -> Closure:
+    """Return a closure for `element in values` with constant values, which upstream looks up in a hash table."""
+    if not values:
+        return _Constant(False)
+    if not all(type(value) in (bool, int, Uint, float, str) for value in values):
+        return lambda frame: contains(element(frame), values)
+
+    def run(frame: Frame) -> bool:
+        value = element(frame)
+        unhashable = _UNHASHABLE.get(type(value))
+        if unhashable is not None:
+            raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {unhashable}")
+        return contains(value, values)
+
+    return run
 
 
 def _invocation(node: Call, arguments: list[Closure]) -> Closure:
@@ -651,6 +720,3 @@ def new_frame(device: CelDevice, slots: int) -> Frame:
     frame: Frame = [None] * slots
     frame[0] = device
     return frame
-
-
-__all__ = ["Closure", "DefaultMap", "compile_tree", "new_frame", "result_as_bool"]

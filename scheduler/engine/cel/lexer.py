@@ -16,6 +16,7 @@ class TokenKind(Enum):
     END = auto()
     SIGN = auto()
     NAME = auto()
+    QUOTED_NAME = auto()
     INT = auto()
     UINT = auto()
     DOUBLE = auto()
@@ -50,6 +51,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<uint>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])"
     r"|(?P<int>0x[0-9a-fA-F]+|[0-9]+)"
     r"|(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)"
+    r"|(?P<quoted>`[a-zA-Z0-9_.\-/ ]+`)"
     r"|(?P<sign>==|!=|<=|>=|&&|\|\||[<>\[\]{}().,\-!?:+*/%])"
 )
 _KINDS: Final = {
@@ -59,6 +61,7 @@ _KINDS: Final = {
     "uint": TokenKind.UINT,
     "int": TokenKind.INT,
     "name": TokenKind.NAME,
+    "quoted": TokenKind.QUOTED_NAME,
     "sign": TokenKind.SIGN,
 }
 
@@ -70,8 +73,9 @@ def tokenize(source: str, problems: Problems) -> list[Token]:
     while position < len(source):
         match = _TOKEN.match(source, position)
         if match is None:
-            problems.add(position, f"Syntax error: token recognition error at: '{_unrecognized(source, position)}'")
-            position += max(1, len(_unrecognized(source, position)))
+            text = _unrecognized(source, position)
+            problems.add(position, f"Syntax error: token recognition error at: '{text}'")
+            position += len(text)
             continue
         kind = match.lastgroup
         assert kind is not None
@@ -84,13 +88,16 @@ def tokenize(source: str, problems: Problems) -> list[Token]:
     return tokens
 
 
+_STARTED: Final = re.compile(
+    rf"""[&|=].?|"(?:{_ESCAPE}|[^\\"\n\r])*\\?.?|'(?:{_ESCAPE}|[^\\'\n\r])*\\?.?|.""", re.DOTALL
+)
+
+
 def _unrecognized(source: str, position: int) -> str:
-    """Return the text that the message quotes: up to the end of the line for an open string, else one character."""
-    if source[position] in "\"'":
-        end = re.compile(r"[\n\r]|$").search(source, position)
-        assert end is not None
-        return source[position : end.start()]
-    return source[position]
+    """Return the text that starts no token: what may start one, and the character that ends this possibility."""
+    match = _STARTED.match(source, position)
+    assert match is not None
+    return match[0]
 
 
 _SIMPLE_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

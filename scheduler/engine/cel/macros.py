@@ -193,7 +193,7 @@ def _sort_by(offset: int, target: Expression, arguments: list[Expression]) -> Ex
 
 
 _RECEIVER_MACROS: Final[dict[tuple[str, int], _Macro]] = {
-    **{(name, 2): _quantifier(name, 1) for name in ("all", "exists", "exists_one", "existsOne")},
+    **{(name, 2): _quantifier(name, 1) for name in ("all", "exists", "exists_one")},
     **{(name, 3): _quantifier(name, 2) for name in ("all", "exists", "exists_one", "existsOne")},
     ("map", 2): _map,
     ("map", 3): _map,

@@ -35,6 +35,8 @@ class Problems:
     def _line(self, offset: int, message: str) -> str:
         if offset < 0:  # an error about the whole expression
             return f"ERROR: <input>:-1:0: {message}"
+        if not self._source:
+            return f"ERROR: <input>:1:0: {message}"
         before = self._source[:offset]
         row = before.count("\n") + 1
         column = offset - (before.rfind("\n") + 1)

@@ -6,8 +6,7 @@ follows the API server for the common ones; a text with several errors is report
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from scheduler.engine.cel.ast import (
     Call,
@@ -20,7 +19,6 @@ from scheduler.engine.cel.ast import (
     Select,
     StructLiteral,
 )
-from scheduler.engine.cel.errors import CelError
 from scheduler.engine.cel.lexer import Token, TokenKind, tokenize, unquote_bytes, unquote_string
 from scheduler.engine.cel.macros import MacroError, expand
 from scheduler.engine.cel.messages import Problems
@@ -35,9 +33,16 @@ _RELATIONS: Final = frozenset({"<", "<=", ">=", ">", "==", "!=", "in"})
 _SUMS: Final = frozenset({"+", "-"})
 _PRODUCTS: Final = frozenset({"*", "/", "%"})
 _OPERATORS: Final = {sign: f"_{sign}_" for sign in _RELATIONS | _SUMS | _PRODUCTS} | {"in": "@in"}
-_EXPRESSION_START: Final = (
-    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-)
+_LITERALS: Final = {
+    TokenKind.DOUBLE: "NUM_FLOAT",
+    TokenKind.INT: "NUM_INT",
+    TokenKind.UINT: "NUM_UINT",
+    TokenKind.STRING: "STRING",
+    TokenKind.BYTES: "BYTES",
+    TokenKind.NAME: "IDENTIFIER",
+}
+_START: Final = ("'['", "'{'", "'('", "'.'", "'-'", "'!'", "'true'", "'false'", "'null'", *_LITERALS.values())
+_START_OR_END: Final = (*_START[:3], "')'", *_START[3:])  # of an argument, or the end of arguments
 
 
 class _SyntaxError(Exception):
@@ -47,26 +52,25 @@ class _SyntaxError(Exception):
 def parse(source: str) -> Expression:
     """Return the tree of an expression. Raise CelError with the API server's words for a text that is none."""
     problems = Problems(source)
-    tokens = tokenize(source, problems)
-    problems.raise_if_any()
-    parser = _Parser(tokens, problems)
+    parser = _Parser(source, tokenize(source, problems), problems)
     try:
         node = parser.parse_whole()
     except _SyntaxError:
-        node = None
+        node = Literal(0, None)
     problems.raise_if_any()
-    assert node is not None
     return node
 
 
 class _Parser:
-    """A recursive descent over the tokens, with the depth of each rule counted as upstream's parser counts it."""
+    """A recursive descent over the tokens, with the limits of upstream's parser."""
 
-    def __init__(self, tokens: list[Token], problems: Problems) -> None:
+    def __init__(self, source: str, tokens: list[Token], problems: Problems) -> None:
+        self._source = source
         self._tokens = tokens
         self._position = 0
         self._problems = problems
-        self._depth: Counter[str] = Counter()
+        self._nested = 0  # expressions around the present one
+        self._parentheses = 0
 
     @property
     def _next(self) -> Token:
@@ -91,40 +95,46 @@ class _Parser:
         self._problems.add((token or self._next).offset, message)
         raise _SyntaxError
 
-    def _unexpected(self, expected: str) -> NoReturn:
+    def _unexpected(self, *expected: str) -> None:
+        """Report a token that is not among the expected ones: skip it if one of these follows, else give up."""
         token = self._next
-        kind = "extraneous" if expected == "<EOF>" and token.kind is not TokenKind.SIGN else "mismatched"
-        self._fail(f"Syntax error: {kind} input '{token.text}' expecting {expected}")
+        shown = expected[0] if len(expected) == 1 else "{" + ", ".join(expected) + "}"
+        skips = self._position + 1 < len(self._tokens) and _class_of(self._tokens[self._position + 1]) in expected
+        kind = "extraneous" if skips else "mismatched"
+        self._problems.add(token.offset, f"Syntax error: {kind} input '{token.text}' expecting {shown}")
+        if not skips:
+            raise _SyntaxError
+        self._position += 1
 
-    def _expect(self, text: str, expected: str = "") -> Token:
+    def _expect(self, text: str, *also: str) -> Token:
+        """Take a sign; `also` are tokens that could stand there too, for the message."""
         if not self._at(text):
-            self._unexpected(expected or f"'{text}'")
+            self._unexpected(f"'{text}'", *also)
+            if not self._at(text):
+                raise _SyntaxError
         return self._take()
-
-    def _enter(self, rule: str) -> None:
-        self._depth[rule] += 1
-        if self._depth[rule] > MAX_DEPTH:
-            raise CelError(f"compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}")
-
-    def _leave(self, rule: str, levels: int = 1) -> None:
-        self._depth[rule] -= levels
 
     def parse_whole(self) -> Expression:
         node = self._expression()
         if self._next.kind is not TokenKind.END:
             self._unexpected("<EOF>")
+        if node.depth > MAX_DEPTH:
+            self._problems.add(-1, "max recursion depth exceeded")
         return node
 
     def _expression(self) -> Expression:
-        self._enter("expression")
+        self._nested += 1
+        if self._nested > MAX_DEPTH:
+            self._problems.add(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+            raise _SyntaxError
         node = self._logical()
         if self._at("?"):
             offset = self._take().offset
             chosen = self._logical()
             self._expect(":")
             otherwise = self._expression()
-            node = Call(offset, "_?_:_", None, [node, chosen, otherwise])
-        self._leave("expression")
+            node = _operation(offset, "_?_:_", [node, chosen, otherwise])
+        self._nested -= 1
         return node
 
     def _logical(self) -> Expression:
@@ -145,38 +155,25 @@ class _Parser:
             offset_or = self._take().offset
 
     def _relation(self) -> Expression:
-        self._enter("relation")
-        levels = 1
         node = self._sum()
         while self._at(*_RELATIONS):
-            self._enter("relation")
-            levels += 1
             operator = self._take()
-            node = Call(operator.offset, _OPERATORS[operator.text], None, [node, self._sum()])
-        self._leave("relation", levels)
+            node = _operation(operator.offset, _OPERATORS[operator.text], [node, self._sum()])
         return node
 
     def _sum(self) -> Expression:
-        """Parse sums of products."""
-        self._enter("calc")
-        levels = 1
-        total: Expression | None = None
-        plus: Token | None = None
-        while True:
-            node = self._unary()
-            while self._at(*_PRODUCTS):
-                self._enter("calc")
-                levels += 1
-                operator = self._take()
-                node = Call(operator.offset, _OPERATORS[operator.text], None, [node, self._unary()])
-            total = node if total is None or plus is None else Call(plus.offset, f"_{plus.text}_", None, [total, node])
-            if not self._at(*_SUMS):
-                break
-            self._enter("calc")
-            levels += 1
-            plus = self._take()
-        self._leave("calc", levels)
-        return total
+        node = self._product()
+        while self._at(*_SUMS):
+            operator = self._take()
+            node = _operation(operator.offset, _OPERATORS[operator.text], [node, self._product()])
+        return node
+
+    def _product(self) -> Expression:
+        node = self._unary()
+        while self._at(*_PRODUCTS):
+            operator = self._take()
+            node = _operation(operator.offset, _OPERATORS[operator.text], [node, self._unary()])
+        return node
 
     def _unary(self) -> Expression:
         token = self._next
@@ -191,40 +188,40 @@ class _Parser:
         node = self._member()
         if signs % 2 == 0:
             return node
-        return Call(token.offset, "!_" if token.text == "!" else "-_", None, [node])
+        return _nest(Call(token.offset, "!_" if token.text == "!" else "-_", None, [node]), node)
 
     def _negative_literal_follows(self) -> bool:
         return self._tokens[self._position + 1].kind in (TokenKind.INT, TokenKind.DOUBLE)
 
     def _member(self) -> Expression:
-        self._enter("member")
-        levels = 1
         node = self._primary()
         while self._at(".", "["):
-            self._enter("member")
-            levels += 1
             sign = self._take()
             node = self._index(node, sign) if sign.text == "[" else self._selection(node, sign)
-        self._leave("member", levels)
         return node
 
     def _index(self, target: Expression, bracket: Token) -> Expression:
         function = "_[?_]" if self._take_if("?") else "_[_]"
         position = self._expression()
         self._expect("]")
-        return Call(bracket.offset, function, None, [target, position])
+        return _operation(bracket.offset, function, [target, position])
 
     def _selection(self, target: Expression, dot: Token) -> Expression:
         optional = self._take_if("?")
-        if self._next.kind is not TokenKind.NAME:
-            if self._next.text in ("true", "false", "null"):
-                self._unexpected("IDENTIFIER")
-            self._fail(f"Syntax error: no viable alternative at input '.{self._next.text}'")
-        name = self._take()
+        name = self._next
+        if name.kind is TokenKind.QUOTED_NAME:
+            self._problems.add(name.offset, "unsupported syntax: '`'")
+        elif name.kind is not TokenKind.NAME:
+            if name.text in ("true", "false", "null"):
+                self._fail(f"Syntax error: mismatched input '{name.text}' expecting IDENTIFIER")
+            end = len(self._source) if name.kind is TokenKind.END else name.offset + len(name.text)
+            text = self._source[dot.offset : end]
+            self._fail(f"Syntax error: no viable alternative at input '{text}'")
+        self._take()
         if optional:
-            return Call(dot.offset, "_?._", None, [target, Literal(name.offset, name.text)])
+            return _operation(dot.offset, "_?._", [target, Literal(name.offset, name.text)])
         if not self._at("("):
-            return Select(dot.offset, target, name.text)
+            return _nest(Select(dot.offset, target, name.text), target, levels=1)
         offset, arguments = self._arguments()
         return self._call(offset, name.text, target, arguments)
 
@@ -232,25 +229,32 @@ class _Parser:
         offset = self._take().offset
         arguments: list[Expression] = []
         if not self._at(")"):
+            if _class_of(self._next) not in _START:
+                self._unexpected(*_START_OR_END)
             arguments.append(self._expression())
             while self._take_if(","):
                 arguments.append(self._expression())
-        self._expect(")")
+        self._expect(")", "','")
         return offset, arguments
 
     def _call(self, offset: int, function: str, target: Expression | None, arguments: list[Expression]) -> Expression:
+        parts = arguments if target is None else [target, *arguments]
+        levels = 0 if target is None else 1
+        depth = max((part.depth for part in parts), default=0) + levels
         try:
             expanded = expand(offset, function, target, arguments)
         except MacroError as error:
             self._problems.add(error.offset, error.message)
-            return Ident(offset, "<error>")
-        return Call(offset, function, target, arguments) if expanded is None else expanded
+            expanded = Ident(offset, "<error>")
+        node = Call(offset, function, target, arguments) if expanded is None else expanded
+        node.depth = depth
+        return node
 
     def _primary(self) -> Expression:
         token = self._next
         if token.kind is TokenKind.NAME:
             return self._name(token, "")
-        if token.kind is not TokenKind.SIGN:
+        if token.kind in _LITERALS:
             return self._literal()
         if token.text == ".":
             self._take()
@@ -258,17 +262,25 @@ class _Parser:
                 self._unexpected("IDENTIFIER")
             return self._name(self._next, ".")
         if token.text == "(":
-            self._take()
-            node = self._expression()
-            self._expect(")")
-            return node
+            return self._parenthesis()
         if token.text == "[":
             return self._list()
         if token.text == "{":
             return self._map()
         if token.text in ("true", "false", "null", "-"):
             return self._literal()
-        return self._unexpected("{" + _EXPRESSION_START + "}")
+        self._unexpected(*_START)
+        return self._primary()
+
+    def _parenthesis(self) -> Expression:
+        self._take()
+        self._parentheses += 1
+        node = self._expression()
+        self._parentheses -= 1
+        if self._next.kind is TokenKind.END and not self._parentheses and self._nested == 1:
+            self._fail("Syntax error: missing ')' at '<EOF>'")
+        self._expect(")")
+        return node
 
     def _name(self, token: Token, dot: str) -> Expression:
         struct = self._struct_name()
@@ -304,14 +316,14 @@ class _Parser:
         while not self._at("}"):
             self._take_if("?")
             if self._next.kind is not TokenKind.NAME:
-                self._unexpected("{'?', '}', ',', IDENTIFIER, ESC_IDENTIFIER}")
+                self._unexpected("'?'", "'}'", "','", "IDENTIFIER", "ESC_IDENTIFIER")
             self._take()
             self._expect(":")
             values.append(self._expression())
             if not self._take_if(","):
                 break
-        self._expect("}")
-        return StructLiteral(offset, name, values)
+        self._expect("}", "','")
+        return _nest(StructLiteral(offset, name, values), *values)
 
     def _list(self) -> Expression:
         offset = self._take().offset
@@ -324,8 +336,10 @@ class _Parser:
                 elements.append(self._expression())
                 if not self._take_if(","):
                     break
-        self._expect("]")
-        return ListLiteral(offset, elements, frozenset(optional))
+                if self._at(","):
+                    self._unexpected("']'")
+        self._expect("]", "','")
+        return _nest(ListLiteral(offset, elements, frozenset(optional)), *elements)
 
     def _map(self) -> Expression:
         offset = self._take().offset
@@ -338,8 +352,8 @@ class _Parser:
                 entries.append(MapEntry(colon.offset, key, self._expression(), optional))
                 if not self._take_if(","):
                     break
-        self._expect("}")
-        return MapLiteral(offset, entries)
+        self._expect("}", "','")
+        return _nest(MapLiteral(offset, entries), *(part for entry in entries for part in (entry.key, entry.value)))
 
     def _literal(self) -> Expression:
         token = self._take()
@@ -367,9 +381,6 @@ class _Parser:
             if double in (float("inf"), float("-inf")):
                 self._problems.add(offset, "invalid double literal")
             return Literal(offset, double)
-        if token.kind is TokenKind.END:
-            self._position -= 1
-            self._unexpected("{" + _EXPRESSION_START + "}")
         try:
             decoded = unquote_string(token.text) if token.kind is TokenKind.STRING else unquote_bytes(token.text)
         except ValueError as error:
@@ -384,10 +395,30 @@ def _decimal(digits: str) -> int:
     return int(digits[:30])
 
 
+def _class_of(token: Token) -> str:
+    """Return how a message names what a token is."""
+    if token.kind is TokenKind.END:
+        return "<EOF>"
+    return _LITERALS.get(token.kind, f"'{token.text}'")
+
+
+_Nested = TypeVar("_Nested", bound=Expression)
+
+
+def _nest(node: _Nested, *parts: Expression, levels: int = 0) -> _Nested:
+    """Fill in the depth of a node: that of its deepest part, and `levels` more."""
+    node.depth = max((part.depth for part in parts), default=0) + levels
+    return node
+
+
+def _operation(offset: int, function: str, operands: list[Expression]) -> Call:
+    return _nest(Call(offset, function, None, operands), *operands, levels=1)
+
+
 def _balanced(function: str, terms: list[tuple[int, Expression]]) -> Expression:
     """Join operands as a balanced tree; each has the offset of the operator before it."""
     if len(terms) == 1:
         return terms[0][1]
     middle = len(terms) // 2
-    left, right = terms[:middle], terms[middle:]
-    return Call(right[0][0], function, None, [_balanced(function, left), _balanced(function, right)])
+    halves = [_balanced(function, terms[:middle]), _balanced(function, terms[middle:])]
+    return _nest(Call(terms[middle][0], function, None, halves), *halves)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler.engine.cel.ast import Call, Comprehension, Expression, Ident, Literal, Select, children
 from scheduler.engine.cel.device import Reference
+
+_TABLES: Final = (("attributes",), ("capacity",))  # a variable bound to an empty one has no empty domains
 
 
 def find_references(root: Expression) -> tuple[Reference, ...]:
@@ -26,8 +30,9 @@ def _visit(node: Expression, paths: dict[str, Reference | None], found: set[Refe
     _visit(node.range, paths, found)
     if node.is_binding:
         bound = _path(node.initial, paths)
-        if bound is None:
+        if bound is None or bound in _TABLES:
             _visit(node.initial, paths, found)
+            bound = None
         _visit(node.result, {**paths, node.accumulator: bound}, found)
         return
     _visit(node.initial, paths, found)

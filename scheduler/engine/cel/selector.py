@@ -7,22 +7,27 @@ Invariant: `Selector.matches` depends only on the values that the expression rea
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler.engine.cel import types
 from scheduler.engine.cel.ast import Expression
 from scheduler.engine.cel.checker import check
+from scheduler.engine.cel.cost import estimate_cost
 from scheduler.engine.cel.device import CelDevice, Reference
-from scheduler.engine.cel.errors import CelError, CelRuntimeError
+from scheduler.engine.cel.errors import CelError, CelRuntimeError, EvaluationPanicError
 from scheduler.engine.cel.evaluator import Closure, compile_tree, new_frame, result_as_bool
 from scheduler.engine.cel.parser import parse
 from scheduler.engine.cel.references import find_references
 
 MAX_LENGTH: Final = 10 * 1024  # bytes of an expression, resourceapi.CELSelectorExpressionMaxLength
+MAX_COST: Final = 1_000_000  # resourceapi.CELSelectorExpressionMaxCost
 _MEMORIZED: Final = 4096  # results of one selector; devices that differ in what it reads are rarely more
 _SELECTORS: Final = 1024  # compiled expressions; a cluster has as many as its device classes and claim templates
 _DEEP: Final = 20_000  # frames of the deepest expression that the grammar's limits allow
+
+_Result = TypeVar("_Result")
 
 
 class Selector:
@@ -64,10 +69,11 @@ class Selector:
         if device.problem is not None:
             raise CelRuntimeError(device.problem)
         try:
-            return result_as_bool(self._closure(new_frame(device, self._slots)))
+            return _nestable(lambda: result_as_bool(self._closure(new_frame(device, self._slots))))
+        except EvaluationPanicError as error:
+            raise CelRuntimeError(str(error)) from None
         except RecursionError:
-            _allow_deep_recursion()
-            return result_as_bool(self._closure(new_frame(device, self._slots)))
+            raise CelRuntimeError("the expression is nested too deeply") from None
 
 
 @lru_cache(maxsize=_SELECTORS)
@@ -76,10 +82,9 @@ def compile_selector(expression: str) -> Selector:
     if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
         raise CelError(f"Too long: may not be more than {MAX_LENGTH} bytes")
     try:
-        return _compile(expression)
+        return _nestable(lambda: _compile(expression))
     except RecursionError:
-        _allow_deep_recursion()
-        return _compile(expression)
+        raise CelError("compilation failed: the expression is nested too deeply") from None
 
 
 def _compile(expression: str) -> Selector:
@@ -87,6 +92,8 @@ def _compile(expression: str) -> Selector:
     check(root, expression)
     _check_result(root)
     closure, slots = compile_tree(root)
+    if estimate_cost(root) > MAX_COST:
+        raise CelError("too complex, exceeds cost limit")
     return Selector(expression, closure, slots, find_references(root))
 
 
@@ -95,6 +102,17 @@ def _check_result(root: Expression) -> None:
         raise CelError(f"must evaluate to bool or the unknown type, not {root.type.declared}")
 
 
-def _allow_deep_recursion() -> None:
-    """Raise Python's recursion limit: an expression may be nested 250 levels deep, with several frames for each."""
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEP))
+def _nestable(work: Callable[[], _Result]) -> _Result:
+    """Return the result of work on a tree, with a higher limit of recursion if it needs one.
+
+    An expression may be nested 250 levels deep, with several frames for each. Nearly none is.
+    """
+    try:
+        return work()
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEP))
+        try:
+            return work()
+        finally:
+            sys.setrecursionlimit(limit)

@@ -7,8 +7,9 @@ parameter stands for one type that `Substitutions` finds out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from operator import is_
 from typing import Final
 
 
@@ -42,6 +43,13 @@ class Type:
     kind: Kind
     name: str
     parameters: tuple[Type, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.name, self.parameters)))
+
+    def __hash__(self) -> int:
+        return self._hash  # types are keys while they are unified, and may be nested deeply
 
     def __str__(self) -> str:
         """Return the name that messages of the type checker use."""
@@ -162,7 +170,7 @@ class Substitutions:
             return DYN if free_as_dyn else original
         if original.parameters and original.kind in _WITH_PARAMETERS:
             parts = tuple(self.resolve(p, free_as_dyn) for p in original.parameters)
-            return original if parts == original.parameters else Type(original.kind, original.name, parts)
+            return original if all(map(is_, parts, original.parameters)) else Type(original.kind, original.name, parts)
         return original
 
     def unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:

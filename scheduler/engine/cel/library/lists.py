@@ -7,9 +7,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
+from scheduler.engine.cel.errors import CelRuntimeError
 from scheduler.engine.cel.library.declaration import Overload, declare
-from scheduler.engine.cel.library.operators import add
+from scheduler.engine.cel.library.operators import add, missing_method
 from scheduler.engine.cel.values import (
     COMPARABLE,
     DurationValue,
@@ -111,13 +111,13 @@ def _sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
 
 def _sort(values: Value) -> list[Value]:
     if type(values) is not list:
-        raise no_such_overload("sort")
+        raise missing_method("sort", values)
     return _sort_by_keys(values, values)
 
 
 def _sort_by(values: Value, keys: Value) -> list[Value]:
     if type(values) is not list or type(keys) is not list:
-        raise no_such_overload("@sortByAssociatedKeys")
+        raise missing_method("@sortByAssociatedKeys", values)
     return _sort_by_keys(values, keys)
 
 

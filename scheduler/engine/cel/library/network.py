@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote as escape_url
 from urllib.parse import unquote
 
-from scheduler.engine.cel.errors import CelRuntimeError
+from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
 from scheduler.engine.cel.library.declaration import Overload, declare
 from scheduler.engine.cel.library.gotext import quote
 from scheduler.engine.cel.values import OpaqueValue
@@ -173,6 +173,14 @@ def _contains_ip(block: CidrValue, value: IpValue) -> bool:
     return block.address.version == value.address.version and value.address in block.network
 
 
+def _contains_ip_text(block: CidrValue, text: str) -> bool:
+    try:
+        value = _ip(text)
+    except CelRuntimeError:
+        raise no_such_overload() from None  # upstream's words for a text that is no address
+    return _contains_ip(block, value)
+
+
 def _contains_cidr(block: CidrValue, other: CidrValue) -> bool:
     return (
         block.address.version == other.address.version
@@ -316,9 +324,7 @@ IPS: Final[tuple[Overload, ...]] = (
 )
 CIDRS: Final[tuple[Overload, ...]] = (
     declare("cidr", "string_to_cidr", "(string) -> cidr", _cidr),
-    declare(
-        "containsIP", "cidr_contains_ip_string", "cidr.(string) -> bool", lambda b, text: _contains_ip(b, _ip(text))
-    ),
+    declare("containsIP", "cidr_contains_ip_string", "cidr.(string) -> bool", _contains_ip_text),
     declare("containsIP", "cidr_contains_ip_ip", "cidr.(ip) -> bool", _contains_ip),
     declare(
         "containsCIDR", "cidr_contains_cidr_string", "cidr.(string) -> bool", lambda b, t: _contains_cidr(b, _cidr(t))

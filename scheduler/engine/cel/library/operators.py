@@ -30,7 +30,8 @@ _RECEIVERS: Final = frozenset(
 )  # types whose missing methods have a shorter message
 
 
-def _missing(function: str, first: Value) -> CelRuntimeError:
+def missing_method(function: str, first: Value) -> CelRuntimeError:
+    """Return the error of a function that does not exist for its first argument."""
     return no_such_overload() if type(first) in _RECEIVERS else no_such_overload(function)
 
 
@@ -59,7 +60,7 @@ def add(one: Value, two: Value) -> Value:
     if kind is DurationValue or kind is TimestampValue:
         return add_times(one, two)
     if kind not in (int, Uint, float, str, bytes, list):
-        raise _missing("_+_", one)
+        raise missing_method("_+_", one)
     _same_type(one, two)
     if kind is int:
         return checked_int(one + two)
@@ -71,7 +72,7 @@ def _subtract(one: Value, two: Value) -> Value:
     if kind is DurationValue or kind is TimestampValue:
         return subtract_times(one, two)
     if kind not in (int, Uint, float):
-        raise _missing("_-_", one)
+        raise missing_method("_-_", one)
     _same_type(one, two)
     if kind is int:
         return checked_int(one - two)
@@ -81,7 +82,7 @@ def _subtract(one: Value, two: Value) -> Value:
 def _multiply(one: Value, two: Value) -> Value:
     kind = type(one)
     if kind not in (int, Uint, float):
-        raise _missing("_*_", one)
+        raise missing_method("_*_", one)
     _same_type(one, two)
     if kind is int:
         return checked_int(one * two)
@@ -91,7 +92,7 @@ def _multiply(one: Value, two: Value) -> Value:
 def _divide(one: Value, two: Value) -> Value:
     kind = type(one)
     if kind not in (int, Uint, float):
-        raise _missing("_/_", one)
+        raise missing_method("_/_", one)
     _same_type(one, two)
     if kind is float:
         return _divide_doubles(one, two)
@@ -114,7 +115,7 @@ def _divide_doubles(one: float, two: float) -> float:
 def _modulo(one: Value, two: Value) -> Value:
     kind = type(one)
     if kind not in (int, Uint):
-        raise _missing("_%_", one)
+        raise missing_method("_%_", one)
     _same_type(one, two)
     if two == 0:
         raise CelRuntimeError("modulus by zero")
@@ -136,7 +137,7 @@ def _negate(value: Value) -> Value:
         return -value
     if kind is DurationValue:
         return DurationValue(checked_int(-value.nanos))
-    raise _missing("-_", value)
+    raise missing_method("-_", value)
 
 
 def _logical_not(value: Value) -> bool:
@@ -148,10 +149,10 @@ def _logical_not(value: Value) -> bool:
 def _size(value: Value) -> int:
     if type(value) in (str, bytes, list, dict, DefaultMap):
         return len(value)
-    raise _missing("size", value)
+    raise missing_method("size", value)
 
 
-def _contains(element: Value, container: Value) -> bool:
+def contains(element: Value, container: Value) -> bool:
     """Return whether a list has an element or a map a key."""
     if type(container) is list:
         return any(is_equal(element, other) for other in container)
@@ -163,7 +164,7 @@ def _contains(element: Value, container: Value) -> bool:
 def _ordered(function: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
     def check(one: Value, two: Value) -> bool:
         if type(one) not in COMPARABLE:
-            raise _missing(function, one)
+            raise missing_method(function, one)
         return holds(compare(one, two))
 
     return check
@@ -186,7 +187,7 @@ SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
     "_<=_": _less_equals,
     "_>_": _greater,
     "_>=_": _greater_equals,
-    "@in": _contains,
+    "@in": contains,
     "size": _size,
 }
 

@@ -10,6 +10,7 @@ import re2
 
 from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
 from scheduler.engine.cel.library.declaration import Overload, declare
+from scheduler.engine.cel.library.operators import missing_method
 from scheduler.engine.cel.values import Value
 
 _QUIET: Final = re2.Options()
@@ -44,7 +45,9 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def _matches(text: Value, pattern: Value) -> bool:
-    if type(text) is not str or type(pattern) is not str:
+    if type(text) is not str:
+        raise missing_method("matches", text)
+    if type(pattern) is not str:
         raise no_such_overload()
     return compile_pattern(pattern).search(text) is not None
 
@@ -75,8 +78,16 @@ def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
     return found
 
 
+def with_constant_pattern(function: str, text: Value, *more: Value) -> Value:
+    """Call a function whose pattern is a constant: the first of `more`."""
+    if type(text) is not str or (len(more) > 1 and type(more[1]) is not int):
+        raise no_such_overload()
+    return _BY_NAME[function](text, *more)
+
+
+_BY_NAME: Final[dict[str, Callable[..., Value]]] = {"matches": _matches, "find": _find, "findAll": _find_all}
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {"matches": _matches}
-FUNCTIONS: Final = frozenset({"find", "findAll", "matches"})
+FUNCTIONS: Final = frozenset(_BY_NAME)
 STANDARD: Final[tuple[Overload, ...]] = (
     declare("matches", "matches", "(string,string) -> bool"),
     declare("matches", "matches_string", "string.(string) -> bool"),

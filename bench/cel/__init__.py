@@ -1,0 +1,1 @@
+"""Records what a real control plane says about CEL expressions of device selectors, and measures ours."""
