@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity fixes questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (
 fixes: $(STAMP) ## every fix of 95 pending pods, judged by a real kube-scheduler (FIX_NODES, FIX_PODS, FIX_WORKLOADS)
 	FIX_NODES="$${FIX_NODES:-200}" FIX_PODS="$${FIX_PODS:-2000}" FIX_WORKLOADS="$${FIX_WORKLOADS:-95}" \
 		$(RUN) pytest tests/e2e/test_fixes.py -s
+
+drains: $(STAMP) ## 20 random clusters: what drain, capacity and add-nodes say, held against a real control plane
+	DRAIN_SEEDS="$${DRAIN_SEEDS:-20}" $(RUN) pytest tests/e2e/test_drains.py -s
 
 # Each question of docs/questions.md asked of a real cluster, and the answers held against a real kube-scheduler.
 questions: $(STAMP) ## each question of docs/questions.md, against a real kube-scheduler

@@ -116,7 +116,7 @@ class ClusterEvaluation:
         """
         pods = build_pods(asked.template, asked.namespace, asked.scheduler, asked.replicas, self._classes())
         ensure(pods.controller, self._objects)
-        return place(self._framework(asked.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
+        return place(self.framework(asked.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
 
     def review_cluster(self, spec: ClusterReviewSpec, report: Report) -> ClusterReviewStatus:
         """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.
@@ -124,7 +124,7 @@ class ClusterEvaluation:
         It changes the cluster, so nothing else can be decided afterwards. Raises ClusterReviewError or ManifestError.
         """
         pending = [pod for pod in self.pods.values() if not pod.spec.node_name]
-        state = WhatIfState(self.nodes, self._objects, self._nominator, self._framework, pending)
+        state = WhatIfState(self.nodes, self._objects, self._nominator, self.framework, pending)
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:
@@ -136,7 +136,8 @@ class ClusterEvaluation:
         """The scheduler names of the profiles and of all pods."""
         return sorted({*self._index, *(pod.spec.scheduler_name for pod in self.pods.values())} - {""})
 
-    def _framework(self, scheduler: str) -> Framework:
+    def framework(self, scheduler: str) -> Framework:
+        """Return the framework of a scheduler name, or that of the first profile if no profile has the name."""
         i = self._index.get(scheduler, 0)
         if i not in self._frameworks:
             profile = build_profile(self._config, i, self._registry, NoCluster(self._objects))
@@ -154,7 +155,7 @@ class ClusterEvaluation:
         self._base = self.nodes.generation
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(self.nodes)
-        framework = self._framework(pod.pod.spec.scheduler_name)
+        framework = self.framework(pod.pod.spec.scheduler_name)
         result = schedule(framework, pod, snapshot, SEED)
         slot = self.nodes.index[node] if node else None
         name = pod.pod.spec.scheduler_name or framework.profile.scheduler_name

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
+from herodotus_local.errors import ReadError
 from tests.processes import ROOT, Process, eventually, free_port, python
 
 Json = dict[str, Any]
@@ -46,6 +47,13 @@ class Cluster:
         assert response.status_code == 200, response.text
         found: Json = response.json()
         return found
+
+    def fetch(self, path: str) -> bytes:
+        """Return the body of a GET, as local mode reads the API server. Raises ReadError."""
+        response = self._http.get(path)
+        if response.status_code != 200:
+            raise ReadError(response.status_code, response.text)
+        return response.content
 
     def find(self, path: str) -> Json | None:
         """Return an object, or None if it does not exist."""

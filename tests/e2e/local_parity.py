@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import httpx
-
 from herodotus_local.cluster_reader import ClusterReader
-from herodotus_local.errors import ReadError
 from herodotus_local.service import LocalService
 from scheduler.config import parse_config
 from tests.e2e.cluster import Cluster
@@ -21,19 +18,11 @@ Json = dict[str, Any]
 
 def explain_locally(cluster: Cluster, configuration: str, namespace: str, pod: str) -> Json:
     """Return local mode's explanation of a pod on the cluster as it is now, with every node."""
-    with httpx.Client(base_url=cluster.url, headers=cluster.headers, verify=False, timeout=60.0) as client:
-
-        def fetch(path: str) -> bytes:
-            response = client.get(path)
-            if response.status_code != 200:
-                raise ReadError(response.status_code, response.json()["message"])
-            return response.content
-
-        with (
-            ClusterReader(fetch, lambda _plural, _count: None) as reader,
-            LocalService(reader, parse_config(configuration), lambda _note: None) as service,
-        ):
-            answer = service.get(f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/podexplanations/{pod}?all=true")
+    with (
+        ClusterReader(cluster.fetch, lambda _plural, _count: None) as reader,
+        LocalService(reader, parse_config(configuration), lambda _note: None) as service,
+    ):
+        answer = service.get(f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/podexplanations/{pod}?all=true")
     assert answer.code == 200, answer.document
     return answer.document
 

@@ -14,24 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from herodotus_local.cluster_reader import ClusterReader
-from herodotus_local.errors import ReadError
 from herodotus_local.service import LocalService
 from herodotus_sim import SimulatedCluster
 from scheduler.config import Configuration
-from tests.e2e import control_plane
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus
 from tests.e2e.fixes import DAEMON_SET_REASONS, NAMESPACE, OWNERS, STUCK, FixTrial
-from tests.processes import Process, eventually, free_port
+from tests.e2e.real_cluster import run_real_cluster
+from tests.processes import eventually
 
 Json = dict[str, Any]
 
-NOT_FOUND = "NO FIX JUDGED BY A REAL kube-scheduler: it or kube-controller-manager is not beside kube-apiserver"
 NODES, PODS = int(os.environ.get("FIX_NODES", "20")), int(os.environ.get("FIX_PODS", "100"))
 WORKLOADS = int(os.environ.get("FIX_WORKLOADS", "18"))
-CONTROLLERS = "deployment,replicaset,statefulset,job,daemonset,garbagecollector"
+CONTROLLERS = ("deployment", "replicaset", "statefulset", "job", "daemonset", "garbage-collector")
 PATIENCE_S = 60.0
 pytestmark = pytest.mark.timeout(max(900, WORKLOADS * 30))
 
@@ -50,59 +47,16 @@ def workloads(kinds: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[Cluster]:
     """Run kube-apiserver, kube-scheduler and the controllers of workloads."""
-    binaries = control_plane.assets()
-    programs = ("kube-scheduler", "kube-controller-manager")
-    if binaries is None or not all((binaries / program).exists() for program in programs):
-        pytest.skip(NOT_FOUND)
-    plane = control_plane.ControlPlane(binaries, tmp_path)
-    started: list[Process] = []
-    try:
-        plane.wait_until_ready()
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-        config = tmp_path / "scheduler.yaml"
-        config.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "kubescheduler.config.k8s.io/v1",
-                    "kind": "KubeSchedulerConfiguration",
-                    "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
-                    "leaderElection": {"leaderElect": False},
-                    "podMaxBackoffSeconds": 1,
-                }
-            )
-        )
-        port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={tmp_path / 'certs-s'}")
-        command = [str(binaries / "kube-scheduler"), f"--config={config}", *port]
-        started.append(Process("kube-scheduler", command, tmp_path / "scheduler.log"))
-        command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
-        command += [f"--controllers={','.join(f'{name}-controller' for name in _controllers())}", "--secure-port=0"]
-        started.append(Process("kube-controller-manager", command, tmp_path / "controllers.log"))
-        cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+    with run_real_cluster(tmp_path, CONTROLLERS) as cluster:
         yield cluster
-        cluster.close()
-    finally:
-        for process in started:
-            process.kill()
-        plane.stop()
-
-
-def _controllers() -> list[str]:
-    return [name.replace("garbagecollector", "garbage-collector") for name in CONTROLLERS.split(",")]
 
 
 def local_explanations(cluster: Cluster) -> Callable[[Json], Json]:
     """Return a function that explains a pod as local mode does: from the cluster as it is now."""
 
-    def fetch(path: str) -> bytes:
-        response = cluster._http.get(path)
-        if response.status_code != 200:
-            raise ReadError(response.status_code, response.text)
-        return response.content
-
     def explain(pod: Json) -> Json:
         path = f"/apis/herodotus.dev/v1alpha1/namespaces/{NAMESPACE}/podexplanations/{pod['name']}"
-        reader = ClusterReader(fetch, lambda _kind, _count: None)
+        reader = ClusterReader(cluster.fetch, lambda _kind, _count: None)
         with reader, LocalService(reader, Configuration(), lambda _note: None) as service:
             return service.get(path).document
 

@@ -1,0 +1,413 @@
+"""What-ifs for the cluster, compared with what a real control plane then does.
+
+Owns: random clusters, the questions, the real drain, and the comparison. Does not own: the processes
+(`real_cluster`, `kubelets`).
+
+Which pod of several that a budget protects is evicted first, in which order replacements are scheduled, and which of
+equally good nodes is drawn, is chance in a real cluster. So evictions are compared by workload where a budget blocks.
+Each real placement is decided again by the engine on the cluster as it was at that moment, in the observed order: the
+real node must be among the best nodes, and if one node alone is best, it must be the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+
+from herodotus_local.cluster_reader import ClusterReader
+from herodotus_local.evaluation import ClusterEvaluation
+from herodotus_local.service import LocalService
+from scheduler.config import Configuration
+from scheduler.engine.columns import Snapshot
+from scheduler.engine.cycle import schedule
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.plugins import IN_TREE
+from tests.e2e.cluster import Cluster
+from tests.e2e.kubelets import UNREADY
+from tests.processes import eventually
+
+Json = dict[str, Any]
+
+NAMESPACE = "shop"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+DRAIN_S = 26  # kubectl repeats a refused eviction every 5 s
+PATIENCE_S = 90.0
+PROGRAMS = Path(sys.executable).parent
+
+
+def make_nodes(rng: random.Random, count: int) -> Iterator[Json]:
+    """Yield nodes of two sizes in three zones; some are tainted."""
+    for i in range(count):
+        name = f"node-{i:02}"
+        amounts = {"cpu": rng.choice(("4", "8")), "memory": "16Gi", "pods": "110"}
+        tainted = [{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}] if i % 7 == 6 else []
+        labels = {HOST: name, ZONE: f"zone-{i % 3}", "disk": rng.choice(("ssd", "hdd"))}
+        status = {"allocatable": amounts, "capacity": amounts}
+        yield {"metadata": {"name": name, "labels": labels}, "spec": {"taints": tainted}, "status": status}
+
+
+def make_workloads(rng: random.Random, pods: int) -> Iterator[tuple[str, Json]]:
+    """Yield workloads with about so many pods, and budgets for some of them, with the path of each."""
+    left, number = pods, 0
+    while left > 0:
+        kind = rng.choice(("Deployment",) * 5 + ("StatefulSet", "Job", "Pod", "DaemonSet"))
+        name, replicas = f"{kind.lower()}-{number}", min(left, rng.randint(1, 7))
+        number += 1
+        left -= replicas
+        yield _make_workload(rng, kind, name, replicas)
+        if kind in ("Deployment", "StatefulSet") and rng.random() < 0.5:
+            yield _make_budget(rng, name, replicas)
+
+
+def _make_workload(rng: random.Random, kind: str, name: str, replicas: int) -> tuple[str, Json]:
+    labels = {"app": name}
+    if kind == "Deployment" and rng.random() < 0.12:
+        labels[UNREADY] = "yes"
+    requests = {"cpu": rng.choice(("50m", "200m", "500m", "1", "2")), "memory": rng.choice(("64Mi", "512Mi"))}
+    container = {"name": "app", "image": "registry.example/app:1", "resources": {"requests": requests}}
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    if rng.random() < 0.15:
+        spec["volumes"] = [{"name": "cache", "emptyDir": {}}]
+    if rng.random() < 0.2:
+        spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+    if rng.random() < 0.2:
+        spec["nodeSelector"] = {"disk": "ssd"}
+    terms = [{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": name}}}]
+    if rng.random() < 0.25:
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    elif rng.random() < 0.3:
+        constraint = {"maxSkew": 1, "topologyKey": rng.choice((HOST, ZONE)), "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [constraint | {"labelSelector": {"matchLabels": {"app": name}}}]
+    metadata = {"name": name, "namespace": NAMESPACE}
+    if kind == "Pod":
+        return PODS, {"metadata": metadata | {"labels": labels}, "spec": spec}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    if kind == "Job":
+        spec["restartPolicy"] = "Never"
+        job = {"template": template, "parallelism": replicas, "completions": replicas, "backoffLimit": 100}
+        return f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"metadata": metadata, "spec": job}
+    whole: Json = {"selector": {"matchLabels": labels}, "template": template}
+    if kind == "StatefulSet":
+        whole |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    if kind != "DaemonSet":
+        whole["replicas"] = replicas
+    return f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind.lower()}s", {"metadata": metadata, "spec": whole}
+
+
+def _make_budget(rng: random.Random, name: str, replicas: int) -> tuple[str, Json]:
+    amount: Json = rng.choice(
+        (
+            {"maxUnavailable": 1},
+            {"maxUnavailable": "34%"},
+            {"minAvailable": "50%"},
+            {"minAvailable": max(0, replicas - 1)},
+            {"minAvailable": replicas},
+            {"maxUnavailable": 0},
+        )
+    )
+    policy = rng.choice(({}, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}))
+    spec = {"selector": {"matchLabels": {"app": name}}, **amount, **policy}
+    path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+    return path, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+@dataclass
+class DrainFigures:
+    """What was compared, and what differed."""
+
+    questions: int = 0
+    displaced: int = 0
+    blocked: int = 0
+    placements: int = 0
+    unique: int = 0  # of the placements: one node alone was best
+    in_flight: int = 0  # decided on a state from before the last events
+    pending: int = 0
+    capacity: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.questions} questions: {self.displaced} pods displaced, {self.blocked} blocked, {self.pending} left"
+            f" pending, {self.placements} placements decided again ({self.unique} with one best node, {self.in_flight}"
+            f" before an event arrived), {self.capacity} pods fitted by capacity; {len(self.failures)} differences"
+        )
+
+
+class Watch(threading.Thread):
+    """Records the events of a collection from a resource version on, until `stop`."""
+
+    def __init__(self, cluster: Cluster, path: str, kind: type[Node] | type[Pod]) -> None:
+        super().__init__(daemon=True)
+        self.kind, self.events = kind, list[tuple[int, str, Json]]()
+        version = cluster.get(path)["metadata"]["resourceVersion"]
+        self._url = f"{cluster.url}{path}?watch=true&resourceVersion={version}&timeoutSeconds=300"
+        self._client = httpx.Client(headers=cluster.headers, verify=False, timeout=httpx.Timeout(30, read=None))
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with self._client.stream("GET", self._url) as response:
+                for line in response.iter_lines():
+                    event = json.loads(line)
+                    version = int(event["object"]["metadata"]["resourceVersion"])
+                    self.events.append((version, event["type"], event["object"]))
+        except httpx.HTTPError:  # closed by `stop`
+            return
+
+    def stop(self) -> None:
+        self._client.close()
+
+
+class DrainTrial:
+    """Asks about one random cluster, and then does what was asked about."""
+
+    def __init__(self, cluster: Cluster, seed: int, figures: DrainFigures) -> None:
+        self._cluster, self._rng, self._seed, self.figures = cluster, random.Random(seed), seed, figures
+
+    def populate(self) -> None:
+        """Create the cluster and wait until every pod runs or was found to fit nowhere."""
+        rng = self._rng
+        nodes = rng.randint(10, 25)
+        self._cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._cluster.create_all("/api/v1/nodes", make_nodes(rng, nodes))
+        for path, manifest in make_workloads(rng, rng.randint(50, 110)):
+            self._cluster.create(path, manifest)
+        self._wait_until_settled()
+
+    def _wait_until_settled(self) -> None:
+        """Wait until no pod changes for two seconds, and none is neither running nor unschedulable."""
+        seen: list[Any] = [None, 0]
+
+        def settled() -> bool:
+            pods = self._cluster.items(PODS)
+            state = sorted((p["metadata"]["uid"], p["spec"].get("nodeName"), _phase(p)) for p in pods)
+            seen[1] = seen[1] + 1 if state == seen[0] else 0
+            seen[0] = state
+            done = all(_phase(pod) in ("Running", "Unschedulable") for pod in pods)
+            return bool(pods) and done and seen[1] >= 8
+
+        eventually(settled, f"seed {self._seed}: the cluster to settle", PATIENCE_S, every_s=0.25)
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    def ask(self, spec: Json) -> Json:
+        """Return local mode's answer to a question about the whole cluster."""
+        self.figures.questions += 1
+        with (
+            ClusterReader(self._cluster.fetch, lambda _kind, _count: None) as reader,
+            LocalService(reader, Configuration(), lambda _note: None) as service,
+        ):
+            document = {"kind": "ClusterReview", "spec": spec}
+            answer = service.post("/apis/herodotus.dev/v1alpha1/clusterreviews", document)
+        assert answer.code == 201, answer.document
+        status: Json = answer.document["status"]
+        return status
+
+    # --- drain ------------------------------------------------------------------------------------------------------
+
+    def drain(self, nodes: list[str], *, force: bool, delete_empty_dir_data: bool) -> None:
+        """Ask what a drain would do, drain, and compare."""
+        change = {"kind": "Drain", "nodes": nodes, "force": force, "deleteEmptyDirData": delete_empty_dir_data}
+        expected = self.ask({"changes": [change]})
+        before = {p["metadata"]["name"]: p for p in self._cluster.items(PODS)}
+        with ClusterReader(self._cluster.fetch, lambda _kind, _count: None) as reader:
+            evaluation = ClusterEvaluation(reader.read("", lambda _pods: True), Configuration(), IN_TREE)
+        watches = [Watch(self._cluster, "/api/v1/nodes", Node), Watch(self._cluster, "/api/v1/pods", Pod)]
+        said = self._kubectl_drain(nodes, force, delete_empty_dir_data)
+        self._wait_until_settled()
+        for watch in watches:
+            watch.stop()
+        after = {p["metadata"]["name"]: p for p in self._cluster.items(PODS)}
+        self._compare_drain(expected, before, after, nodes, said)
+        self._replay(evaluation, watches)
+
+    def _kubectl_drain(self, nodes: list[str], force: bool, delete_empty_dir_data: bool) -> str:
+        flags = ["--force"] * force + ["--delete-emptydir-data"] * delete_empty_dir_data
+        command = ["kubectl", "drain", *nodes, "--ignore-daemonsets", *flags, f"--timeout={DRAIN_S}s"]
+        environment = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        return done.stdout + done.stderr
+
+    def _compare_drain(
+        self, expected: Json, before: dict[str, Json], after: dict[str, Json], nodes: list[str], said: str
+    ) -> None:
+        drained = {n for n, p in before.items() if p["spec"].get("nodeName") in nodes}
+        stayed = {n for n in drained if n in after and after[n]["metadata"]["uid"] == before[n]["metadata"]["uid"]}
+        left_alone = {pod["name"] for pod in expected["ignored"]}
+        blocked = {pod["name"] for pod in expected["blocked"]}
+        gone = {p["name"] for p in (*expected["placements"], *expected["deleted"]) if _left(p) in nodes}
+        self.figures.displaced += len(drained - stayed)
+        self.figures.blocked += len(stayed - left_alone)
+        by_budget = any(pod["cause"] == "Budget" for pod in expected["blocked"])
+        ours: Any = Counter(_owner(before[n]) for n in blocked) if by_budget else blocked
+        theirs: Any = Counter(_owner(before[n]) for n in stayed - left_alone) if by_budget else stayed - left_alone
+        self._check("blocked", ours, theirs)
+        self._check("displaced", len(gone), len(drained - stayed))
+        if not by_budget:
+            self._check("displaced pods", gone, drained - stayed)
+        for pod in expected["blocked"]:
+            words = pod["message"].partition(". The disruption")[0]
+            if pod["cause"] != "NodeNotDrained" and words not in said:
+                self._fail(f"kubectl does not say {words!r} about {pod['name']}: {said[-600:]}")
+        pending = Counter(_owner(before[p["name"]]) for p in expected["placements"] if not p["node"])
+        waits = Counter(_owner(p) for n, p in after.items() if _phase(p) == "Unschedulable" and n not in before)
+        waits += Counter(
+            _owner(p)
+            for n, p in after.items()
+            if n in before and _phase(p) == "Unschedulable" and p["metadata"]["uid"] != before[n]["metadata"]["uid"]
+        )
+        self.figures.pending += waits.total()
+        self._check("left pending", pending, waits)
+
+    def _check(self, what: str, ours: Any, theirs: Any) -> None:
+        if ours != theirs:
+            self._fail(f"{what}: expected {ours}, the real cluster has {theirs}")
+
+    def _fail(self, text: str) -> None:
+        self.figures.failures.append(f"seed {self._seed}: {text}")
+
+    def _replay(self, evaluation: ClusterEvaluation, watches: list[Watch]) -> None:
+        """Decide each real placement again, on the cluster as it was then."""
+        events = sorted(
+            (version, number, kind, type_, content)
+            for number, watch in enumerate(watches)
+            for version, type_, content in watch.events
+            for kind in [watch.kind.__name__]
+        )
+        replay = _Replay(evaluation)
+        for _, _, kind, type_, content in events:
+            if kind == "Pod" and content["metadata"]["namespace"] == NAMESPACE and replay.is_placement(type_, content):
+                self.figures.placements += 1
+                best, found = replay.decide(content)
+                node = content["spec"]["nodeName"]
+                self.figures.unique += len(best) == 1
+                if node not in best:
+                    self._fail(f"{content['metadata']['name']} is on {node}; best are {sorted(best)}; {found}")
+            replay.apply(kind, type_, content)
+
+    # --- capacity and new nodes -------------------------------------------------------------------------------------
+
+    def fill(self) -> None:
+        """Ask how many pods fit, create more than that, and compare."""
+        requests = {"cpu": self._rng.choice(("300m", "700m", "1500m")), "memory": "128Mi"}
+        container = {"name": "app", "image": "registry.example/app:1", "resources": {"requests": requests}}
+        spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        if self._rng.random() < 0.5:
+            spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fill", "namespace": NAMESPACE}, "spec": spec}
+        expected = self.ask({"capacity": {"object": pod}})["capacity"]
+        labels = {"filling": "yes"}
+        for number in range(expected["fits"] + 3):
+            metadata = {"name": f"fill-{number}", "labels": labels}
+            self._cluster.create(PODS, {"metadata": metadata, "spec": spec | {"priority": None}})
+        self._wait_until_settled()
+        placed = [p for p in self._cluster.items(f"{PODS}?labelSelector=filling") if p["spec"].get("nodeName")]
+        self.figures.capacity += len(placed)
+        self._check("capacity", expected["fits"], len(placed))
+        ours = {node["node"]: node["fits"] for node in expected["nodes"] if node["fits"]}
+        self._check("capacity by node", ours, dict(Counter(p["spec"]["nodeName"] for p in placed)))
+
+    def add_nodes(self, like: str, count: int) -> None:
+        """Ask which pending pods new nodes take, create the nodes, and compare."""
+        expected = self.ask({"changes": [{"kind": "AddNodes", "like": like, "count": count}]})
+        before = {p["metadata"]["name"] for p in self._cluster.items(PODS) if p["spec"].get("nodeName")}
+        node = self._cluster.get(f"/api/v1/nodes/{like}")
+        for number in range(1, count + 1):
+            name = f"{like}-new-{number}"
+            labels = node["metadata"]["labels"] | {HOST: name}
+            taints = [t for t in node["spec"].get("taints") or () if not t["key"].startswith("node.kubernetes.io/")]
+            status = {key: node["status"][key] for key in ("allocatable", "capacity")}
+            self._cluster.create(
+                "/api/v1/nodes",
+                {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status},
+            )
+        self._wait_until_settled()
+        now = {p["metadata"]["name"]: p for p in self._cluster.items(PODS) if p["spec"].get("nodeName")}
+        placed = {name for name in now.keys() - before if _owner(now[name]).partition("/")[0] != "DaemonSet"}
+        ours = {p["name"] for p in expected["pending"]}
+        self._check("pods that new nodes take", Counter(_kind(n) for n in ours), Counter(_kind(n) for n in placed))
+        daemons = sum(_owner(now[name]).startswith("DaemonSet/") for name in now.keys() - before)
+        self._check("pods of DaemonSets", sum(bool(p["node"]) for p in expected["placements"]), daemons)
+
+
+class _Replay:
+    """The cluster as the events so far make it."""
+
+    def __init__(self, evaluation: ClusterEvaluation) -> None:
+        self._evaluation = evaluation
+        self._where = {
+            uid: evaluation.nodes.names[slot] for slot, pods in enumerate(evaluation.nodes.pods) for uid in pods
+        }
+
+    def is_placement(self, type_: str, content: Json) -> bool:
+        return (
+            type_ != "DELETED"
+            and bool(content["spec"].get("nodeName"))
+            and content["metadata"]["uid"] not in self._where
+        )
+
+    def decide(self, content: Json) -> tuple[set[str], str]:
+        """Return the best nodes for the pod, and the result's message or path."""
+        pod = msgspec.convert(content, Pod)
+        info = PodInfo(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="")))
+        nodes = self._evaluation.nodes
+        result = schedule(self._evaluation.framework("default-scheduler"), info, Snapshot.from_columns(nodes), 0)
+        if result.chosen is None:
+            return set(), result.message
+        if result.trace.totals is None:
+            return {nodes.names[result.chosen]}, result.path.name
+        feasible = np.flatnonzero(result.trace.feasible)
+        totals = result.trace.totals[feasible]
+        return {nodes.names[slot] for slot in feasible[totals == totals.max()].tolist()}, result.path.name
+
+    def apply(self, kind: str, type_: str, content: Json) -> None:
+        nodes = self._evaluation.nodes
+        if kind == "Node":
+            if type_ != "DELETED":
+                nodes.set_node(msgspec.convert(content, Node))
+            return
+        uid, node = content["metadata"]["uid"], content["spec"].get("nodeName")
+        if uid in self._where:
+            nodes.remove_pod(uid, self._where.pop(uid))
+        if node and type_ != "DELETED":
+            nodes.add_pod(PodInfo(msgspec.convert(content, Pod), running=True), node)
+            self._where[uid] = node
+
+
+def _phase(pod: Json) -> str:
+    """Return Running, Unschedulable, Terminating or the pod's phase."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    conditions = pod["status"].get("conditions") or ()
+    if any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions):
+        return "Unschedulable"
+    return str(pod["status"].get("phase"))
+
+
+def _owner(pod: Json) -> str:
+    owners = pod["metadata"].get("ownerReferences") or [{"kind": "Pod", "name": pod["metadata"]["name"]}]
+    return f"{owners[0]['kind']}/{owners[0]['name']}"
+
+
+def _left(pod: Json) -> str:
+    return str(pod.get("fromNode") or pod.get("node") or "")
+
+
+def _kind(name: str) -> str:
+    """Return the workload's part of a pod's name, such as `deployment-7`."""
+    return "-".join(name.split("-")[:2])

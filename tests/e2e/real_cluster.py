@@ -1,0 +1,63 @@
+"""A real control plane with kube-scheduler and some of kube-controller-manager's controllers.
+
+Pods are bound and nothing runs: a test that needs running pods plays the kubelets (`kubelets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster
+from tests.processes import Process, free_port
+
+NOT_FOUND = "NOT JUDGED BY A REAL kube-scheduler: it or kube-controller-manager is not beside kube-apiserver"
+
+
+@contextmanager
+def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cluster]:
+    """Run etcd, kube-apiserver, kube-scheduler and these controllers, such as `deployment`; end them with the block.
+
+    Skips the test if one of the programs is missing.
+    """
+    binaries = control_plane.assets()
+    programs = ("kube-scheduler", "kube-controller-manager")
+    if binaries is None or not all((binaries / program).exists() for program in programs):
+        pytest.skip(NOT_FOUND)
+    plane = control_plane.ControlPlane(binaries, directory)
+    started: list[Process] = []
+    try:
+        plane.wait_until_ready()
+        kubeconfig = directory / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+        config = directory / "scheduler.yaml"
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
+                    "leaderElection": {"leaderElect": False},
+                    "podMaxBackoffSeconds": 1,
+                }
+            )
+        )
+        port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
+        command = [str(binaries / "kube-scheduler"), f"--config={config}", *port]
+        started.append(Process("kube-scheduler", command, directory / "scheduler.log"))
+        command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
+        command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
+        command += ["--kube-api-qps=200", "--kube-api-burst=400"]
+        started.append(Process("kube-controller-manager", command, directory / "controllers.log"))
+        cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+        yield cluster
+        cluster.close()
+    finally:
+        for process in started:
+            process.kill()
+        plane.stop()
