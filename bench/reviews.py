@@ -1,4 +1,4 @@
-"""Measures what reviews (`scheduler.live.reviews`) cost the scheduling loop.
+"""Measures what reviews (`scheduler.reviews`) cost the scheduling loop.
 
 It alternates steps without reviews and steps during consecutive reviews. A step is a pod's complete way through the
 loop's thread: the event, the cycle, the record, the assumed pod; in a dry run, so that no request is awaited. It counts
@@ -38,10 +38,10 @@ from scheduler.live.bind_requests import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.live.reviews.forked_copies import ForkedCopies
 from scheduler.live.scheduler import BackgroundThreads, Scheduler
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
+from scheduler.reviews.forked_copies import ForkedCopies
 
 STEPS: Final = 400  # steps of each kind per round
 SEED: Final = 1

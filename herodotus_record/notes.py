@@ -50,6 +50,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
     # reconstructions
     SEEN_AT: "reconstructed: the time is when the outcome was observed",
     "seen-attempts": "the attempt's number counts observed attempts",
+    "reviewed-by-observer": "decided by an observer of {scheduler}, with the configuration that the observer has",
     "unknown-plugins": "plugins unknown to this version are left out: {plugins}",
     "evaluated-otherwise": "the evaluation gives another message: {message}",
     "evaluation-error": "the evaluation ended in an error: {error}",

@@ -22,7 +22,7 @@ DEPLOY: Final = Path(__file__).parents[1] / "deploy"
 CHART: Final = DEPLOY / "chart" / "herodotus"
 VALUES: Final = DEPLOY / "chart" / "values"
 RELEASE: Final = "herodotus"
-OBSERVER: Final = "system:serviceaccount:herodotus:herodotus-observer"
+ACCOUNT: Final = "system:serviceaccount:herodotus:herodotus-{}"
 RENDERED: Final = "# Rendered from deploy/chart by `make manifests`: change it there.\n"
 
 # The order for readers: access rights, configuration, workloads, network access.
@@ -50,6 +50,15 @@ def load_values(name: str) -> dict[str, Any]:
     return dict(yaml.safe_load((VALUES / f"{name}.yaml").read_text()))
 
 
+def build_service_values(other_sender: str) -> dict[str, Any]:
+    """Return the values of a service that also accepts records from a component of another file.
+
+    So both files can be applied, in either order.
+    """
+    arguments = [f"--ingest-sender={ACCOUNT.format(other_sender)}"]
+    return {"endpoint": {"persistence": {"keep": False}, "extraArgs": arguments}}
+
+
 def manifests() -> tuple[ManifestFile, ...]:
     """Return every rendered file."""
     measuring = {key: value for key, value in load_values("agents").items() if key in ("annotators", "monitor")}
@@ -68,8 +77,7 @@ def manifests() -> tuple[ManifestFile, ...]:
             then  kubectl delete -f deploy/herodotus-scheduler.yml  (the volume with the records goes with its claim).
             """,
             ("scheduler", "endpoint", "monitoring/rbac"),
-            # The service also accepts records from the observer's account of deploy/observer.yaml.
-            {"endpoint": {"persistence": {"keep": False}, "extraArgs": [f"--ingest-sender={OBSERVER}"]}},
+            build_service_values("observer"),
         ),
         ManifestFile(
             "aggregated-api/herodotus.yaml",
@@ -82,17 +90,20 @@ def manifests() -> tuple[ManifestFile, ...]:
         ManifestFile(
             "observer.yaml",
             """
-            Explains the decisions of a scheduler that is not ours:  kubectl apply -f deploy/observer.yaml
+            Explains the decisions of the cluster's own scheduler:  kubectl apply -f deploy/observer.yaml
 
-            Goes with a decisions service (deploy/herodotus-scheduler.yml, whose scheduler may stay without pods, or be
-            scaled to 0). Reads the cluster and writes nothing to it.
+            The observer herodotus-observer, which reads the cluster and writes nothing to it, and the decisions service
+            herodotus-endpoint, which keeps its records and answers `kubectl herodotus`. Nothing else is needed.
 
             The configuration below must be the one that the observed scheduler runs with, as far as it has one: without
             its profiles and plugins' arguments the observer would explain another scheduler's decisions.
+
+            To remove it:  kubectl delete -f deploy/observer.yaml  (the volume with the records goes with its claim).
+            Beside deploy/herodotus-scheduler.yml, which has the same service and namespace, delete only the rest:
+              kubectl -n herodotus delete deployment,networkpolicy,configmap,serviceaccount herodotus-observer
             """,
-            ("observer",),
-            load_values("observer"),
-            creates_namespace=False,
+            ("observer", "endpoint", "monitoring/rbac"),
+            load_values("observer") | build_service_values("scheduler"),
         ),
         ManifestFile(
             "agents/measuring.yaml",

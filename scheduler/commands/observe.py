@@ -30,6 +30,8 @@ from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer, ObserverSettings
+from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from scheduler.serving import port
 from scheduler.serving.routes import Content
 
@@ -41,7 +43,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `observe` to its parser."""
     command.description = (
         "Watch the pods of another scheduler, reconstruct its decisions with its configuration, and record whether they"
-        " agree with what it did. Nothing is written to the cluster."
+        " agree with what it did. With --endpoint, also answer what-if questions with that configuration. Nothing is"
+        " written to the cluster."
     )
     command.add_argument(
         "--schedulers",
@@ -104,8 +107,16 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()))
         for reflector in reflectors:
             reflector.start()
+        reviewer = None
+        if records.endpoint:
+            state = ReviewedState(observer, shared, frameworks, notes=observer.build_review_notes)
+            client = ReviewClient(records.endpoint, cluster, list(frameworks))
+            reviewer = ReviewWorker(state, client, api, origin)
+            reviewer.start()
         klog.info(0, "Observing", schedulers=sorted(frameworks), server=api.url)
         observer.run(stop)
+        if reviewer is not None:
+            reviewer.close()
         for reflector in reflectors:
             reflector.stop()
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)

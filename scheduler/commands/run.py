@@ -52,12 +52,12 @@ from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.live.reviews.review_client import ReviewClient
-from scheduler.live.reviews.reviewer import ReviewWorker
 from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
+from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
@@ -221,13 +221,15 @@ def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
 
 
 def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
-    return ReviewWorker(
-        loop,
-        ReviewClient(endpoint, started.origin.cluster, list(started.frameworks)),
-        started.api,
-        started.origin,
+    state = ReviewedState(
+        thread=loop,
+        cluster=started.shared,
+        frameworks=started.frameworks,
         extenders=lambda: build_extenders(started.config.extenders),
+        is_active=started.leading,
     )
+    client = ReviewClient(endpoint, started.origin.cluster, list(started.frameworks))
+    return ReviewWorker(state, client, started.api, started.origin)
 
 
 def _vitals(

@@ -106,7 +106,11 @@ class Loop:
     def _wake_on(self, stop: threading.Event) -> None:
         """Wait for `stop`, then wake the loop if it sleeps, so that it ends at once."""
         stop.wait()
-        self.inbox.put(LoopTask(lambda: None))
+        self.submit(lambda: None)
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task`, which must not raise, in the loop's thread between two cycles. Return at once."""
+        self.inbox.put(LoopTask(task))
 
     @property
     def synced(self) -> bool:

@@ -288,6 +288,68 @@ def test_processes_work_with_their_accounts_and_have_no_other_rights(real: Clust
             real.delete(where)
 
 
+def test_the_observer_s_file_needs_nothing_else(real: Cluster, tmp_path: Path) -> None:
+    """Apply deploy/observer.yaml alone; ask about a pod of the default scheduler, and about one that does not exist.
+
+    The plugin finds the service without flags. The observer and the service use their own accounts.
+    """
+    file = ROOT / "deploy" / "observer.yaml"
+    if real.find(f"/api/v1/namespaces/{OURS}") is None:
+        real.create("/api/v1/namespaces", {"metadata": {"name": OURS}})
+    release = Helm(real, OURS, {path(o, OURS): o for o in yaml.safe_load_all(file.read_text())})
+    at = {port: f"127.0.0.1:{free_port()}" for port in ("8001", "8002")} | {"8000": f"{own_address()}:{free_port()}"}
+    kubectl(real, "apply", "-f", str(file))
+    assert release.there() == release.made.keys()
+    allow_any_pod = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
+    real.patch(f"/api/v1/namespaces/{OURS}", allow_any_pod)  # the test's own pods are not restricted
+    pods = {component: Pod(release, component, tmp_path, at) for component in ("endpoint", "observer")}
+    pods["endpoint"].prepare()
+    pods["observer"].prepare()
+    running = [pods["endpoint"].started("herodotus_endpoint")]
+    try:
+        running[0].wait_for(r"listening on http://\S+ \(probes\)")
+        running.append(pods["observer"].started("scheduler", "--secure-port=0"))
+        running[1].wait_for("Everything was listed")
+        create_bound_pod(real, "ours", "default-scheduler")
+        publish(real, at["8000"], "queries")
+        eventually(lambda: plugin(real, tmp_path)[0] == 0, "the observer's record")
+        assert plugin(real, tmp_path) == (0, "pod/ours\n", "")
+        manifest = tmp_path / "asked.json"
+        manifest.write_text(json.dumps(pod("asked", scheduler="default-scheduler")))
+        whatif = ("whatif", "-f", str(manifest), "-o", "json", "--exit-code")
+        code, answer, output = plugin(real, tmp_path, question=whatif)
+        assert code == 0, output
+        placed = json.loads(answer)["status"]
+        assert [p["node"] for p in placed["pods"]] == ["n1"]
+        assert placed["first"]["notes"] == [
+            "decided by an observer of default-scheduler, with the configuration that the observer has"
+        ]
+    finally:
+        codes = [process.stop(30.0) for process in reversed(running)]
+    output = "\n".join(process.output() for process in running)
+    assert codes == [0, 0], output
+    assert not re.search(r"forbidden|cannot (get|list|watch|create|patch|update|delete)", output, re.IGNORECASE), output
+    for where in [w for w in release.made if w != f"/api/v1/namespaces/{OURS}"] + leftovers(real):
+        real.delete(where)
+
+
+def kubectl(cluster: Cluster, *arguments: str) -> None:
+    command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def create_bound_pod(cluster: Cluster, name: str, scheduler: str) -> None:
+    """Create a node n1 and a pod, and bind the pod as its scheduler would."""
+    made = cluster.create("/api/v1/nodes", node("n1"))
+    cluster.patch("/api/v1/nodes/n1/status", {"status": made["status"]})
+    where = f"/api/v1/namespaces/{OURS}/pods"
+    cluster.create(where, pod(name, scheduler=scheduler))
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    cluster.create(f"{where}/{name}/binding", binding)
+
+
 def check_plain_http_is_found(
     release: Helm, config: helm_python.Config, endpoint: Pod, address: str, folder: Path
 ) -> None:
@@ -329,9 +391,11 @@ def leftovers(cluster: Cluster) -> list[str]:
     return [*pods, f"{where}/endpoints/{SERVICE}", f"{where}/persistentvolumeclaims/{SERVICE}"]
 
 
-def plugin(cluster: Cluster, folder: Path, *more: str) -> tuple[int, str, str]:
-    """Run `kubectl herodotus pod ours` with only a kubeconfig; return exit code, stdout and stderr."""
-    command = [sys.executable, str(ROOT / "kubectl-herodotus"), "pod", "ours", "-n", OURS, "-o", "name", *more]
+def plugin(
+    cluster: Cluster, folder: Path, *more: str, question: tuple[str, ...] = ("pod", "ours", "-o", "name")
+) -> tuple[int, str, str]:
+    """Ask `kubectl herodotus` a question with only a kubeconfig; return exit code, stdout and stderr."""
+    command = [sys.executable, str(ROOT / "kubectl-herodotus"), *question, "-n", OURS, *more]
     environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(folder), "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout, done.stderr
@@ -339,13 +403,8 @@ def plugin(cluster: Cluster, folder: Path, *more: str) -> tuple[int, str, str]:
 
 def check_both_are_recorded(cluster: Cluster, namespace: str, service: str) -> None:
     """Check that both pods are recorded: ours, which the scheduler binds, and the other one, which the test binds."""
-    made = cluster.create("/api/v1/nodes", node("n1"))
-    cluster.patch("/api/v1/nodes/n1/status", {"status": made["status"]})
-    where = f"/api/v1/namespaces/{namespace}/pods"
-    cluster.create_all(where, [pod("ours"), pod("theirs", scheduler=THEIRS)])
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "theirs"}, "target": target}
-    cluster.create(f"{where}/theirs/binding", binding)
+    create_bound_pod(cluster, "theirs", THEIRS)
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod("ours"))
     eventually(lambda: len(cluster.bound(namespace)) == 2, "both pods to be bound")
 
     def recorded() -> dict[str, str]:

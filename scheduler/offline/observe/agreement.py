@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Cause, DecisionPath
+from herodotus_record.model import Cause, DecisionPath, Reason
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find
@@ -24,6 +25,13 @@ class ObservedScheduler:
     sampling: int = 0
     unknown_plugins: tuple[str, ...] = ()
     extenders: tuple[str, ...] = ()
+
+    def build_notes(self) -> Iterator[Reason]:
+        """Yield notes for a record or an answer about plugins that are left out and extenders that are not called."""
+        if self.unknown_plugins:
+            yield Reason("unknown-plugins", {"plugins": ", ".join(self.unknown_plugins)})
+        for extender in self.extenders:
+            yield Reason("extender-not-asked", {"extender": extender})
 
 
 def follows(result: CycleResult, slot: int | None) -> bool:

@@ -59,6 +59,13 @@ class ObservedOutcome:
 
 
 @dataclass(frozen=True)
+class _Task:
+    """A function that another thread puts into the observer's inbox."""
+
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class _Compared:
     result: CycleResult
     slot: int | None
@@ -95,8 +102,8 @@ class Observer:
     ) -> None:
         """Prepare without starting to observe."""
         frameworks = settings.frameworks
-        self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._frameworks = frameworks
+        self.inbox: queue.SimpleQueue[Message | _Task] = queue.SimpleQueue()
+        self.frameworks = frameworks
         self._theirs = settings.theirs
         self._recorder = recorder
         self._cache = shared.cache
@@ -127,13 +134,21 @@ class Observer:
 
     def _wake_on(self, stop: threading.Event) -> None:
         stop.wait()
-        self.inbox.put(None)
+        self.submit(lambda: None)
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task`, which must not raise, in the observer's thread between two steps. Return at once."""
+        self.inbox.put(_Task(task))
+
+    def build_review_notes(self, scheduler: str) -> tuple[Reason, ...]:
+        """Return the notes on a review that is decided in place of the observed scheduler of this name."""
+        return Reason("reviewed-by-observer", {"scheduler": scheduler}), *self._theirs[scheduler].build_notes()
 
     def step(self, wait_s: float) -> None:
         """Receive messages, waiting at most `wait_s` seconds, and apply those that were held back long enough."""
         self._metrics.beat(len(self._queue), len(self._window))
         if self.synced and not self._prepared:
-            for framework in self._frameworks.values():
+            for framework in self.frameworks.values():
                 framework.prepare(self._cache.columns)
             self._prepared = True
             klog.info(1, "Everything was listed", waiting=len(self._queue))
@@ -146,12 +161,13 @@ class Observer:
         try:
             message = self.inbox.get(timeout=wait_s) if wait_s > 0 else self.inbox.get_nowait()
             while True:
-                if message is not None:
-                    if self.synced:
-                        self._window.hold(message, self._clock())
-                    else:
-                        self._handlers.apply(message)
-                        self._image_counts.note(message, self._cache.columns)
+                if isinstance(message, _Task):
+                    message.run()
+                elif self.synced:
+                    self._window.hold(message, self._clock())
+                else:
+                    self._handlers.apply(message)
+                    self._image_counts.note(message, self._cache.columns)
                 message = self.inbox.get_nowait()
         except queue.Empty:
             return
@@ -279,7 +295,7 @@ class Observer:
         """
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
-        result = schedule(self._frameworks[name], pod, snapshot, SEED)
+        result = schedule(self.frameworks[name], pod, snapshot, SEED)
         slot = snapshot.nodes.index.get(outcome.node) if outcome.node else None
         gone = bool(outcome.node) and slot is None
         if result.path is DecisionPath.ERROR:
@@ -294,7 +310,7 @@ class Observer:
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
             found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
         suggestions = (
-            () if outcome.node else self._suggester.suggest(self._frameworks[name], pod, snapshot.nodes, result)
+            () if outcome.node else self._suggester.suggest(self.frameworks[name], pod, snapshot.nodes, result)
         )
         return _Compared(result, slot, found, snapshot, suggestions)
 
@@ -325,11 +341,7 @@ class Observer:
 
     def _build_notes(self, pod: PodInfo, outcome: ObservedOutcome, compared: _Compared) -> Iterator[Reason]:
         """Yield notes for the record about unknown plugins, extenders that were not called, and evaluation errors."""
-        theirs = self._theirs[pod.pod.spec.scheduler_name]
-        if theirs.unknown_plugins:
-            yield Reason("unknown-plugins", {"plugins": ", ".join(theirs.unknown_plugins)})
-        for extender in theirs.extenders:
-            yield Reason("extender-not-asked", {"extender": extender})
+        yield from self._theirs[pod.pod.spec.scheduler_name].build_notes()
         if outcome.message and compared.result.message not in ("", outcome.message):
             yield Reason("evaluated-otherwise", {"message": compared.result.message})
         if compared.result.path is DecisionPath.ERROR:

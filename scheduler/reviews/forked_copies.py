@@ -1,16 +1,16 @@
-"""A copy of the scheduling loop's whole state, made by fork between two cycles.
+"""A copy of a process's whole state of the cluster, made by fork between two steps of the thread that changes it.
 
 Owns: the child process, its start, its deadline, its result and its end. Does not own: the function that runs in it,
-the loop.
+the thread (the scheduling loop, or the observer).
 
-Why a fork: the copy is complete (nodes, pods, volumes, nominations, state of plugins) without code that copies, and the
-loop pauses only while the kernel copies page tables. The child runs on another core without this interpreter's lock and
-can be killed at any time. It has one thread, so it must not wait for another: a cycle waits only for extenders, which
-are connected anew. A lock that another thread held at the fork stays locked in the child; the deadline ends a child
-that needs it.
+Why a fork: the copy is complete (nodes, pods, volumes, nominations, state of plugins) without code that copies, and
+the thread pauses only while the kernel copies page tables. The child runs on another core without this interpreter's
+lock and can be killed at any time. It has one thread, so it must not wait for another: a cycle waits only for
+extenders, which are connected anew. A lock that another thread held at the fork stays locked in the child; the deadline
+ends a child that needs it.
 
-Invariant: the loop continues regardless of what happens in the child, no child outlives its deadline, and each child is
-reaped. The child writes only to its pipe and to the log; every other file of the parent is closed.
+Invariant: the thread continues regardless of what happens in the child, no child outlives its deadline, and each child
+is reaped. The child writes only to its pipe and to the log; every other file of the parent is closed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTimeError
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 from scheduler import klog
-from scheduler.live.loop import Loop
-from scheduler.live.scheduler import LoopTask
 
-LOOP_S: Final = 10.0  # the loop answers between two cycles
+START_S: Final = 10.0  # the thread runs a task between two of its steps
 MAX_ANSWER_BYTES: Final = 64 << 20  # ten times a hundred records of 5,000 nodes
 _DONE, _FAILED = b"+", b"-"
 _PIECE: Final = 1 << 20
@@ -41,32 +39,45 @@ _NICER: Final = 5  # pending pods come first; a review gets a quarter of a busy 
 
 
 class ForkedCopyError(Exception):
-    """A function gave no result in a forked copy: it failed or missed its deadline, or the loop was not ready."""
+    """A function gave no result in a forked copy: it failed or missed its deadline, or the thread was not ready."""
+
+
+class StateThread(Protocol):
+    """The one thread of a process that changes the process's state of the cluster."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watched kind was listed at least once."""
+        ...
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task`, which must not raise, in this thread between two of its steps. Return at once."""
+        ...
 
 
 class ForkedCopies:
-    """Runs functions in forked child processes, each of which has a copy of the scheduling loop's state."""
+    """Runs functions in forked child processes, each of which has a copy of the state of the cluster."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self, thread: StateThread) -> None:
+        self._thread = thread
 
     def run(self, trial: Callable[[], bytes], deadline_s: float) -> bytes:
-        """Run `trial` in a forked child process with a copy of the loop's present state, and return its result.
+        """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
-        Raise ForkedCopyError if it fails or takes longer than `deadline_s` seconds. The loop's own thread must not call
-        this.
+        Raise ForkedCopyError if it fails or takes longer than `deadline_s` seconds. The thread that changes the state
+        must not call this.
         """
         ours, theirs = os.pipe()
         try:
             started: Future[int] = Future()
-            self._loop.inbox.put(LoopTask(lambda: self._start(started, trial, theirs, deadline_s)))
+            self._thread.submit(lambda: self._start(started, trial, theirs, deadline_s))
             try:
-                child = started.result(LOOP_S)
+                child = started.result(START_S)
             except NotInTimeError:
                 if not started.cancel():  # it is being started this moment
                     child = started.result()
                 else:
-                    raise ForkedCopyError("the scheduling loop does not answer") from None
+                    raise ForkedCopyError("the process is too busy to copy its state") from None
             finally:
                 os.close(theirs)
             return _answer(child, ours, time.monotonic() + deadline_s)
@@ -74,14 +85,14 @@ class ForkedCopies:
             os.close(ours)
 
     def _start(self, started: Future[int], trial: Callable[[], bytes], theirs: int, deadline_s: float) -> None:
-        """Fork the child in the loop's thread and set the result of `started` to its process ID.
+        """Fork the child in the state's thread and set the result of `started` to its process ID.
 
         The child runs `trial` and writes its result to the pipe `theirs`.
         """
         if not started.set_running_or_notify_cancel():
             return
-        if not self._loop.synced:
-            started.set_exception(ForkedCopyError("the scheduler has not seen the whole cluster yet"))
+        if not self._thread.synced:
+            started.set_exception(ForkedCopyError("the whole cluster has not been listed yet"))
             return
         try:
             child = os.fork()

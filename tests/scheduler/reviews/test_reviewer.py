@@ -19,9 +19,9 @@ from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
-from scheduler.live.reviews.review_client import ReviewClient
-from scheduler.live.reviews.reviewer import ReviewWorker
 from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.scheduler.live.test_loop import World
@@ -44,9 +44,11 @@ class Rig:
             ServiceEndpoint("http://service"), "c1", [PROFILE], httpx.WSGITransport(self.service.client.application)
         )
         api = ApiServer(Credentials("http://api", None, dict), transport=httpx.MockTransport(self._api))
-        self.reviewer = ReviewWorker(
-            self.world.loop, self.client, api, Origin("c1", "here"), extenders=lambda: self.extenders
+        scheduler = self.world.loop.scheduler
+        state = ReviewedState(
+            self.world.loop, scheduler.cluster, scheduler.frameworks, extenders=lambda: self.extenders
         )
+        self.reviewer = ReviewWorker(state, self.client, api, Origin("c1", "here"))
 
     def _api(self, request: httpx.Request) -> httpx.Response:
         assert request.url.path == "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -75,7 +77,7 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr("scheduler.live.reviews.review_client.WAIT_S", 0)
+    monkeypatch.setattr("scheduler.reviews.review_client.WAIT_S", 0)
     world = World(tmp_path / "spool")
     made = Rig(world, a_service(tmp_path))
     yield made
@@ -177,7 +179,7 @@ def test_a_pod_that_would_not_be_created_is_refused(rig: Rig, object: Any, code:
 
 
 def test_unavailable_review_answers_with_an_error(rig: Rig) -> None:
-    assert envelope(rig.ask(wanted("1")))["message"] == "the scheduler has not seen the whole cluster yet"
+    assert envelope(rig.ask(wanted("1")))["message"] == "the whole cluster has not been listed yet"
     rig.world.start(node("a"))
     rig.answers.append(httpx.Response(403, json={"kind": "Status", "message": "no right", "reason": "Forbidden"}))
     assert "no right" in envelope(rig.ask(wanted("1")))["message"]

@@ -1,36 +1,39 @@
-"""The thread that answers reviews while this process leads, each on a copy of the scheduler's state.
+"""The thread that answers reviews while this process leads, each on a copy of the process's state of the cluster.
 
 Owns: running one review at a time, its deadline, the error for a review that cannot be answered. Does not own: the copy
 (`forked_copies`), the placement (`engine.whatif`), requests to the decisions service (`review_client`).
 
-Invariant: nothing here changes the loop's state, and every failure is followed by the next review.
+Invariant: nothing here changes the process's state, and every failure is followed by the next review.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from herodotus_record import codec
+from herodotus_record.model import Reason
 from scheduler import klog
+from scheduler.backend.cluster_state import ClusterState
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.live.loop import Loop
-from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
-from scheduler.live.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
+from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, StateThread
+from scheduler.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
 
 DEADLINE_S: Final = 20.0  # of a review, even where its client waits longer; the largest takes a fraction of it
-REST_S: Final = 0.1  # between two reviews, so that the loop keeps most of the machine
+REST_S: Final = 0.1  # between two reviews, so that the process's own work keeps most of the machine
 NOT_READY_S: Final = 0.5  # until it is checked again whether this process leads and has listed the cluster
 BACKOFF_S: Final = (1.0, 30.0)  # while the service does not answer, or is too old for reviews
 PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -40,30 +43,36 @@ class _Classes(msgspec.Struct):
     items: list[PriorityClass]
 
 
+@dataclass(frozen=True)
+class ReviewedState:
+    """The state of a process that answers reviews, and what the process can do with it.
+
+    `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `extenders` connects
+    to the extenders anew, in the copy. `notes` returns remarks about the answers for a scheduler name. `is_active` says
+    whether this process answers, because it leads or is the only one.
+    """
+
+    thread: StateThread
+    cluster: ClusterState
+    frameworks: Mapping[str, Framework]
+    extenders: Callable[[], Sequence[Extender]] = tuple
+    notes: Callable[[str], Iterable[Reason]] = lambda _scheduler: ()
+    is_active: Callable[[], bool] = lambda: True
+
+
 class ReviewWorker:
     """A thread that answers reviews (questions where given pods would be placed), one after the other.
 
     It fetches them from the decisions service.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        client: ReviewClient,
-        api: ApiServer,
-        origin: Origin,
-        extenders: Callable[[], Sequence[Extender]],
-    ) -> None:
-        """Prepare the thread without starting it.
-
-        `extenders` connects to the extenders anew; it runs in the copy.
-        """
-        self._loop = loop
-        self._copies = ForkedCopies(loop)
+    def __init__(self, state: ReviewedState, client: ReviewClient, api: ApiServer, origin: Origin) -> None:
+        """Prepare the thread without starting it."""
+        self._state = state
+        self._copies = ForkedCopies(state.thread)
         self._client = client
         self._api = api
         self._origin = origin
-        self._extenders = extenders
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
 
@@ -77,7 +86,7 @@ class ReviewWorker:
     def _run(self) -> None:
         pause = BACKOFF_S[0]
         while not self._stop.is_set():
-            if not (self._loop.synced and self._loop.scheduler.fence.leading()):
+            if not (self._state.thread.synced and self._state.is_active()):
                 self._stop.wait(NOT_READY_S)
                 continue
             try:
@@ -115,7 +124,8 @@ class ReviewWorker:
         """
         classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
         named = {c.metadata.name: c for c in classes.items}
-        return build_pods(request.template, request.namespace, request.scheduler, request.replicas, named)
+        pods = build_pods(request.template, request.namespace, request.scheduler, request.replicas, named)
+        return pods.with_notes(self._state.notes(request.scheduler))
 
     def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:
         """Place the pods one after the other and return the records as encoded frames.
@@ -123,9 +133,8 @@ class ReviewWorker:
         The service reads them without negotiating a version, and it may be of the release before this one. It runs in
         the forked copy, whose state it changes.
         """
-        framework = self._loop.scheduler.frameworks[request.scheduler]
-        cluster = self._loop.scheduler.cluster
+        framework, cluster = self._state.frameworks[request.scheduler], self._state.cluster
         ensure(pods.controller, cluster.objects)
-        framework.extenders = Extenders(self._extenders())
+        framework.extenders = Extenders(self._state.extenders())
         frames = place(framework, cluster.cache.columns, pods, self._origin, random.getrandbits(31))
         return b"".join(map(codec.encode_for_older_release, frames))

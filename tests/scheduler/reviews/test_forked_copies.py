@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.live.reviews import forked_copies as copies
-from scheduler.live.reviews.forked_copies import ForkedCopies, ForkedCopyError
+from scheduler.reviews import forked_copies as copies
+from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.live.test_loop import World
 
@@ -117,7 +117,7 @@ def test_an_answer_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_loop_that_has_not_seen_the_cluster_is_not_copied(tmp_path: Path) -> None:
     world = World(tmp_path / "spool")
-    with pytest.raises(ForkedCopyError, match="has not seen the whole cluster yet"):
+    with pytest.raises(ForkedCopyError, match="the whole cluster has not been listed yet"):
         run(world, lambda: b"")
     world.loop.binder.close()
 
@@ -125,8 +125,8 @@ def test_a_loop_that_has_not_seen_the_cluster_is_not_copied(tmp_path: Path) -> N
 def test_a_loop_that_does_not_answer_is_not_waited_for(
     world: World, forked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "LOOP_S", 0.01)
-    with pytest.raises(ForkedCopyError, match="does not answer"):
+    monkeypatch.setattr(copies, "START_S", 0.01)
+    with pytest.raises(ForkedCopyError, match="too busy to copy its state"):
         ForkedCopies(world.loop).run(lambda: b"", 1.0)
     world.settle()
     assert forked == [], "what it was asked meanwhile is not done any more"
