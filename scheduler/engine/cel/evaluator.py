@@ -10,6 +10,7 @@ A closure takes a frame: a list with the device first and then one slot for each
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -178,12 +179,15 @@ class _Compiler:
         return self._folded(node, arguments, closure)
 
     def _folded(self, node: Call, arguments: list[Closure], closure: Closure) -> Closure:
-        """Evaluate the conversion of a constant now, and compile constant patterns."""
+        """Convert constants and compile constant patterns now."""
         if len(arguments) == 1 and node.function in conversions.FUNCTIONS and isinstance(arguments[0], _Constant):
             try:
                 return _Constant(closure([]))
             except CelRuntimeError as error:
                 raise CelError(f"program instantiation failed: {error}") from None
+        if node.function in _PARSERS and all(isinstance(argument, _Constant) for argument in arguments):
+            with suppress(CelRuntimeError):  # the evaluation fails then
+                return _Constant(closure([]))
         if node.function in regex.FUNCTIONS and len(arguments) > 1 and isinstance(arguments[1], _Constant):
             pattern = arguments[1].value
             if type(pattern) is str:
@@ -553,6 +557,7 @@ _CONCRETE: Final = frozenset(
 )
 
 
+_PARSERS: Final = frozenset({"quantity", "semver", "ip", "cidr"})  # functions whose result for a constant is kept
 _NEEDS_LIST: Final = {  # the overloads whose cost upstream takes from an argument that must be a list, and which one
     "list_distinct": 0,
     **{overload.id: 0 for overload in FUNCTIONS["sort"]},

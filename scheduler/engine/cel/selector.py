@@ -46,7 +46,7 @@ class Selector:
         """Return a hashable value that is the same for devices that the expression cannot tell apart."""
         if device.problem is not None:
             return device.problem
-        return tuple(map(device.key, self.references))
+        return tuple([device.key(reference) for reference in self.references])
 
     def matches(self, device: CelDevice) -> bool:
         """Return whether the device matches. Raise CelRuntimeError with kube-scheduler's words if that fails."""

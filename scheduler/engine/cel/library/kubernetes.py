@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -80,13 +80,18 @@ def _negative(quantity: Quantity) -> Quantity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version(OpaqueValue):
-    """A semantic version. Build metadata does not count in comparisons."""
+    """A semantic version.
+
+    `order` is the key by which versions compare: a release comes after its prereleases, numbers come before words, and
+    build metadata does not count.
+    """
 
     major: int
     minor: int
     patch: int
     prerelease: tuple[int | str, ...]
     text: str
+    order: tuple[object, ...] = field(init=False)
     type_name = "kubernetes.Semver"
 
     def __eq__(self, other: object) -> bool:
@@ -98,11 +103,9 @@ class Version(OpaqueValue):
     def __str__(self) -> str:
         return self.text
 
-    @property
-    def order(self) -> tuple[object, ...]:
-        """The key by which versions are ordered: a release comes after its prereleases, numbers before words."""
+    def __post_init__(self) -> None:
         words = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
-        return (self.major, self.minor, self.patch, not words, words)
+        object.__setattr__(self, "order", (self.major, self.minor, self.patch, not words, words))
 
 
 _DIGITS: Final = re.compile(r"[0-9]*", re.ASCII)
