@@ -70,7 +70,8 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
             try:
                 _print_link(f"{server.url}{api_paths.web_pages()}", opens, environment)
                 print_to_stderr(
-                    "note: anyone with the link on this machine reads decisions, pods, nodes and workloads as you; stop with Ctrl-C"
+                    "note: anyone on this machine with the link reads decisions, pods, nodes and workloads as you;"
+                    " stop with Ctrl-C"
                 )
                 kubectl.wait()
                 raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")

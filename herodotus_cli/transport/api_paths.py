@@ -15,7 +15,7 @@ _API = "/apis/herodotus.dev/v1alpha1"
 # A regular expression of the API server's paths that the web pages read: one pod or workload, and lists of pods and
 # nodes. No subresource, such as a pod's log.
 PAGES_READ = (
-    "/api/v1/(pods|nodes|namespaces/[^/]+/(pods|replicationcontrollers)/[^/]+)$"
+    "/api/v1/(pods|nodes|namespaces/[^/]+/(pods|(pods|replicationcontrollers)/[^/]+))$"
     "|/apis/apps/v1/namespaces/[^/]+/(deployments|statefulsets|replicasets)/[^/]+$"
     "|/apis/batch/v1/namespaces/[^/]+/(jobs|cronjobs)/[^/]+$"
 )

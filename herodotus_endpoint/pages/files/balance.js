@@ -1,9 +1,9 @@
 // Why pods spread over nodes as they do; with weights, who would have won.
 
 import { get } from "./api.js";
-import { el, facts, field, form, link, query, section, table } from "./dom.js";
+import { el, facts, field, form, nodeLink, podLink, query, section, table } from "./dom.js";
 import { bar, bars, columns } from "./plots.js";
-import { count, full, more, number, percent, WINDOWS } from "./words.js";
+import { byName, count, full, more, number, percent, WINDOWS } from "./words.js";
 
 const DAY = "86400";
 
@@ -13,11 +13,11 @@ export async function view(params) {
   const weighed = answer.weights !== null;
   const body = [
     el("h1", {}, "Balance"),
-    form("balance", "Choose a time and weights", field("since", "Time", asked.since, WINDOWS), field("profile", "Profile", asked.profile, null, "all"), field("weights", "Other weights", asked.weights, null, "NodeResourcesFit=5,ImageLocality=0")),
+    form("balance", "Choose a time and weights", field("since", "Time", asked.since, WINDOWS), field("profile", "Profile", asked.profile, null, { hint: "all", names: "profiles" }), field("weights", "Other weights", asked.weights, null, { hint: "NodeResourcesFit=5,ImageLocality=0" })),
     el("p", { class: "answer" }, answer.headline),
   ];
   if (!answer.decisions) return { title: "Balance", body };
-  const rows = answer.nodes.filter((node) => node.won || node.wouldWin).map((node) => ({ name: node.node, value: node.won, mark: weighed ? node.wouldWin : node.expected, to: query("node", { name: node.node, since: asked.since }) }));
+  const rows = answer.nodes.filter((node) => node.won || node.wouldWin).sort((a, b) => b.won - a.won || byName(a.node, b.node)).map((node) => ({ name: node.node, value: node.won, mark: weighed ? node.wouldWin : node.expected, to: query("node", { name: node.node, since: asked.since }) }));
   body.push(
     bars("Nodes that won pods", rows, "won", weighed ? "with the other weights" : "expected if all feasible nodes scored the same"),
     over(answer),
@@ -50,11 +50,11 @@ function nodeColumns(weighed) {
 
 function told(node, since, weighed) {
   const by = Object.entries(node.decidedBy).map(([plugin, n]) => `${plugin} ${number(n)}`).join(", ");
-  return [link("node", { name: node.node, since }, node.node), number(node.fit), number(node.expected, 1), number(node.won), percent(node.share), ...(weighed ? [number(node.wouldWin, 1)] : []), by];
+  return [nodeLink(node.node, { since }), number(node.fit), number(node.expected, 1), number(node.won), percent(node.share), ...(weighed ? [number(node.wouldWin, 1)] : []), by];
 }
 
 function moves(answer) {
   if (!answer.moves.length) return el("p", { class: "quiet" }, "None.");
-  const rows = answer.moves.map((move) => [link("decision", { namespace: move.namespace, name: move.id }, `${move.namespace}/${move.pod}`), move.from, move.to ?? `drawn among ${number(move.drawnAmong)}`]);
+  const rows = answer.moves.map((move) => [podLink(move.namespace, move.pod, move.id), nodeLink(move.from), move.to ? nodeLink(move.to) : `drawn among ${number(move.drawnAmong)}`]);
   return [table("Moves", [["Pod"], ["From"], ["To"]], rows), el("p", { class: "quiet" }, more(answer.movesOmitted))];
 }

@@ -1,5 +1,7 @@
 // One decision's columns: which rows are shown, in which order, and what a cell says. No elements, no requests.
 
+import { byName } from "./words.js";
+
 const PASSED = "Success";
 const SKIP = "Skip";
 
@@ -54,10 +56,19 @@ export class Columns {
     }
     const key = this.#key(sort);
     const way = descending ? -1 : 1;
-    return key ? nodes.sort((a, b) => way * (key[a] - key[b]) || a - b) : descending ? nodes.reverse() : nodes;
+    return nodes.sort((a, b) => (key ? way * (key[a] - key[b]) || this.#place(a) - this.#place(b) : way * (this.#place(a) - this.#place(b))));
   }
 
-  /** A number for each node to sort by; null for the order of names, which is the one they come in. */
+  /** A node's place in the natural order of names: worker-2 before worker-10. */
+  #place(node) {
+    if (!this.places) {
+      this.places = [];
+      [...this.names.keys()].sort((a, b) => byName(this.names[a], this.names[b])).forEach((which, place) => { this.places[which] = place; });
+    }
+    return this.places[node];
+  }
+
+  /** A number for each node to sort by; null for the order of names. */
   #key(sort) {
     const filter = this.filters.find((one) => one.plugin === sort.slice(2) && sort.startsWith("f:"));
     const score = this.scores.find((one) => one.plugin === sort.slice(2) && sort.startsWith("s:"));

@@ -1,13 +1,23 @@
-// One decision: the answer in a sentence, the attempts, what was rejected and why, and all nodes × plugins.
-// Owns: what is asked, what stands above the table. Does not own: the table and what it leads to (`sheet`).
+// One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
+// Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
+import { fate, fixes, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, path } from "./api.js";
-import { el, facts, field, form, link, section, table } from "./dom.js";
+import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { Sheet } from "./sheet.js";
-import { ago, count, duration, full, more, number, state } from "./words.js";
+import { ago, count, duration, more, number, state, workloadOf } from "./words.js";
 
 const ATTEMPTS = 20;
 const SOURCES = { logged: "the log", reconstructed: "the observer" };
+const FATES = {
+  deleted: "This pod no longer exists: it was deleted after this decision.",
+  replaced: "This is an earlier pod of that name; the pod that exists now has another decision, or none yet.",
+};
+
+/** What tells whether the page changed, without the columns of all nodes. */
+export function probe(params) {
+  return params.get("name") ? get(path("namespaces", params.get("namespace"), "podexplanations", params.get("name"))) : Promise.resolve({});
+}
 
 export async function view(params) {
   const namespace = params.get("namespace") ?? "";
@@ -15,24 +25,47 @@ export async function view(params) {
   if (!namespace || !name) return { title: "Decision", body: [el("h1", {}, "A decision"), choose(namespace, name)] };
   const answer = await get(path("namespaces", namespace, "podexplanations", name), { columns: "true" });
   const pod = answer.metadata.name;
-  const body = [
-    el("h1", {}, el("span", { class: "kind" }, `${namespace} / `), pod, " ", state(answer.outcome.state)),
-    el("p", { class: "answer" }, answer.headline),
-    answer.message ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
-    about(namespace, answer),
-    notes(answer.notes),
-    answer.origins ? origins(answer.origins, answer.headline) : "",
+  const became = answer.outcome.node || answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
+  if (became) Object.assign(answer, { suggestions: [], nextSteps: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
+  return { title: `${namespace}/${pod}`, body: [
+    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
+    became ? el("p", { class: "marks" }, FATES[became]) : "",
+    ...explanation(answer, params, { holds: !became }),
     attempts(namespace, answer),
-    answer.nextSteps.length ? section("What would help", el("ul", {}, answer.nextSteps.map((step) => el("li", {}, step)))) : "",
-    answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : "",
-    answer.preemption ? section("Preemption", preemption(answer.preemption)) : "",
-    answer.columns.nodes.length ? new Sheet(namespace, answer, params).element : "",
+    section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
+  ] };
+}
+
+/** The answer about a pod and its evidence. `exists`: whether there is such a pod, so that commands can change it. */
+export function explanation(answer, params, { exists = true, holds = true } = {}) {
+  const names = new Set(answer.columns?.nodes ?? answer.rejections.flatMap((group) => group.nodes.map((node) => node.node)));
+  for (const row of answer.ranking ?? []) names.add(row.node);
+  const evictions = preemption(answer, names);
+  return [
+    exists ? stateLine(answer) : "",
+    ...headline(answer, names),
+    fixes(answer, names, { commands: exists }),
+    exists && holds ? holders(answer) : "",
+    notes(answer.notes),
+    answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : allPassed(answer),
+    evictions.length ? section("Preemption", evictions.map((said) => el("p", {}, said)), candidates(answer.preemption)) : "",
+    answer.columns?.nodes.length ? new Sheet(answer.metadata.namespace, answer, params).element : "",
+    answer.message && !answer.outcome.node ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
   ];
-  return { title: `${namespace}/${pod}`, body };
+}
+
+/** A sentence where no filter rejected any node. */
+function allPassed(answer) {
+  const ran = answer.filters.filter((filter) => !filter.skipped).length;
+  const nodes = answer.nodes.evaluated;
+  if (!ran || !nodes) return "";
+  const evaluated = nodes < answer.nodes.total ? " evaluated" : "";
+  const who = nodes > 1 ? `All ${number(nodes)}${evaluated} nodes` : `The one${evaluated} node`;
+  return el("p", {}, `${who} passed ${ran > 1 ? `all ${number(ran)} filters` : "the one filter that ran"}.`);
 }
 
 function choose(namespace, name) {
-  return form("decision", "Choose a pod", field("namespace", "Namespace", namespace), field("name", "Pod", name));
+  return form("decision", "Choose a pod", field("namespace", "Namespace", namespace, null, { names: "namespaces" }), field("name", "Pod", name, null, { names: "pods" }));
 }
 
 function about(namespace, answer) {
@@ -40,19 +73,20 @@ function about(namespace, answer) {
   const requests = Object.entries(pod.requests ?? {}).map(([resource, quantity]) => `${resource} ${quantity}`).join(", ");
   const took = attempt.phaseSeconds && Object.values(attempt.phaseSeconds).reduce((a, b) => a + b, 0);
   return facts([
-    ["Workload", pod.owner && link("decisions", { namespace, workload: pod.owner }, pod.owner)],
-    ["Node", answer.outcome.node && link("node", { name: answer.outcome.node }, answer.outcome.node)],
+    ["Workload", pod.owner && workloadLink(namespace, workloadOf(pod.owner, pod.labels))],
+    ["Node", answer.outcome.node && nodeLink(answer.outcome.node)],
     ["Attempt", `${number(attempt.ordinal)} of ${number(attempt.attempts)}${attempt.failedBefore ? `, ${number(attempt.failedBefore)} failed before` : ""}`],
     ["Started", ago(attempt.startedAt)],
-    ["Took", took ? duration(took) : null],
-    ["Nodes that fit", `${number(nodes.feasible)} of ${number(nodes.total)}${nodes.evaluated < nodes.total ? `, ${number(nodes.evaluated)} looked at` : ""}`],
+    ["Duration", took ? duration(took) : null],
+    ["Feasible nodes", `${number(nodes.feasible)} of ${number(nodes.total)}${nodes.evaluated < nodes.total ? `, ${number(nodes.evaluated)} evaluated` : ""}`],
     ["Requests", requests],
     ["Priority", pod.priority ? number(pod.priority) : null],
     ["Profile", attempt.profile],
-    ["Source", attempt.source === "scheduler" ? null : answer.origins ? "reconstructed, and the scheduler's log" : attempt.source],
+    ["Source", attempt.source === "scheduler" ? "recorded by the scheduler" : answer.origins ? "reconstructed, and the scheduler's log" : attempt.source],
+    ["Requeued by", attempt.requeuedBy && `${attempt.requeuedBy.event}${attempt.requeuedBy.plugin ? ` (${attempt.requeuedBy.plugin})` : ""}`],
     ["Compared", answer.reconstruction && compared(answer.reconstruction)],
-    ["Next try", attempt.retry && `not before ${full(attempt.retry.notBefore)}`],
     ["Full record", el("a", { href: address(path("namespaces", namespace, "decisions", attempt.id)) }, "JSON")],
+    ["What if", link("whatif", { namespace, pod: answer.metadata.name }, "decide it again, now")],
   ]);
 }
 
@@ -79,29 +113,51 @@ function notes(told) {
 /** The pod's attempts, asked for beside the answer and filled in when they come. */
 function attempts(namespace, answer) {
   if (answer.attempt.attempts < 2) return "";
-  const place = el("div", {}, el("p", { class: "quiet" }, "Loading attempts …"));
+  const place = el("div", { id: "attempts" }, el("p", { class: "quiet" }, "Loading attempts …"));
   const pod = answer.metadata;
+  const names = new Set(answer.columns.nodes);
   get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }).then((history) => {
-    const rows = history.attempts.toReversed().map((attempt) => [
-      attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, number(attempt.ordinal)),
-      state(attempt.state), ago(attempt.startedAt), attempt.headline, attempt.changes.map((change) => change.text).join("; "),
+    const rows = alike(history.attempts, answer.attempt.id).map(({ attempt, first }) => [
+      attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, first === attempt.ordinal ? number(first) : `${number(first)}–${number(attempt.ordinal)}`),
+      state(attempt.state), ago(attempt.startedAt), withNodes(attempt.headline, names), attempt.changes.map((change) => change.text).join("; "),
     ]);
     place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
   }).catch((failure) => place.replaceChildren(el("p", { role: "alert" }, failure.message)));
   return section("Attempts", place);
 }
 
+/** The attempts, newest first, those that repeat the one before as one: `first` is the number of the earliest. */
+function alike(attempts, current) {
+  const found = [];
+  for (const attempt of attempts) {
+    const last = found[0];
+    const repeats = last && last.attempt.id !== current && attempt.id !== current && !attempt.changes.length
+      && attempt.headline === last.attempt.headline && attempt.state === last.attempt.state;
+    if (repeats) last.attempt = { ...attempt, changes: last.attempt.changes };
+    else found.unshift({ attempt, first: attempt.ordinal });
+  }
+  return found;
+}
+
 function rejections(answer) {
   const whole = answer.preFilters.map((verdict) => [number(answer.nodes.total), verdict.plugin, verdict.reasons.join("; "), "every node"]);
   const rows = answer.rejections.map((group) => [
     number(group.count), group.plugin, group.reasons.map((reason) => reason.text).join("; "),
-    [group.nodes.map((node, i) => [i ? ", " : "", link("node", { name: node.node }, node.node)]), more(group.nodesOmitted)],
+    [group.nodes.map((node, i) => [i ? ", " : "", nodeLink(node.node), free(node)]), more(group.nodesOmitted)],
   ]);
   return table("Rejected nodes by reason", [["Nodes", "number"], ["Filter"], ["Reason"], ["Nodes, closest to fitting first", "long"]], [...whole, ...rows]);
 }
 
-function preemption(told) {
-  const rows = told.candidates.map((candidate) => [link("node", { name: candidate.node }, candidate.node), candidate.victims.join(", "), number(candidate.pdbViolations), candidate.rejectedBy ?? ""]);
-  const said = told.nominatedNode ? `${told.nominatedNode} was nominated${told.evicted ? ", and its victims were evicted" : ""}.` : "No node was nominated.";
-  return [el("p", {}, said), rows.length ? table("Preemption candidates", [["Node"], ["Victims"], ["PDB violations", "number"], ["Rejected by"]], rows) : "", el("p", { class: "quiet" }, more(told.candidatesOmitted))];
+/** How much a node has free of what it has too little of: ` (12450m)`. */
+function free(node) {
+  const amounts = node.reasons.map((reason) => /free (\S+)/.exec(reason.text)?.[1]).filter(Boolean);
+  return amounts.length ? ` (${amounts.join(", ")} free)` : "";
+}
+
+function candidates(told) {
+  if (!told?.candidates.length) return "";
+  const rows = told.candidates.map((candidate) => [
+    nodeLink(candidate.node), candidate.victims.map((victim, i) => [i ? ", " : "", victimLink(victim)]), number(candidate.pdbViolations), candidate.rejectedBy ?? "",
+  ]);
+  return [table("Preemption candidates", [["Node"], ["Victims"], ["PDB violations", "number"], ["Rejected by"]], rows), el("p", { class: "quiet" }, more(told.candidatesOmitted))];
 }

@@ -1,8 +1,8 @@
 // Recent decisions. Owns: the filters and what they ask. A text is looked for in what was fetched, page after page.
 
 import { get, within } from "./api.js";
-import { el, field, form, link, query, table } from "./dom.js";
-import { ago, number, state } from "./words.js";
+import { el, field, form, nodeLink, podLink, query, table, workloadLink } from "./dom.js";
+import { ago, number, state, workloadOf } from "./words.js";
 
 const PAGE = 50;
 const SEARCHED = 500; // decisions fetched at once where a text is looked for
@@ -25,12 +25,12 @@ export async function view(params) {
 
 function filters(asked) {
   return form("decisions", "Filter decisions",
-    field("namespace", "Namespace", asked.namespace, null, "all"),
-    field("workload", "Workload", asked.workload, null, "ReplicaSet/web-5d9f"),
-    field("pod", "Pod", asked.pod),
-    field("node", "Node", asked.node),
+    field("namespace", "Namespace", asked.namespace, null, { hint: "all", names: "namespaces" }),
+    field("workload", "Owner", asked.workload, null, { hint: "ReplicaSet/web-5d9f", names: "owners" }),
+    field("pod", "Pod", asked.pod, null, { names: "pods" }),
+    field("node", "Node", asked.node, null, { names: "nodes" }),
     field("outcome", "Outcome", asked.outcome, STATES.map((name) => [name, name || "any"])),
-    field("text", "Reason or text", asked.text, null, "Insufficient cpu"));
+    field("text", "Reason or text", asked.text, null, { hint: "Insufficient cpu" }));
 }
 
 async function find(asked) {
@@ -54,7 +54,7 @@ function text(item) {
 
 function said(asked, found) {
   const n = found.items.length;
-  if (asked.text) return `${number(n)} of the ${number(found.looked)} decisions looked at hold “${asked.text}”${found.next ? "; there are older ones" : ""}.`;
+  if (asked.text) return `${number(n)} of the ${number(found.looked)} decisions that were searched contain “${asked.text}”${found.next ? "; there are older ones" : ""}.`;
   if (!n) return "No stored decision matches the filters.";
   return `${asked.continue ? "Older" : "The newest"} ${number(n)} decisions${found.next ? "" : ": there are no more"}.`;
 }
@@ -63,9 +63,9 @@ function row(item) {
   const { pod, snapshot, key, times } = item.spec;
   const { node, message } = item.status;
   return [
-    [link("decision", { namespace: pod.namespace, name: item.metadata.name }, `${pod.namespace}/${pod.name}`), pod.owner ? el("span", { class: "under" }, `${pod.owner.kind}/${pod.owner.name}`) : null],
+    [podLink(pod.namespace, pod.name, item.metadata.name), pod.owner ? el("span", { class: "under" }, workloadLink(pod.namespace, workloadOf(`${pod.owner.kind}/${pod.owner.name}`, item.metadata.labels))) : null],
     state(item.status.state),
-    node ? link("node", { name: node }, node) : "–",
+    node ? nodeLink(node) : "–",
     `${number(snapshot.feasible)} of ${number(snapshot.nodes)}`,
     number(key.attempt),
     ago(times.startedAt),

@@ -1,7 +1,7 @@
 // What other schedulers did, held against what an observer makes of it: rates, causes, and what does not follow.
 
 import { get, within } from "./api.js";
-import { el, facts, field, form, link, section, table } from "./dom.js";
+import { el, facts, field, form, nodeLink, podLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
 import { ago, count, full, more, number, percent, WINDOWS } from "./words.js";
 
@@ -16,8 +16,8 @@ export async function view(params) {
   const body = [
     el("h1", {}, "Disagreements"),
     form("disagreements", "Filter disagreements",
-      field("namespace", "Namespace", asked.namespace, null, "all"),
-      field("profile", "Scheduler", asked.profile, null, "all"),
+      field("namespace", "Namespace", asked.namespace, null, { hint: "all", names: "namespaces" }),
+      field("profile", "Scheduler", asked.profile, null, { hint: "all", names: "profiles" }),
       field("since", "Time", since, WINDOWS),
       field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])])),
     el("p", { class: "answer" }, headline(answer)),
@@ -53,14 +53,14 @@ function key(causes) {
 }
 
 function outcomes(told) {
-  const columns = [["Pod"], ["Scheduler"], ["Node"], ["Cause"], ["Seen"], ["How it was evaluated", "long"]];
+  const columns = [["Pod"], ["Scheduler"], ["Node"], ["Cause"], ["Observed"], ["Evaluated", "long"]];
   const rows = told.map((one) => [
-    link("decision", { namespace: one.namespace, name: one.id }, `${one.namespace}/${one.pod}`),
+    podLink(one.namespace, one.pod, one.id),
     one.scheduler,
-    one.node ? link("node", { name: one.node }, one.node) : "–",
+    one.node ? nodeLink(one.node) : "–",
     one.cause,
     ago(one.at),
-    el("span", { class: "said" }, one.headline ?? "no longer kept"),
+    el("span", { class: "said" }, one.headline ? withNodes(one.headline, [one.node]) : "no longer kept"),
   ]);
   return table("Disagreements, newest first", columns, rows);
 }

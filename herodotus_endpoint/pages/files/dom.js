@@ -22,12 +22,38 @@ export function query(view, params = {}) {
   return `?${new URLSearchParams([["view", view], ...given])}`;
 }
 
-/** A table that scrolls by itself where it is wider than the page. `columns`: [heading, class]. */
+/** A link to a node's page. */
+export function nodeLink(name, params = {}) {
+  return link("node", { name, ...params }, name);
+}
+
+/** A pod with its namespace, each a link; `id` is that of a decision, by default the pod's newest. */
+export function podLink(namespace, pod, id = pod, params = {}) {
+  return el("span", { class: "pod" }, namespaceLink(namespace), "/", el("wbr"), link("decision", { namespace, name: id, ...params }, pod));
+}
+
+/** A link to the summary of a namespace. */
+export function namespaceLink(namespace) {
+  return link("summary", { namespace }, namespace);
+}
+
+/** A link to a workload's page, `Deployment/web`; for a kind that has no such page just its name. */
+export function workloadLink(namespace, workload) {
+  return /^\w+\/./.test(workload ?? "") ? link("workload", { namespace, workload }, workload) : workload ?? "–";
+}
+
+/** A text in which each known name is a link to that node. */
+export function withNodes(text, names) {
+  const known = names instanceof Set ? names : new Set(names);
+  return (text ?? "").split(/([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)/).map((word) => (known.has(word) ? nodeLink(word) : word));
+}
+
+/** A table that scrolls by itself where it is wider than the page, and is a list of cards on a narrow screen. */
 export function table(caption, columns, rows) {
-  const head = el("tr", {}, columns.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)));
-  const body = rows.map((cells) => el("tr", {}, cells.map((cell, i) => el("td", { class: columns[i][1] }, cell))));
+  const head = el("tr", { role: "row" }, columns.map(([text, kind]) => el("th", { scope: "col", role: "columnheader", class: kind }, text)));
+  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, cell)))));
   return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "unseen" }, caption), el("thead", {}, head), el("tbody", {}, body)));
+    el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 
 /** A form that is a link with fields: sending it is going there. `fields`: elements made by `field`. */
@@ -36,13 +62,14 @@ export function form(view, label, ...fields) {
     el("input", { type: "hidden", name: "view", value: view }), fields, el("button", {}, "Show"));
 }
 
-/** A labelled text field, or a choice where there are `options`. */
-export function field(name, label, value, options = null, hint = "") {
+/** A labelled text field, or a choice where there are `options`. `names`: the kind of names that it offers (`pickers`). */
+export function field(name, label, value, options = null, { hint = "", names = "", ...rest } = {}) {
   const id = `field-${name}`;
+  const list = names ? el("datalist", { id: `names-${name}` }) : null;
   const input = options
     ? el("select", { id, name }, options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)))
-    : el("input", { id, name, value, placeholder: hint || null, autocomplete: "off", spellcheck: "false" });
-  return el("div", { class: "field" }, el("label", { for: id }, label), input);
+    : el("input", { id, name, value, placeholder: hint || null, autocomplete: "off", spellcheck: "false", list: list?.id, "data-names": names || null, ...rest });
+  return el("div", { class: "field" }, el("label", { for: id }, label), input, list);
 }
 
 /** Facts as pairs; those without a value are left out. */

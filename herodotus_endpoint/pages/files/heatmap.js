@@ -128,7 +128,9 @@ export class HeatMap {
   }
 
   #heading({ key, text, under, kind }) {
-    const sort = el("button", { type: "button", click: () => this.on.sort(key) }, el("span", {}, text), under ? el("span", { class: "under" }, under) : null);
+    const lines = halves(text);
+    if (under) lines[lines[0].length <= lines.at(-1).length ? 0 : lines.length - 1] += ` ${under}`;
+    const sort = el("button", { type: "button", "aria-label": `${text}${under ? ` ${under}` : ""}`, click: () => this.on.sort(key) }, lines.map((line) => el("span", {}, line)));
     return el("th", { scope: "col", class: kind }, sort);
   }
 
@@ -151,6 +153,14 @@ function heads(columns) {
     ...columns.filters.map(plugin("f", "plugin filter")),
     ...columns.scores.map(plugin("s", "plugin score")),
   ];
+}
+
+/** A long plugin name in two lines of about equal length: NodeResources, BalancedAllocation. */
+function halves(text) {
+  const words = text.split(/(?=[A-Z][a-z])/);
+  if (text.length < 14 || words.length < 2) return [text];
+  const cuts = words.slice(1).map((_, i) => [words.slice(0, i + 1).join(""), words.slice(i + 1).join("")]);
+  return cuts.reduce((best, cut) => (Math.max(...cut.map((part) => part.length)) < Math.max(...best.map((part) => part.length)) ? cut : best));
 }
 
 function said(verdict, first) {

@@ -1,45 +1,71 @@
-// Which view the URL names. Owns: that choice, the title, failures. Does not own: any view.
+// Which view the URL names. Owns: that choice, the title, failures. Does not own: any view, when it is read again (`live`).
 // The whole state of a page is its URL: a link shows another reader the same.
 
 import * as balance from "./balance.js";
 import * as decision from "./decision.js";
 import * as decisions from "./decisions.js";
 import * as disagreements from "./disagreements.js";
-import { el } from "./dom.js";
+import { el, field, form, link } from "./dom.js";
+import { Live } from "./live.js";
 import * as node from "./node.js";
 import * as pending from "./pending.js";
+import { offer } from "./pickers.js";
+import * as summary from "./summary.js";
+import * as whatif from "./whatif.js";
+import * as workload from "./workload.js";
 
-const VIEWS = { decisions, decision, pending, node, balance, disagreements };
+const VIEWS = { summary, decisions, decision, pending, node, workload, balance, whatif, disagreements };
 const UNDER = { decision: "decisions" };
+const HEADINGS = { 0: "No answer", 401: "Not signed in", 403: "No right to see this", 404: "Not found", 503: "No answer" };
+const HINTS = {
+  0: "Is it running?  kubectl -n herodotus get pods",
+  401: "Open the page with your credentials: kubectl herodotus ui",
+  403: "Your role does not allow it. Rights may exist in a single namespace:",
+  503: "Is it running?  kubectl -n herodotus get pods",
+};
 
-async function show() {
-  const params = new URLSearchParams(location.search);
-  const name = VIEWS[params.get("view")] ? params.get("view") : "decisions";
-  mark(UNDER[name] ?? name);
-  const main = document.getElementById("main");
-  try {
-    const { title, body } = await VIEWS[name].view(params);
-    document.title = `${title} · Herodotus`;
-    main.replaceChildren(...body);
-  } catch (failure) {
-    document.title = "Herodotus";
-    main.replaceChildren(el("h1", {}, "No answer"), failed(failure));
-  }
-  main.dataset.ready = name;
-  performance.mark("shown");
+const main = document.getElementById("main");
+const params = new URLSearchParams(location.search);
+const name = VIEWS[params.get("view")] ? params.get("view") : "summary";
+const chosen = VIEWS[name];
+
+function place({ title, body }) {
+  document.title = `${title} · Herodotus`;
+  main.replaceChildren(...body);
 }
 
-function mark(name) {
-  for (const link of document.querySelectorAll("nav a")) {
-    if (new URLSearchParams(link.search).get("view") === name) link.setAttribute("aria-current", "page");
+function fail(failure) {
+  const title = HEADINGS[failure.code] ?? "No answer";
+  place({ title, body: [el("h1", {}, title), ...failed(failure)] });
+}
+
+function mark() {
+  for (const item of document.querySelectorAll("nav a")) {
+    if (new URLSearchParams(item.search).get("view") !== (UNDER[name] ?? name)) continue;
+    item.setAttribute("aria-current", "page");
+    item.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 }
 
 function failed(failure) {
-  const hints = (failure.similar ?? []).map((name) => el("li", {}, name));
-  return el("div", { role: "alert", class: "failure" },
-    el("p", {}, failure.message),
-    hints.length ? [el("p", {}, "Similar:"), el("ul", {}, hints)] : null);
+  const at = params.has("name") ? "name" : "pod";
+  const hints = failure.similar.map((other) => el("li", {}, link(name, { ...Object.fromEntries(params), view: null, [at]: other }, other)));
+  return [
+    el("div", { role: "alert", class: "failure" },
+      el("p", {}, failure.message),
+      HINTS[failure.code] ? el("p", {}, HINTS[failure.code]) : null,
+      hints.length ? [el("p", {}, "Similar:"), el("ul", {}, hints)] : null),
+    failure.code === 403 ? form(name, "Choose a namespace", field("namespace", "Namespace", params.get("namespace") ?? "")) : null,
+    failure.code === 404 && params.get("namespace") ? el("p", {}, link("decisions", { namespace: params.get("namespace") }, `Decisions of ${params.get("namespace")}`)) : null,
+    el("p", {}, link("summary", {}, "Summary")),
+  ].flat().filter(Boolean);
 }
 
-show();
+mark();
+offer(main, params);
+const live = new Live(main, { read: () => chosen.view(params), place, probe: chosen.probe && (() => chosen.probe(params)) });
+live.first().catch(fail).finally(() => {
+  main.dataset.ready = name;
+  performance.mark("shown");
+  live.start(chosen.live !== false);
+});

@@ -1,50 +1,84 @@
-// Pods that wait, by what most nodes said. The pods of a group are fetched with the groups.
+// Pods that wait, by reason. The pods of a group are read with the groups.
+// Records do not know of deletions: where the API server serves these pages, pods that it no longer lists are left out.
 
-import { get, within } from "./api.js";
-import { el, field, form, link, section, table } from "./dom.js";
+import { get, unassignedPods, within } from "./api.js";
+import { el, field, form, podLink, section, table, workloadLink } from "./dom.js";
 import { bars } from "./plots.js";
-import { ago, count, duration, more, number } from "./words.js";
+import { ahead, ago, count, duration, more, number } from "./words.js";
+
+const OPEN = 20; // pods of a group that are shown without a click
+const NAMED = 5; // pods of a group
+const YOUNG_S = 10; // a pod created while the pods were listed may be missing there
+
+/** The pending pods of a namespace without those that are gone, which are counted in `gone`. */
+export async function readPending(namespace) {
+  const [answer, unassigned] = await Promise.all([get(within(namespace, "pendingpods")), unassignedPods(namespace)]);
+  if (!unassigned) return { ...answer, gone: 0 };
+  const pods = answer.pods.filter((pod) => unassigned.has(pod.uid) || age(pod, answer.at) <= YOUNG_S);
+  if (pods.length === answer.pods.length) return { ...answer, gone: 0 };
+  const groups = answer.groups.map((group) => {
+    const members = pods.filter((pod) => isOf(pod, group));
+    return { ...group, count: members.length, oldestAt: members[0]?.createdAt, pods: members.slice(0, NAMED).map((pod) => `${pod.namespace}/${pod.pod}`), podsOmitted: Math.max(0, members.length - NAMED) };
+  }).filter((group) => group.count);
+  return { ...answer, pods, groups, count: pods.length, overdue: pods.filter((pod) => pod.overdue).length, gone: answer.pods.length - pods.length };
+}
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
-  const answer = await get(within(namespace, "pendingpods"));
+  const answer = await readPending(namespace);
   const due = answer.groups.filter((group) => !group.overdue);
   const late = answer.groups.filter((group) => group.overdue);
   const body = [
     el("h1", {}, "Pending pods"),
-    form("pending", "Choose a namespace", field("namespace", "Namespace", namespace, null, "all")),
-    el("p", { class: "answer" }, headline(answer, due)),
+    el("p", { class: `answer ${due.length ? "bad" : "good"}` }, headline(answer, due)),
+    form("pending", "Choose a namespace", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" })),
   ];
-  if (due.length) body.push(bars("Pods by reason", due.map((group) => ({ name: group.reason, value: group.count })), "pods"));
+  if (due.length > 1) body.push(bars("Pods by reason", due.map((group) => ({ name: reasonText(group), value: group.count })), "pods"));
   body.push(...due.map((group) => told(group, answer.pods)));
   if (late.length) {
-    body.push(section("Overdue", el("p", { class: "quiet" }, "Deleted, or the scheduler is not running: records do not distinguish the two."), late.map((group) => told(group, answer.pods))));
+    body.push(section("Overdue", el("p", { class: "quiet" }, "Not tried again when due: the scheduler does not run, or the pods were deleted."), late.map((group) => told(group, answer.pods))));
   }
   return { title: "Pending", body };
 }
 
+/** The reason of a group, marked where its pods are overdue. */
+export function reasonText(group) {
+  return `${group.overdue ? "overdue; " : ""}${group.reason}`;
+}
+
 function headline(answer, due) {
-  if (!answer.count) return "No pod is pending.";
-  const told = `${count(answer.count - answer.overdue, "pod")} wait${answer.count - answer.overdue === 1 ? "s" : ""}`;
-  return `${told}${due.length ? `, most for: ${due[0].reason}` : ""}${more(answer.podsOmitted)}.`;
+  const gone = answer.gone ? ` ${count(answer.gone, "other")} ${answer.gone === 1 ? "was" : "were"} deleted or placed since.` : "";
+  if (answer.noRecords) return "No scheduler has sent records yet: which pods are pending is not known.";
+  if (!due.length) return `No pod is pending.${gone}`;
+  const waiting = answer.count - answer.overdue;
+  return `${count(waiting, "pod")} ${waiting === 1 ? "is" : "are"} pending, most for: ${due[0].reason}.${more(answer.podsOmitted)}${gone}`;
+}
+
+function isOf(pod, group) {
+  return pod.reason === group.reason && pod.overdue === group.overdue;
 }
 
 function told(group, pods) {
-  const members = pods.filter((pod) => pod.reason === group.reason && pod.overdue === group.overdue);
-  const rows = members.map((pod) => [
-    link("decision", { namespace: pod.namespace, name: pod.id }, `${pod.namespace}/${pod.pod}`),
-    pod.owner ?? "–",
+  const rows = pods.filter((pod) => isOf(pod, group)).map((pod) => [
+    podLink(pod.namespace, pod.pod, pod.id ?? pod.pod),
+    workloadLink(pod.namespace, pod.owner),
     number(pod.attempt),
     pod.createdAt ? ago(pod.createdAt) : "–",
     next(pod),
   ]);
   const columns = [["Pod"], ["Workload"], ["Attempt", "number"], ["Created"], ["Next try"]];
-  return el("details", { open: rows.length <= 20 }, el("summary", {}, el("b", {}, number(group.count)), ` ${group.reason}`), table(`Pods that wait for: ${group.reason}`, columns, rows));
+  return el("details", { open: rows.length <= OPEN }, el("summary", {}, el("b", {}, number(group.count)), ` ${group.reason}`), table(`Pods that wait for: ${group.reason}`, columns, rows));
 }
 
 function next(pod) {
   if (!pod.notBefore) return "–";
-  const seconds = (new Date(pod.notBefore) - Date.now()) / 1000;
-  if (seconds > 0) return `in ${duration(seconds)} (${pod.queue})`;
-  return pod.latest ? "when something changes that may help" : "due";
+  if (pod.overdue) return "overdue";
+  const earliest = Math.round(ahead(pod.notBefore));
+  if (!pod.latest) return earliest > 0 ? `in ${duration(earliest)}` : "now";
+  const latest = Math.max(1, Math.round(ahead(pod.latest)));
+  return `on an event${earliest > 0 ? ` after ${duration(earliest)},` : ""} or in ${duration(latest)}`;
+}
+
+function age(pod, at) {
+  return (new Date(at) - new Date(pod.createdAt ?? pod.startedAt)) / 1000;
 }

@@ -3,7 +3,7 @@
 
 import { get, path } from "./api.js";
 import { Columns } from "./columns.js";
-import { el, field, link, section, table } from "./dom.js";
+import { el, field, nodeLink, section, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { count, number, signed } from "./words.js";
 
@@ -24,7 +24,8 @@ export class Sheet {
     this.counted = el("p", { role: "status", class: "quiet" });
     this.details = el("div", { class: "details", "aria-live": "polite" });
     this.compared = el("div", { "aria-live": "polite" });
-    this.element = section("Nodes and plugins", this.#tools(), this.counted, this.map.element, this.#key(), this.compared, this.details);
+    this.beside = el("div", { class: "beside" }, this.map.element, this.details);
+    this.element = section("Nodes and plugins", this.#tools(), this.counted, this.beside, this.#key(), this.compared);
     this.#show();
     this.#open();
     this.#compare();
@@ -43,7 +44,7 @@ export class Sheet {
   }
 
   #key() {
-    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (darker: first failure), · not evaluated. Points are the normalized score times the weight. Select a node's name for its details, or two checkboxes to compare nodes.");
+    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (bold: first failure), · not evaluated. Points are the normalized score times the weight. Select a node's name for its details, or two checkboxes to compare nodes.");
   }
 
   #narrow(name, value) {
@@ -52,9 +53,11 @@ export class Sheet {
   }
 
   async #openOne(name) {
+    const before = this.params.get("node");
     this.#remember({ node: name });
     await this.#open();
-    this.details.scrollIntoView({ block: "nearest" });
+    if (name) this.details.scrollIntoView({ block: "nearest" });
+    else [...this.beside.querySelectorAll("tbody button")].find((row) => row.textContent === before)?.focus({ preventScroll: true });
   }
 
   /** Put something into the URL, or take it out where it is empty. */
@@ -115,9 +118,9 @@ export class Sheet {
       if (this.params.get("node") !== name) return; // another one was opened meanwhile
       const close = el("button", { type: "button", click: () => this.#openOne("") }, "Close");
       const reasons = told.rejectedBy.flatMap((by) => by.reasons.map((reason) => el("li", {}, el("b", {}, by.plugin), ` ${reason.text}`)));
-      this.details.replaceChildren(el("div", { class: "panel" }, el("h3", {}, link("node", { name }, name)), el("p", {}, told.headline),
+      this.details.replaceChildren(el("div", { class: "panel" }, el("h3", {}, nodeLink(name)), el("p", {}, told.headline),
         reasons.length ? el("ul", {}, reasons) : null,
-        told.toMakeItFeasible.length ? [el("p", {}, "To make it fit:"), el("ul", {}, told.toMakeItFeasible.map((step) => el("li", {}, step)))] : null, close));
+        told.toMakeItFeasible.length ? [el("p", {}, el("b", {}, "FIX "), "on this node:"), el("ul", {}, told.toMakeItFeasible.map((step) => el("li", {}, step)))] : null, close));
     } catch (failure) {
       this.details.replaceChildren(el("p", { role: "alert" }, failure.message));
     }

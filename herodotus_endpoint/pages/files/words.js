@@ -6,16 +6,17 @@ const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 export const WINDOWS = [["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"], ["2592000", "last 30 days"]];
 const SIGNS = { Bound: "✓", DryRun: "✓", Binding: "…", Unschedulable: "✗", Failed: "✗", Error: "✗" };
 
-/** `12,345`, `3.4`, and where fractions are wanted `0.0026`; a dash for what is not known. */
+/** `12,345`, or with digits `3.4` and `< 0.1`; a dash for what is not known. */
 export function number(value, digits = 0) {
   if (value === null || value === undefined) return "–";
-  const small = digits && Math.abs(value) < 1;
-  return value.toLocaleString("en", small ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: digits });
+  const least = 10 ** -digits;
+  if (digits && value > 0 && value < least) return `< ${least}`;
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
-/** `61 %`; a dash for what is not known. */
+/** `61%`; a dash for what is not known. */
 export function percent(share) {
-  return share === null || share === undefined ? "–" : `${number(share * 100, share < 0.1 ? 1 : 0)} %`;
+  return share === null || share === undefined ? "–" : `${number(share * 100, share < 0.1 ? 1 : 0)}%`;
 }
 
 /** `+14`, `−3`, `0`. */
@@ -31,8 +32,9 @@ export function count(n, what) {
 /** A time as its age, with the whole of it to be read as well. */
 export function ago(timestamp) {
   if (!timestamp) return "–";
-  const seconds = (Date.now() - new Date(timestamp)) / 1000;
-  return el("time", { datetime: timestamp, title: full(timestamp) }, `${duration(Math.abs(seconds))} ${seconds < 0 ? "ahead" : "ago"}`);
+  const seconds = Math.round((Date.now() - new Date(timestamp)) / 1000);
+  const words = seconds < 0 ? `in ${duration(-seconds)}` : seconds < 1 ? "just now" : `${duration(seconds)} ago`;
+  return el("time", { datetime: timestamp, title: full(timestamp) }, words);
 }
 
 /** `2026-03-01 12:00:00Z`. */
@@ -42,7 +44,7 @@ export function full(timestamp) {
 
 /** `4m12s`: the two largest units that say something. */
 export function duration(seconds) {
-  if (seconds < 1) return seconds < 0.001 ? "0s" : `${number(seconds * 1000, 1)}ms`;
+  if (seconds < 1) return `${number(seconds * 1000, 1)}ms`;
   let left = Math.round(seconds);
   const parts = [];
   for (const [unit, length] of UNITS) {
@@ -62,4 +64,18 @@ export function state(name) {
 /** Where a list of names is cut: `… and 12 more`. */
 export function more(omitted) {
   return omitted > 0 ? ` … and ${number(omitted)} more` : "";
+}
+
+/** A time of the log as its distance from now in seconds, positive where it is ahead. */
+export function ahead(timestamp) {
+  return (new Date(timestamp) - Date.now()) / 1000;
+}
+
+/** worker-2 before worker-10. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+/** The workload of an owner: the Deployment of its ReplicaSet, known by the label of its pods, else the owner itself. */
+export function workloadOf(owner, labels) {
+  const hash = labels?.["pod-template-hash"];
+  return hash && owner?.startsWith("ReplicaSet/") && owner.endsWith(`-${hash}`) ? `Deployment/${owner.slice(11, -hash.length - 1)}` : owner;
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_LISTS = ("/api/v1/pods", "/api/v1/nodes")
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -42,11 +45,43 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@dataclass
+class Cluster:
+    """The API server around the decisions service: objects by path, of which lists ignore their selectors.
+
+    Without `objects`, lists are empty and nothing else exists. A path in `forbidden` is answered with 403. With `away`,
+    no API server is there.
+    """
+
+    objects: dict[str, Any] = field(default_factory=dict)
+    forbidden: set[str] = field(default_factory=set)
+    away: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> list[bytes]:
+        path = environ["PATH_INFO"]
+        self.asked.append(f"{path}?{environ['QUERY_STRING']}")
+        code, body = self._answer(path)
+        start(code, [("Content-Type", "application/json")])
+        return [json.dumps(body).encode()]
+
+    def _answer(self, path: str) -> tuple[str, Any]:
+        plural = path.rpartition("/")[2] if path in _LISTS else path.split("/")[-2]
+        status = {"kind": "Status", "details": {"kind": plural}}
+        if self.away:
+            return "404 Not Found", {"error": "not found"}
+        if path in self.forbidden:
+            return "403 Forbidden", status | {"message": f'User "ann" cannot list resource "{plural}"', "code": 403}
+        if path in self.objects or path in _LISTS:
+            return "200 OK", self.objects.get(path, {"items": []})
+        return "404 Not Found", status | {"message": f"{plural} not found", "code": 404}
+
+
 @contextmanager
-def served(client: FlaskClient, prefix: str) -> Iterator[str]:
+def served(client: FlaskClient, prefix: str, cluster: Cluster) -> Iterator[str]:
     """The application below a prefix, as behind the API server's proxy; its URL."""
-    nowhere: Any = lambda _environ, start: start("404 Not Found", []) and []  # noqa: E731
-    server = make_server("127.0.0.1", 0, DispatcherMiddleware(nowhere, {prefix: client.application}), True, 1, _Quiet)
+    around: Any = DispatcherMiddleware(cluster, {prefix: client.application})  # type: ignore[arg-type]
+    server = make_server("127.0.0.1", 0, around, True, 1, _Quiet)
     with serve_in_thread(server) as url:
         yield f"{url}{prefix}"
 

@@ -12,6 +12,7 @@ from tests.builders import a_decision
 from tests.endpoint.service import API, Service, rows, table_of
 
 TEXTS = {name: (FOLDER / name).read_text() for name in FILES}
+MAX_BYTES = 150_000
 NAMESPACE = "http://www.w3.org/2000/svg"  # a name and no address: nothing is fetched from there
 ELSEWHERE = re.compile(r"""(?:\w+:)?//[\w.-]+|url\(|@import|["'(]/\w""")
 INLINE = re.compile(
@@ -22,6 +23,10 @@ NAMED = re.compile(r"""(?:href|src)="([\w.-]+)"|from "\./([\w.-]+)\"""")
 
 def test_folder_contains_exactly_the_listed_files() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(FILES)
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(len(text.encode()) for text in TEXTS.values()) < MAX_BYTES
 
 
 @pytest.mark.parametrize("name", FILES)

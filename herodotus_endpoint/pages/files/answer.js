@@ -1,0 +1,175 @@
+// What an operator reads first of a pod, as the terminal says it: its state, the reason, what to do, who holds what it lacks.
+// Owns: the order and words of these. Does not own: sentences of the service, which pods hold something (`holders`).
+
+import { clusterObject, path } from "./api.js";
+import { el, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
+import { describeEnough, findHeld, findHolders, format } from "./holders.js";
+import { ahead, ago, count, duration, number, workloadOf } from "./words.js";
+
+const HOLDERS = 5;
+const PODS = 500; // of a node, in one answer
+const VICTIMS = 4; // named in a sentence
+
+/** What became of the pod and when, in one line. */
+export function stateLine(answer) {
+  const { attempt, outcome, metadata, pod } = answer;
+  const at = outcome.phases.at(-1)?.at ?? attempt.startedAt;
+  const parts = [workloadLink(metadata.namespace, workloadOf(pod.owner, pod.labels)), happened(outcome, attempt, at)];
+  if (attempt.attempts > 1) {
+    const last = attempt.ordinal === attempt.attempts;
+    parts.push(el("a", { href: "#attempts" }, last ? count(attempt.attempts, "attempt") : `attempt ${number(attempt.ordinal)} of ${number(attempt.attempts)}`));
+  } else if (attempt.failedBefore) parts.push(`${count(attempt.failedBefore, "attempt")} failed before`);
+  parts.push(nextTry(attempt));
+  return el("p", { class: "stateline" }, parts.filter((part) => part && part !== "–").map((part, i) => [i ? el("span", { "aria-hidden": "true", class: "dot" }, " · ") : "", part]));
+}
+
+function happened(outcome, attempt, at) {
+  if (attempt.source === "evaluated") return outcome.node ? ["on ", nodeLink(outcome.node), ", evaluated now"] : "Pending, evaluated now";
+  if (outcome.lost) return ["decided ", ago(attempt.startedAt), ", result not recorded"];
+  const said = { Bound: "scheduled ", Binding: "binding since ", DryRun: "decided in a dry run ", Failed: "binding failed ", Error: "failed " }[outcome.state];
+  if (said) return [said, ago(at)];
+  const since = attempt.podCreatedAt ? ` for ${duration(Math.max(1, -Math.round(ahead(attempt.podCreatedAt))))}` : "";
+  return [`Pending${since}, last tried `, ago(at)];
+}
+
+/** When the scheduler tries the pod again; nothing where it did so already, or where that is not known. */
+export function nextTry(attempt) {
+  const { retry } = attempt;
+  if (!retry || (attempt.ordinal && attempt.ordinal < attempt.attempts)) return "";
+  const earliest = Math.round(ahead(retry.notBefore));
+  if (!retry.latest) return earliest > 0 ? `next try in ${duration(earliest)}` : "next try as soon as the scheduler reaches it";
+  const latest = Math.round(ahead(retry.latest));
+  if (latest <= 0) return "overdue: the scheduler does not run, or the pod was deleted";
+  return `next try on an event that may help${earliest > 0 ? ` after ${duration(earliest)}` : ""}, or in ${duration(latest)}`;
+}
+
+/** The result in a sentence, with a sign; a second one where what became of the pod differs from it. */
+export function headline(answer, names) {
+  const { outcome, headline: said, metadata } = answer;
+  const { node, state } = outcome;
+  let first = "";
+  if (outcome.lost) first = `Decided for ${node}. Whether the pod was bound is not recorded, because the scheduler restarted. To see where it is: kubectl get pod ${metadata.name} -n ${metadata.namespace}`;
+  else if (state === "Binding") first = `Decided for ${node}, not bound yet.`;
+  else if (state === "DryRun") first = `Decided for ${node} in a dry run: not bound.`;
+  else if (state === "Failed" && node) {
+    const failed = outcome.phases.findLast((phase) => phase.status !== "Success");
+    first = `Decided for ${node}, but ${failed?.phase ?? "binding"} failed: ${failed?.message || failed?.status || answer.message}`;
+  }
+  const bad = !node || ["Failed", "Error"].includes(state);
+  return [
+    el("p", { class: `answer ${bad ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ "), withNodes(first || said, names)),
+    first ? el("p", {}, withNodes(said.replace(`On ${node}: `, `Why ${node}: `), names)) : "",
+  ];
+}
+
+/** What would make the pod fit, the smallest change first. Without `commands` the pod does not exist. */
+export function fixes(answer, names, { commands = true } = {}) {
+  const found = answer.suggestions ?? [];
+  if (!found.length) {
+    return answer.nextSteps.length ? el("section", { class: "fix", "aria-label": "Fix" }, el("p", {}, el("b", { class: "label" }, "FIX"), withNodes(answer.nextSteps.join(" and "), names), " (not checked)")) : "";
+  }
+  return el("section", { class: "fix", "aria-label": "Fix" }, found.map((one, i) => fix(one, i ? "or" : "FIX", names, commands)));
+}
+
+function fix(one, label, names, commands) {
+  const known = [commands && !one.command ? `no command known for ${one.object}` : "", one.checked ? "" : "not checked"].filter(Boolean);
+  const fits = one.object === `Node/${one.node}` ? "" : [": fits ", nodeLink(one.node)];
+  return el("div", { class: "onefix" },
+    el("p", {}, el("b", { class: "label" }, label), withNodes(one.text, names), fits, known.length ? ` (${known.join("; ")})` : "",
+      commands && one.deletes.length ? el("span", { class: "deletes" }, `deletes ${one.deletes.join(", ")}`) : ""),
+    commands && one.command ? command(one) : "");
+}
+
+function command(one) {
+  const needs = one.rights.map((right) => `${right.verb} ${right.resource}${right.namespace ? ` in ${right.namespace}` : ""}`).join(", ");
+  return [
+    el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${one.text}` }, el("code", {}, one.command)), copyButton(one)),
+    needs ? el("p", { class: "quiet needs" }, `needs the right to ${needs}`) : "",
+  ];
+}
+
+function copyButton(one) {
+  const said = one.deletes.length ? "Copy (deletes)" : "Copy";
+  const button = el("button", { type: "button", class: one.deletes.length ? "danger" : null, "aria-label": `Copy the command: ${one.text}${one.deletes.length ? `; it deletes ${one.deletes.join(", ")}` : ""}` }, said);
+  const told = el("span", { class: "unseen", "aria-live": "polite" });
+  button.addEventListener("click", async () => {
+    const done = await copy(one.command);
+    button.textContent = done ? "Copied" : "Press Ctrl+C";
+    told.textContent = done ? "The command is copied" : "The command is selected";
+    if (!done) getSelection().selectAllChildren(button.parentElement.querySelector("code"));
+    setTimeout(() => { button.textContent = said; }, 2500);
+  });
+  return [button, told];
+}
+
+/** Whether the text is in the clipboard now: browsers refuse it to pages without TLS that are not on this machine. */
+async function copy(text) {
+  return navigator.clipboard ? navigator.clipboard.writeText(text).then(() => true, () => false) : false;
+}
+
+/** The pods that hold what the pod lacks on the closest node; read from the API server, so filled in when they come. */
+export function holders(answer) {
+  const held = findHeld(answer);
+  if (!held) return "";
+  const place = el("div", { class: "holders" });
+  const { namespace, name } = answer.metadata;
+  clusterObject("api/v1/pods", { fieldSelector: `spec.nodeName=${held.node},status.phase!=Succeeded,status.phase!=Failed`, limit: PODS }).then((found) => {
+    if (!found) place.replaceChildren(el("p", { class: "quiet" }, `Who holds ${held.names.join(", ")} on ${held.node} is not in the record: `, el("code", {}, `kubectl herodotus pod ${name} -n ${namespace}`)));
+    else place.replaceChildren(...list(held, findHolders(held, found.items)));
+  }).catch((failure) => {
+    const why = failure.code === 403 ? "you may not list pods in all namespaces" : failure.message;
+    place.replaceChildren(el("p", { class: "quiet" }, `Who holds ${held.names.join(", ")} on ${held.node} is not shown: ${why}.`));
+  });
+  return place;
+}
+
+function list(held, found) {
+  if (!found.pods.length) return [];
+  const amounts = held.kind === "resource" && held.names[0] !== "pods";
+  const what = held.kind === "pod" ? "its place" : held.names.join(", ");
+  const rows = found.pods.slice(0, HOLDERS).map((one) => [
+    podLink(one.namespace, one.name),
+    ...(amounts ? [format(held.names[0], one.amount)] : []), number(one.priority), workloadLink(one.namespace, one.owner),
+  ]);
+  const left = found.pods.length - rows.length;
+  const columns = [["Pod"], ...(amounts ? [["Request", "number"]] : []), ["Priority", "number"], ["Workload"]];
+  return [section([`Who holds ${what} on `, nodeLink(held.node)],
+    el("p", {}, describeEnough(found).map((part) => (part.name ? podLink(part.namespace, part.name) : part))),
+    table(`Pods that hold ${what} on ${held.node}`, columns, rows),
+    left ? el("p", { class: "quiet" }, `… and ${count(left, "other pod")}. Read from the API server just now.`) : el("p", { class: "quiet" }, "Read from the API server just now."))];
+}
+
+/** Which pods preemption evicts, or why it does not help, in sentences. */
+export function preemption(answer, names) {
+  const told = answer.preemption;
+  if (told?.nominatedNode) {
+    const best = told.candidates[0];
+    const named = best.victims.slice(0, VICTIMS).map((victim, i) => [i ? ", " : "", victimLink(victim)]);
+    const more = best.victims.length > VICTIMS ? ` … and ${number(best.victims.length - VICTIMS)} more` : "";
+    const budgets = best.pdbViolations ? `, against ${count(best.pdbViolations, "disruption budget")}` : "";
+    return [[told.evicted ? el("b", { class: "bad" }, "evicted ") : "dry run, nothing evicted; preemption would evict ", named, more, " from ", nodeLink(best.node), budgets],
+      ...answer.outcome.phases.filter((phase) => phase.phase === "Evict" && phase.status !== "Success").map((phase) => phase.message)];
+  }
+  const said = answer.postFilters.filter((verdict) => verdict.reasons.join() !== "no new claims to deallocate");
+  return said.map((verdict) => {
+    if (answer.preFilters.length && verdict.reasons.join() === "not found") return "not tried: the pod was rejected before any node was evaluated";
+    return withNodes(verdict.reasons.join(", ").replace(/^preemption: /, "") || verdict.code, names);
+  });
+}
+
+/** `shop/web-0` as links; a victim whose namespace the reader may not see has no slash. */
+export function victimLink(victim) {
+  const [namespace, name] = victim.split("/");
+  return name ? [namespaceLink(namespace), "/", link("decision", { namespace, name }, name)] : victim;
+}
+
+/** Whether the pod of a decision still exists: "deleted", "replaced", or "" where it does or nobody can say. */
+export async function fate(answer) {
+  const { namespace, name, uid } = answer.metadata;
+  try {
+    const pod = await clusterObject(`api/v1/${path("namespaces", namespace, "pods", name)}`);
+    return pod && uid && pod.metadata.uid !== uid ? "replaced" : "";
+  } catch (failure) {
+    return failure.code === 404 ? "deleted" : "";
+  }
+}

@@ -1,0 +1,129 @@
+// The first page: what waits and why, what was placed last, which nodes reject most, and whether an observer agrees.
+// Each part is read by itself, so that a missing right leaves out that part and says so.
+
+import { get, path, within } from "./api.js";
+import { el, field, form, link, nodeLink, podLink, section, table } from "./dom.js";
+import { readPending, reasonText } from "./pending.js";
+import { bar } from "./plots.js";
+import { ago, byName, count, more, number, percent } from "./words.js";
+
+const GROUPS = 6;
+const PLACED = 6;
+const PRESSED = 5;
+const READ = 500; // nodes
+const HOUR = "3600";
+const DAY = "86400";
+const known = new Map(); // fixes by decision
+
+export async function view(params) {
+  const namespace = (params.get("namespace") ?? "").trim();
+  const [waiting, placed, pressed, agreed] = await Promise.all([
+    part("Pending pods by reason", () => pending(namespace)),
+    part("Last placements", () => placements(namespace)),
+    part("Nodes that reject most", pressure),
+    part("Agreement of the observer", () => agreement(namespace)),
+  ]);
+  const failures = [waiting, placed, pressed, agreed].map((one) => one.failure);
+  if (failures.every(Boolean)) throw failures[0];
+  return { title: namespace ? `Summary of ${namespace}` : "Summary", body: [
+    el("h1", {}, namespace ? [el("span", { class: "kind" }, "Namespace "), namespace] : "Summary"),
+    waiting.answer ?? "",
+    waiting.element,
+    el("div", { class: "halves" }, placed.element, pressed.element),
+    agreed.element,
+    form("summary", "Choose a namespace", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" })),
+  ] };
+}
+
+/** A section, or one that says why it is missing. */
+async function part(title, make) {
+  try {
+    const { body, answer } = await make();
+    return { element: section(title, body), answer };
+  } catch (failure) {
+    return { element: section(title, el("p", { class: "missing", role: failure.code === 403 ? null : "alert" }, failure.message)), failure };
+  }
+}
+
+async function pending(namespace) {
+  const answer = await readPending(namespace);
+  const waiting = answer.count - answer.overdue;
+  const said = answer.noRecords ? "No scheduler has sent records yet: which pods are pending is not known."
+    : waiting ? `${count(waiting, "pod")} ${waiting === 1 ? "is" : "are"} pending.` : "No pod is pending.";
+  const late = answer.overdue ? ` ${number(answer.overdue)} ${answer.overdue === 1 ? "is" : "are"} overdue: the scheduler does not run, or the pods were deleted.` : "";
+  const sign = waiting ? "✗ " : answer.noRecords ? "" : "✓ ";
+  const groups = answer.groups.slice(0, GROUPS);
+  const fixes = await Promise.all(groups.map((group) => fixOf(member(group.pods[0], answer))));
+  const rows = groups.map((group, i) => [
+    number(group.count), reasonText(group), fixes[i],
+    [group.pods.map((pod, i) => [i ? ", " : "", memberLink(member(pod, answer))]), more(group.podsOmitted)],
+    group.oldestAt ? ago(group.oldestAt) : "–",
+  ]);
+  const left = answer.groups.length - rows.length;
+  const columns = [["Count", "number"], ["Reason"], ["Fix of the first"], ["Pods", "long"], ["Oldest"]];
+  return {
+    answer: el("p", { class: `answer ${waiting ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, sign), said, late),
+    body: rows.length ? [table("Pending pods by reason", columns, rows), left > 0 ? el("p", {}, link("pending", { namespace }, `${count(left, "more reason")}`)) : ""] : el("p", { class: "quiet" }, answer.noRecords ? "An installation needs a minute or two for its first records." : "Nothing waits."),
+  };
+}
+
+function member(pod, answer) {
+  const [namespace, name] = pod.split("/");
+  const id = answer.pods.find((one) => one.namespace === namespace && one.pod === name)?.id;
+  return { namespace, name, id: id ?? name };
+}
+
+function memberLink({ namespace, name, id }) {
+  return podLink(namespace, name, id);
+}
+
+/** The first suggestion for a pod, as a link to its command. A decision does not change, so it is read once. */
+async function fixOf({ namespace, id }) {
+  if (!known.has(id)) {
+    const answer = await get(path("namespaces", namespace, "podexplanations", id)).catch(() => null);
+    const best = answer?.suggestions?.[0];
+    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node/") ? `: fits ${best.node}` : ""}` : answer.nextSteps.join(" and ")));
+  }
+  return known.get(id) ? link("decision", { namespace, name: id }, known.get(id)) : "–";
+}
+
+async function placements(namespace) {
+  const answer = await get(within(namespace, "decisions"), { fieldSelector: "status.state=Bound", limit: PLACED });
+  const rows = answer.items.map((item) => [
+    podLink(item.spec.pod.namespace, item.spec.pod.name, item.metadata.name), nodeLink(item.status.node), ago(item.spec.times.startedAt),
+  ]);
+  if (!rows.length) return { body: el("p", { class: "quiet" }, "No placement is recorded.") };
+  return { body: [table("Last placements", [["Pod"], ["Node"], ["When"]], rows), el("p", {}, link("decisions", { namespace }, "All decisions"))] };
+}
+
+async function pressure() {
+  const { items } = await get("nodehistories", { since: HOUR, limit: READ });
+  const rejecting = items.filter((node) => node.evaluated > node.feasible);
+  rejecting.sort((a, b) => share(b) - share(a) || b.evaluated - a.evaluated || byName(a.metadata.name, b.metadata.name));
+  const shown = rejecting.slice(0, PRESSED);
+  const reasons = await Promise.all(shown.map((node) => get(path("nodehistories", node.metadata.name), { since: HOUR }).then(mostly, () => "–")));
+  const rows = shown.map((node, i) => [
+    nodeLink(node.metadata.name), [bar(share(node)), percent(share(node)), el("span", { class: "quiet" }, ` of ${number(node.evaluated)}`)], reasons[i],
+  ]);
+  if (!rows.length) return { body: el("p", { class: "quiet" }, "No node rejected a pod in the last hour.") };
+  return { body: [table("Nodes that reject most", [["Node"], ["Rejected", "plotted"], ["Mostly for"]], rows), el("p", {}, link("node", {}, "All nodes"), " (last hour)")] };
+}
+
+function share(node) {
+  return node.evaluated ? 1 - node.feasible / node.evaluated : 0;
+}
+
+function mostly(answer) {
+  const reasons = answer.filters.flatMap((filter) => filter.reasons);
+  return reasons.sort((a, b) => b.count - a.count)[0]?.text ?? "–";
+}
+
+async function agreement(namespace) {
+  const answer = await get(within(namespace, "agreements"), { since: DAY });
+  if (!answer.schedulers.length) return { body: el("p", { class: "quiet" }, "No other scheduler was observed in the last 24 hours.") };
+  const rows = answer.schedulers.map((one) => [
+    one.scheduler, number(one.outcomes), [bar((one.agree + one.agreeInWindow) / one.outcomes), percent((one.agree + one.agreeInWindow) / one.outcomes)],
+    one.disagree ? link("disagreements", { namespace, profile: one.scheduler }, number(one.disagree)) : "0", number(one.unknown),
+  ]);
+  return { body: table("Agreement of the observer", [["Scheduler"], ["Outcomes", "number"], ["Agree", "plotted"], ["Disagree", "number"], ["Unknown", "number"]], rows) };
+}

@@ -1,0 +1,124 @@
+// Where pods would go that do not exist: a manifest, or copies of a pod or workload of the cluster. Nothing is created.
+// Owns: the question. Does not own: how an answer about a pod looks (`decision`). A link only fills in the form.
+
+import { clusterObject, path, post } from "./api.js";
+import { explanation } from "./decision.js";
+import { el, field, nodeLink, section, table } from "./dom.js";
+import { count, number } from "./words.js";
+
+export const live = false;
+
+const MOST_PODS = 100;
+const BUSY_CODE = 429;
+const TRIES = 5;
+const NODES = 20; // named
+const RESOURCES = {
+  pod: "api/v1 pods", replicationcontroller: "api/v1 replicationcontrollers", deployment: "apis/apps/v1 deployments",
+  statefulset: "apis/apps/v1 statefulsets", replicaset: "apis/apps/v1 replicasets", job: "apis/batch/v1 jobs", cronjob: "apis/batch/v1 cronjobs",
+};
+const EXAMPLE = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 3\n  …";
+
+export async function view(params) {
+  const given = (name) => (params.get(name) ?? "").trim();
+  const workload = given("pod") ? `Pod/${given("pod")}` : given("workload");
+  const result = el("div", { id: "result", "aria-live": "polite" });
+  const button = el("button", { class: "primary" }, "Show where they would go");
+  const manifest = el("textarea", { id: "field-manifest", name: "manifest", rows: "12", spellcheck: "false", placeholder: EXAMPLE });
+  const question = el("form", { class: "question", "aria-label": "What if", submit: (event) => {
+    event.preventDefault();
+    ask(new FormData(question), result, button);
+  } },
+  el("div", { class: "filters" },
+    field("namespace", "Namespace", given("namespace"), null, { hint: "of the manifest, or default", names: "namespaces" }),
+    field("workload", "Pod or workload that exists", workload, null, { hint: "Deployment/web", names: "workloads" }),
+    field("replicas", "Pods", given("replicas"), null, { hint: "the object's", type: "number", min: "1", max: MOST_PODS }),
+    field("node", "Explain one node", given("node"), null, { names: "nodes" }),
+    field("schedulerName", "Scheduler", given("schedulerName"), null, { hint: "the object's", names: "profiles" })),
+  el("div", { class: "field" }, el("label", { for: "field-manifest" }, "or a manifest, YAML or JSON"), manifest),
+  button);
+  return { title: "What if", body: [
+    el("h1", {}, "What if"),
+    el("p", {}, "The scheduler decides the pods on a copy of its present state. Nothing is created, evicted or recorded."),
+    question, result,
+  ] };
+}
+
+async function ask(given, result, button) {
+  const of = (name) => String(given.get(name) ?? "").trim();
+  button.disabled = true;
+  result.replaceChildren(el("p", { class: "quiet" }, "Waiting for the scheduler …"));
+  try {
+    const spec = { ...await object(of), node: of("node"), schedulerName: of("schedulerName") };
+    if (of("replicas")) spec.replicas = Number(of("replicas"));
+    const namespace = of("namespace") || written(of("manifest")) || "default";
+    const answer = await review(namespace, { apiVersion: "herodotus.dev/v1alpha1", kind: "PlacementReview", spec });
+    result.replaceChildren(...show(answer, of("node")));
+  } catch (failure) {
+    result.replaceChildren(el("div", { role: "alert", class: "failure" }, el("p", {}, failure.message), failure.hint ? el("p", {}, failure.hint) : ""));
+  } finally {
+    button.disabled = false;
+  }
+  result.scrollIntoView({ block: "nearest" });
+}
+
+/** The object of the question: the manifest, or what the API server has. */
+async function object(of) {
+  if (of("manifest")) {
+    if (of("workload")) throw new Error("Give either a manifest or the name of an object.");
+    return { manifest: of("manifest") };
+  }
+  const [kind, name] = of("workload").split("/");
+  if (!name) throw new Error("Paste a manifest, or name a pod or workload: Deployment/web, Pod/web-0.");
+  const resource = RESOURCES[kind.toLowerCase()];
+  if (!resource) throw new Error(`Of a ${kind} no pods can be placed: paste a manifest.`);
+  const [group, plural] = resource.split(" ");
+  const found = await clusterObject(`${group}/${path("namespaces", of("namespace") || "default", plural, name)}`);
+  if (!found) throw Object.assign(new Error("The API server does not serve these pages, so the object cannot be read."), { hint: `Paste its manifest, or: kubectl herodotus whatif ${of("workload")} -n ${of("namespace") || "default"}` });
+  const { managedFields: _, annotations: __, ...metadata } = found.metadata;
+  return { object: { apiVersion: group.replace(/^apis?\//, ""), kind: kindOf(resource), ...found, metadata, status: undefined } };
+}
+
+function kindOf(resource) {
+  const names = { pods: "Pod", replicationcontrollers: "ReplicationController", deployments: "Deployment", statefulsets: "StatefulSet", replicasets: "ReplicaSet", jobs: "Job", cronjobs: "CronJob" };
+  return names[resource.split(" ")[1]];
+}
+
+/** The namespace in the metadata of a manifest. The service refuses another one than the object's. */
+function written(manifest) {
+  return /^\s+"?namespace"?:\s*"?([a-z0-9-]+)/m.exec(manifest)?.[1] ?? /"namespace":\s*"([a-z0-9-]+)"/.exec(manifest)?.[1];
+}
+
+/** Ask, and ask again while the scheduler answers other reviews. */
+async function review(namespace, document) {
+  for (let left = TRIES; ; left -= 1) {
+    try {
+      return await post(path("namespaces", namespace, "placementreviews"), document);
+    } catch (failure) {
+      if (failure.code !== BUSY_CODE || left === 1) throw failure;
+      await new Promise((done) => { setTimeout(done, 1000); });
+    }
+  }
+}
+
+function show(answer, node) {
+  const { status, spec, metadata } = answer;
+  const told = node ? status.first : status.stopped ?? status.first;
+  const several = spec.replicas > 1;
+  const rows = status.nodes.slice(0, NODES).map((one) => [nodeLink(one.node), number(one.pods)]);
+  const left = status.nodes.length - rows.length;
+  return [
+    el("h2", { tabindex: "-1" }, `${metadata.namespace}/${metadata.name}: ${several ? count(spec.replicas, "pod") : spec.kind}, decided by ${spec.schedulerName}`),
+    several ? el("p", { class: `answer ${status.stopped ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, status.stopped ? "✗ " : "✓ "), status.headline) : "",
+    several && rows.length ? [table("Nodes that would get pods", [["Node"], ["Pods", "number"]], rows), left > 0 ? el("p", { class: "quiet" }, `… and ${count(left, "more node")}`) : ""] : "",
+    several ? el("h3", {}, told.outcome.node === null ? `Pod ${number(status.fits + 1)}, ${told.metadata.name}, does not fit` : `Pod 1, ${told.metadata.name}`) : "",
+    explanation(told, new URLSearchParams(), { exists: false }),
+    node ? section(`On ${node}`, oneNode(told, node)) : "",
+  ].flat(Infinity).filter(Boolean);
+}
+
+function oneNode(told, name) {
+  const found = (told.perNode ?? []).find((one) => one.node === name);
+  if (!found) return el("p", { class: "quiet" }, "Not evaluated.");
+  const reasons = found.rejectedBy.flatMap((by) => by.reasons.map((reason) => el("li", {}, el("b", {}, by.plugin), ` ${reason.text}`)));
+  return [el("p", {}, found.headline), reasons.length ? el("ul", {}, reasons) : ""];
+}

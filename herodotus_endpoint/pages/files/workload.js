@@ -1,0 +1,95 @@
+// Where the pods of a workload went, and why; which of them wait. Zones are the nodes' present labels.
+
+import { clusterNodes, get, path } from "./api.js";
+import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes } from "./dom.js";
+import { bar, bars } from "./plots.js";
+import { ago, byName, full, number, percent, state, WINDOWS, workloadOf } from "./words.js";
+
+const DAY = "86400";
+const ZONE = "topology.kubernetes.io/zone";
+const HOSTNAME = "kubernetes.io/hostname";
+const ZONED = 200; // nodes whose zones are read
+const LISTED = 500; // decisions whose workloads are offered
+
+export async function view(params) {
+  const namespace = (params.get("namespace") ?? "").trim();
+  const workload = (params.get("workload") ?? "").trim();
+  const since = params.get("since") ?? DAY;
+  const choose = form("workload", "Choose a workload",
+    field("namespace", "Namespace", namespace, null, { names: "namespaces", required: true }),
+    field("workload", "Workload", workload, null, { hint: "Deployment/web", names: "workloads", required: true, pattern: "[^/]+/[^/]+", title: "KIND/NAME, such as Deployment/web" }),
+    field("since", "Time", since, WINDOWS));
+  if (!namespace || !workload) return { title: "Workloads", body: [el("h1", {}, "Workloads"), choose, await known(namespace)] };
+  const [kind, name] = split(workload);
+  const answer = await get(path("namespaces", namespace, "workloadplacements", `${kind.toLowerCase()}.${name}`), { since });
+  const zones = await zonesOf(answer.nodes);
+  const names = new Set(answer.nodes.map((node) => node.node));
+  return { title: answer.metadata.name, body: [
+    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), answer.metadata.name),
+    el("p", { class: `answer ${answer.pending.length ? "bad" : "good"}` }, withNodes(answer.headline, names)),
+    answer.pending.length ? section("Pending", waiting(namespace, answer.pending)) : "",
+    zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
+    answer.nodes.length ? section("Nodes", nodes(answer.nodes, zones)) : "",
+    answer.recent.length ? section("Last placements", recent(namespace, answer.recent)) : "",
+    facts([["Skew", `${number(answer.skew)} pods between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", full(answer.since)],
+      ["Decisions", answer.complete ? "all" : "the newest only"], ["What if", link("whatif", { namespace, workload: answer.metadata.name }, "place more of its pods")]]),
+    choose,
+  ] };
+}
+
+/** Kind and name of `Deployment/web`; a name alone is a Deployment's. */
+function split(workload) {
+  const [kind, name] = workload.split("/");
+  return name ? [kind, name] : ["deployment", kind];
+}
+
+/** The workloads of the newest decisions, to choose from. */
+async function known(namespace) {
+  const answer = await get(namespace ? path("namespaces", namespace, "decisions") : "decisions", { limit: LISTED });
+  const found = new Map();
+  for (const { spec: { pod }, metadata } of answer.items) {
+    if (!pod.owner) continue;
+    const workload = workloadOf(`${pod.owner.kind}/${pod.owner.name}`, metadata.labels);
+    const key = `${pod.namespace}/${workload}`;
+    found.set(key, { namespace: pod.namespace, workload, decisions: (found.get(key)?.decisions ?? 0) + 1 });
+  }
+  const rows = [...found].sort(([a], [b]) => byName(a, b)).map(([, one]) => [namespaceLink(one.namespace), link("workload", { namespace: one.namespace, workload: one.workload }, one.workload), number(one.decisions)]);
+  return rows.length ? table("Workloads of the newest decisions", [["Namespace"], ["Workload"], ["Decisions", "number"]], rows) : el("p", { class: "answer" }, "No decision about a workload's pod is stored.");
+}
+
+function waiting(namespace, pods) {
+  return table("Pending pods", [["Pod"], ["Last tried"], ["Message", "long"]], pods.map((pod) => [link("decision", { namespace, name: pod.pod }, pod.pod), ago(pod.startedAt), pod.message]));
+}
+
+/** Zone by node; null where the nodes cannot be read or have none. */
+async function zonesOf(nodes) {
+  if (!nodes.length) return null;
+  const names = nodes.slice(0, ZONED).map((node) => node.node).join(",");
+  const found = await clusterNodes({ labelSelector: `${HOSTNAME} in (${names})` });
+  const zones = new Map((found ?? []).filter((node) => node.labels?.[ZONE]).map((node) => [node.name, node.labels[ZONE]]));
+  return zones.size ? zones : null;
+}
+
+function spread(nodes, zones) {
+  const pods = new Map();
+  for (const node of nodes) pods.set(zones.get(node.node) ?? "", (pods.get(zones.get(node.node) ?? "") ?? 0) + node.pods);
+  return [...pods].sort(([a], [b]) => byName(a, b)).map(([zone, value]) => ({ name: zone || "no zone known", value, to: zone ? zoneUrl(zone) : "" }));
+}
+
+function zoneUrl(zone) {
+  return `?${new URLSearchParams({ view: "node", zone })}`;
+}
+
+function nodes(told, zones) {
+  const rows = told.map((node) => [
+    nodeLink(node.node), ...(zones ? [zones.has(node.node) ? link("node", { zone: zones.get(node.node) }, zones.get(node.node)) : "–"] : []),
+    number(node.pods), [bar(node.share), percent(node.share)],
+    Object.entries(node.decidedBy).map(([by, n]) => `${by} ${number(n)}`).join(", "), node.meanMargin === null ? "–" : `${number(node.meanMargin, 1)} points`, ago(node.lastAt),
+  ]);
+  return table("Nodes", [["Node"], ...(zones ? [["Zone"]] : []), ["Pods", "number"], ["Share", "plotted"], ["Decided by"], ["Mean margin", "number"], ["Last"]], rows);
+}
+
+function recent(namespace, told) {
+  const rows = told.map((one) => [link("decision", { namespace, name: one.pod }, one.pod), state(one.state), nodeLink(one.node), one.decidedBy ?? "–", one.points === null ? "–" : `${number(one.points)} points`, ago(one.startedAt)]);
+  return table("Last placements", [["Pod"], ["Outcome"], ["Node"], ["Decided by"], ["Margin", "number"], ["When"]], rows);
+}
