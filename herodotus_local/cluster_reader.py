@@ -46,7 +46,7 @@ _SPREADING: Final = "default spreading does not count the pods that they select"
 _EFFECTS: Final = {
     "pods": "pods of other namespaces are not counted, and nodes seem to have more free than they have",
     "namespaces": "affinity terms with a namespaceSelector match no namespace by its labels",
-    "poddisruptionbudgets": "preemption is evaluated as if there were none",
+    "poddisruptionbudgets": "preemption and drains are evaluated as if there were none",
     "services": _SPREADING,
     "replicationcontrollers": _SPREADING,
     "replicasets": _SPREADING,
