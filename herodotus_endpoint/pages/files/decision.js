@@ -36,14 +36,14 @@ export async function view(params) {
   ] };
 }
 
-/** The answer about a pod and its evidence. `exists`: whether there is such a pod, so that commands can change it. */
+/** The answer about a pod and its evidence; of a pod that does not exist only what follows the result in a sentence. */
 export function explanation(answer, params, { exists = true, holds = true } = {}) {
   const names = new Set(answer.columns?.nodes ?? answer.rejections.flatMap((group) => group.nodes.map((node) => node.node)));
   for (const row of answer.ranking ?? []) names.add(row.node);
   const evictions = preemption(answer, names);
   return [
     exists ? stateLine(answer) : "",
-    ...headline(answer, names),
+    ...(exists ? headline(answer, names) : []),
     fixes(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",
     notes(answer.notes),

@@ -3,7 +3,7 @@
 
 import { clusterObject, path, post } from "./api.js";
 import { explanation } from "./decision.js";
-import { el, field, nodeLink, section, table } from "./dom.js";
+import { el, field, nodeLink, section, table, withNodes } from "./dom.js";
 import { count, number } from "./words.js";
 
 export const live = false;
@@ -104,13 +104,14 @@ function show(answer, node) {
   const { status, spec, metadata } = answer;
   const told = node ? status.first : status.stopped ?? status.first;
   const several = spec.replicas > 1;
+  const names = new Set([...status.nodes.map((one) => one.node), ...told.rejections.flatMap((group) => group.nodes.map((one) => one.node)), ...told.ranking.map((one) => one.node)]);
   const rows = status.nodes.slice(0, NODES).map((one) => [nodeLink(one.node), number(one.pods)]);
   const left = status.nodes.length - rows.length;
   return [
     el("h2", { tabindex: "-1" }, `${metadata.namespace}/${metadata.name}: ${several ? count(spec.replicas, "pod") : spec.kind}, decided by ${spec.schedulerName}`),
-    several ? el("p", { class: `answer ${status.stopped ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, status.stopped ? "✗ " : "✓ "), status.headline) : "",
+    el("p", { class: `answer ${status.stopped ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, status.stopped ? "✗ " : "✓ "), withNodes(status.headline, names)),
     several && rows.length ? [table("Nodes that would get pods", [["Node"], ["Pods", "number"]], rows), left > 0 ? el("p", { class: "quiet" }, `… and ${count(left, "more node")}`) : ""] : "",
-    several ? el("h3", {}, told.outcome.node === null ? `Pod ${number(status.fits + 1)}, ${told.metadata.name}, does not fit` : `Pod 1, ${told.metadata.name}`) : "",
+    several ? el("h3", {}, told.outcome.node === null ? `Pod ${number(status.fits + 1)}, ${told.metadata.name}, does not fit` : [`Pod 1, ${told.metadata.name}: `, withNodes(told.headline, names)]) : "",
     explanation(told, new URLSearchParams(), { exists: false }),
     node ? section(`On ${node}`, oneNode(told, node)) : "",
   ].flat(Infinity).filter(Boolean);
