@@ -38,7 +38,7 @@ def test_a_real_cluster_does_what_was_answered(tmp_path: Path) -> None:
                 trial.add_nodes("node-02", 1)
             finally:
                 kubelets.stop()
-        print(f"\nseed {seed}: {figures}")
+        print(f"\nseed {seed}: {figures}", *figures.failures, sep="\n")
     assert not figures.failures, "\n".join(figures.failures)
     assert figures.displaced
     assert figures.placements
