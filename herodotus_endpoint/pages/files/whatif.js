@@ -58,7 +58,9 @@ async function ask(given, result, button) {
   } finally {
     button.disabled = false;
   }
-  result.scrollIntoView({ block: "nearest" });
+  const found = result.querySelector("h2, [role=alert]");
+  found?.focus({ preventScroll: true });
+  found?.scrollIntoView({ block: "start" });
 }
 
 /** The object of the question: the manifest, or what the API server has. */

@@ -19,8 +19,9 @@ export function percent(share) {
   return share === null || share === undefined ? "–" : `${number(share * 100, share < 0.1 ? 1 : 0)}%`;
 }
 
-/** `+14`, `−3`, `0`. */
+/** `+14`, `−3`, `0`; with digits what is nearly nothing is `≈ 0`. */
 export function signed(value, digits = 0) {
+  if (digits && value && Math.abs(value) < 10 ** -digits) return "≈ 0";
   return value > 0 ? `+${number(value, digits)}` : value < 0 ? `−${number(-value, digits)}` : "0";
 }
 

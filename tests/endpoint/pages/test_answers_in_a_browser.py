@@ -430,6 +430,7 @@ def test_what_is_said_of_a_node_is_beside_its_row(scene: Scene) -> None:
     assert sheet
     assert panel
     assert panel["x"] >= sheet["x"] + sheet["width"]
+    assert panel["x"] < sheet["x"] + sheet["width"] + 40
     assert abs(panel["y"] - sheet["y"]) < 5
     page.get_by_role("button", name="Close").click()
     page.wait_for_function("document.activeElement.textContent === 'worker-2'")
@@ -517,6 +518,7 @@ def test_workload_of_the_cluster_is_placed_again(scene: Scene) -> None:
         "Deployment",
         {"labels": {"app": "web"}},
     )
+    assert page.evaluate("document.activeElement.localName") == "h2"
     result = page.locator("#result")
     assert "✗ None of 3 pods fits. No node fits: 3 of 3 nodes have too little cpu" in result.inner_text()
     assert "preemption would evict shop/small, ci/job-1 from worker-1" in result.inner_text()

@@ -330,6 +330,15 @@ def test_disagreements_by_cause_link_to_decisions(others: Pages) -> None:
     assert "disagrees: unexplained" in page.locator(".facts").inner_text()
 
 
+def test_summary_shows_how_often_the_observer_agrees(others: Pages) -> None:
+    page = others.open("view=summary")
+    cells = page.get_by_role("region", name="Agreement of the observer").locator("td")
+    assert cells.all_inner_texts() == ["default-scheduler", "2", "50%", "1", "0"]
+    page.get_by_role("link", name="1", exact=True).click()
+    page.wait_for_url("**view=disagreements&profile=default-scheduler")
+    assert others.ready().get_by_label("Scheduler", exact=True).input_value() == "default-scheduler"
+
+
 def test_merged_decision_shows_the_source_of_each_part(others: Pages) -> None:
     page = others.open(TOGETHER)
     assert others.answer().endswith("5 points ahead of worker-2 (NodeResourcesFit +5).")
