@@ -219,7 +219,7 @@ def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environm
     spec |= {"schedulerName": arguments.scheduler} | ({"replicas": arguments.replicas} if arguments.replicas else {})
     body = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": spec}
     transport, path = connect(connection, environment.environ), api_paths.placement_reviews(namespace)
-    with _note_after(NOTE_DELAY_S, "note: waiting for the scheduler's answer"):
+    with _note_after(NOTE_DELAY_S, "note: waiting for the answer"):
         for left in range(MAX_TRIES, 0, -1):
             try:
                 return transport.post(path, body)
