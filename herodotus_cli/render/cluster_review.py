@@ -66,13 +66,13 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
 def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> str:
     """Return the answer in one line: how many pods move, and what becomes of the others."""
     total, blocked, parts = len(placed) + len(pending), status["blocked"], []
+    moves = sum(bool(pod["fromNode"]) for pod in status["placements"])
+    noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
     if total and not pending:
-        parts.append(
-            "The only pod that moves finds a node" if total == 1 else f"All {total} pods that move find a node"
-        )
+        parts.append(f"All {total} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
     elif total:
         why = ", ".join(f"{count} {reason}" for reason, count in Counter(map(_short, pending)).most_common(2))
-        parts.append(f"{len(placed)} of {format_count(total, 'pod')} find a node, {len(pending)} stay Pending: {why}")
+        parts.append(f"{len(placed)} of {format_count(total, noun)} find a node, {len(pending)} stay Pending: {why}")
     if blocked:
         nodes = len({pod["node"] for pod in blocked})
         parts.append(f"{format_count(len(blocked), 'pod')} on {format_count(nodes, 'node')} cannot be evicted")
