@@ -52,7 +52,7 @@ export function withNodes(text, names) {
 export function table(caption, columns, rows) {
   const head = el("tr", { role: "row" }, columns.map(([text, kind]) => el("th", { scope: "col", role: "columnheader", class: kind }, text)));
   const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, cell)))));
-  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: columns.length > 2 ? "wide cards" : "wide", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 

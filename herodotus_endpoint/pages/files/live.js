@@ -7,6 +7,7 @@ import { el } from "./dom.js";
 import { ago, duration } from "./words.js";
 
 const EVERY_S = 10;
+const SHARE = 20; // times as long as the last reading took is waited at least, so that costly pages are read seldom
 const MOST_S = 120; // between tries while there is no answer
 const PAUSED = "herodotus-paused"; // for the tab, over all pages
 
@@ -59,10 +60,11 @@ export class Live {
     this.#say();
     if (this.paused || this.busy || document.hidden || Date.now() < this.next) return;
     this.busy = true;
+    const began = performance.now();
     try {
       await this.#refresh();
       this.failure = "";
-      this.waits = EVERY_S;
+      this.waits = Math.max(EVERY_S, ((performance.now() - began) / 1000) * SHARE);
     } catch (failure) {
       this.failure = failure.message;
       this.waits = Math.min(MOST_S, this.waits * 2);

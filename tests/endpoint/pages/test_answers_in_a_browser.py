@@ -442,11 +442,11 @@ def test_narrow_screen_shows_cards_without_broken_words(scene: Scene, query: str
     scene.store(waiting(), a_decision(pod="web-with-a-long-name-5d9f7c8b6-x2k4m", nodes=NODES, sequence=3))
     scene.tab.page.set_viewport_size({"width": 390, "height": 844})
     page = scene.open(query)
-    cell = page.locator(".wide td").nth(1)
+    cell = page.locator(".cards td").nth(1)
     label = cell.get_attribute("data-label")
     assert label
     assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == f'"{label}"'
-    assert page.locator(".wide thead").first.evaluate("head => head.getBoundingClientRect().height") <= 1
+    assert page.locator(".cards thead").first.evaluate("head => head.getBoundingClientRect().height") <= 1
     assert page.evaluate(BROKEN_WORDS) == []
 
 
