@@ -88,4 +88,4 @@ NAMED_TYPES: Final[dict[str, Type]] = {
         types.CIDR,
         types.DEVICE,
     )
-}
+} | {"duration": types.DURATION, "timestamp": types.TIMESTAMP}

@@ -32,6 +32,7 @@ from scheduler.engine.cel.library import conversions, regex
 from scheduler.engine.cel.library.declaration import Overload
 from scheduler.engine.cel.library.formats import Format
 from scheduler.engine.cel.library.kubernetes import Version
+from scheduler.engine.cel.library.network import CidrValue, IpValue, UrlValue
 from scheduler.engine.cel.library.operators import contains
 from scheduler.engine.cel.types import Kind, Type
 from scheduler.engine.cel.values import (
@@ -54,6 +55,7 @@ from scheduler.engine.cel.values import (
     map_key,
     type_name,
 )
+from scheduler.engine.objects.quantity import Quantity
 
 Frame: TypeAlias = list[Any]
 Closure: TypeAlias = Callable[[Frame], Value]
@@ -79,6 +81,16 @@ class _Constant:
 
     def __call__(self, _: Frame) -> Value:
         return self.value
+
+
+class _Parsed(_Constant):
+    """A constant that upstream computes in each evaluation, so that rules about constants do not apply to it."""
+
+    __slots__ = ()
+
+
+def _is_constant(closure: Closure) -> bool:
+    return type(closure) is _Constant
 
 
 class _Compiler:
@@ -180,24 +192,24 @@ class _Compiler:
 
     def _folded(self, node: Call, arguments: list[Closure], closure: Closure) -> Closure:
         """Convert constants and compile constant patterns now."""
-        if len(arguments) == 1 and node.function in conversions.FUNCTIONS and isinstance(arguments[0], _Constant):
+        if len(arguments) == 1 and node.function in conversions.FUNCTIONS and _is_constant(arguments[0]):
             try:
                 return _Constant(closure([]))
             except CelRuntimeError as error:
                 raise CelError(f"program instantiation failed: {error}") from None
         if node.function in _PARSERS and all(isinstance(argument, _Constant) for argument in arguments):
             with suppress(CelRuntimeError):  # the evaluation fails then
-                return _Constant(closure([]))
-        if node.function in regex.FUNCTIONS and len(arguments) > 1 and isinstance(arguments[1], _Constant):
-            pattern = arguments[1].value
+                return _Parsed(closure([]))
+        if node.function in regex.FUNCTIONS and len(arguments) > 1 and _is_constant(arguments[1]):
+            pattern = arguments[1]([])
             if type(pattern) is str:
                 try:
                     regex.compile_pattern(pattern)
                 except CelRuntimeError as error:
                     raise CelError(f"program instantiation failed: {error}") from None
                 return _plain_call(partial(regex.with_constant_pattern, node.function), arguments)
-        if node.overloads == ("in_list",) and isinstance(arguments[1], _Constant):
-            return _membership(arguments[0], arguments[1].value)
+        if node.overloads == ("in_list",) and _is_constant(arguments[1]):
+            return _membership(arguments[0], arguments[1]([]))
         if len(node.overloads) == 1 and node.overloads[0] in _NEEDS_LIST:
             return _needing_list(closure, arguments[_NEEDS_LIST[node.overloads[0]]])
         return closure
@@ -242,7 +254,7 @@ class _Compiler:
     def _list(self, node: ListLiteral) -> Closure:
         elements = [self.compile(element) for element in node.elements]
         if not node.optional:
-            if all(isinstance(element, _Constant) for element in elements):
+            if all(map(_is_constant, elements)):
                 return _Constant([element([]) for element in elements])
             return lambda frame: [element(frame) for element in elements]
         optional = node.optional
@@ -270,6 +282,7 @@ class _Compiler:
             mapping: dict[Value, Value] = {}
             for key_of, value_of, optional in entries:
                 key, value = key_of(frame), value_of(frame)
+                _check_hashable(key)
                 if optional:
                     if type(value) is not OptionalValue:
                         message = "cannot initialize optional entry "
@@ -282,7 +295,7 @@ class _Compiler:
                 mapping[map_key(key)] = value
             return mapping
 
-        if all(isinstance(key, _Constant) and isinstance(value, _Constant) for key, value, _ in entries):
+        if all(_is_constant(key) and _is_constant(value) for key, value, _ in entries):
             return _Constant(build([])) if not any(optional for *_, optional in entries) else build
         return build
 
@@ -412,8 +425,18 @@ def _position(key: Value) -> int:
     raise CelRuntimeError(f"unsupported index type '{type_name(key)}' in list")
 
 
+_KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})
+
+
+def _check_key(key: Value) -> None:
+    """Raise CelRuntimeError for a key of a type that no map has."""
+    if type(key) not in _KEY_TYPES:
+        raise CelRuntimeError(f"invalid qualifier type: {_go_type(key)}")
+
+
 def _lookup(value: Value, key: Value) -> tuple[Value, bool]:
     """Return the element with a key or position, and whether there is one."""
+    _check_key(key)
     if is_map(value):
         return find(value, key)
     if type(value) is list:
@@ -448,13 +471,33 @@ def _compile_index(compiler: _Compiler, node: Call) -> Closure:
         special = compiler._device_value(target_node, key_node.value) if isinstance(target_node, Call) else None
         if special is not None:
             return special
-    target, key = compiler.compile(target_node), compiler.compile(key_node)
-    return lambda frame: _index(target(frame), key(frame))
+    target, key = compiler.compile(target_node), _compile_key(compiler, key_node)
+    return _lazy_key(_index, target, key)
+
+
+def _lazy_key(look_up: Callable[[Value, Value], Value], target: Closure, key: Closure) -> Closure:
+    """Return a closure that evaluates the key only if there is something to look it up in."""
+
+    def run(frame: Frame) -> Value:
+        value = target(frame)
+        return NOTHING if value is NOTHING else look_up(value, key(frame))
+
+    return run
+
+
+def _compile_key(compiler: _Compiler, node: Expression) -> Closure:
+    key = compiler.compile(node)
+    if _is_constant(key):
+        try:
+            _check_key(key([]))
+        except CelRuntimeError as error:
+            raise CelError(f"program instantiation failed: {error}") from None
+    return key
 
 
 def _compile_optional_index(compiler: _Compiler, node: Call) -> Closure:
-    target, key = (compiler.compile(argument) for argument in node.arguments)
-    return lambda frame: _optional_index(target(frame), key(frame))
+    target, key = compiler.compile(node.arguments[0]), _compile_key(compiler, node.arguments[1])
+    return _lazy_key(_optional_index, target, key)
 
 
 def _compile_logical(decides: bool) -> Callable[[_Compiler, Call], Closure]:
@@ -563,18 +606,33 @@ _NEEDS_LIST: Final = {  # the overloads whose cost upstream takes from an argume
     **{overload.id: 0 for overload in FUNCTIONS["sort"]},
     **{overload.id: 1 for overload in FUNCTIONS["@sortByAssociatedKeys"]},
 }
-_GO_TYPES: Final = {
-    CelRuntimeError: ("*types.Err", "Add"),
-    bool: ("types.Bool", "Add"),
-    bytes: ("types.Bytes", "Contains"),
-    float: ("types.Double", "Contains"),
-    int: ("types.Int", "Contains"),
-    str: ("types.String", "Contains"),
-    Uint: ("types.Uint", "Contains"),
-    DurationValue: ("types.Duration", "Contains"),
-    TimestampValue: ("types.Timestamp", "Contains"),
-    Version: ("cel.Semver", "Add"),
+_GO_TYPES: Final[dict[type, str]] = {  # the names of upstream's types, which some messages have
+    CelRuntimeError: "*types.Err",
+    bool: "types.Bool",
+    bytes: "types.Bytes",
+    dict: "*types.baseMap",
+    float: "types.Double",
+    int: "types.Int",
+    list: "*types.baseList",
+    str: "types.String",
+    type(None): "types.Null",
+    CidrValue: "cel.CIDR",
+    DurationValue: "types.Duration",
+    Format: "cel.Format",
+    IpValue: "cel.IP",
+    OptionalValue: "*types.Optional",
+    Quantity: "cel.Quantity",
+    TimestampValue: "types.Timestamp",
+    TypeValue: "*types.Type",
+    Uint: "types.Uint",
+    UrlValue: "cel.URL",
+    Version: "cel.Semver",
 }
+_ADDABLE: Final = frozenset({bytes, float, int, str, Uint, DurationValue, TimestampValue})
+
+
+def _go_type(value: Value) -> str:
+    return _GO_TYPES.get(type(value), "types.mapper")
 
 
 def _needing_list(closure: Closure, argument: Closure) -> Closure:
@@ -586,15 +644,21 @@ def _needing_list(closure: Closure, argument: Closure) -> Closure:
         except CelRuntimeError as error:
             value = error
         if type(value) is not list:
-            name, missing = _GO_TYPES.get(type(value), ("*types.baseMap", "Add"))
-            message = f"interface conversion: {name} is not traits.Lister: missing method {missing}"
+            missing = "Contains" if type(value) in _ADDABLE else "Add"
+            message = f"interface conversion: {_go_type(value)} is not traits.Lister: missing method {missing}"
             raise EvaluationPanicError(f"internal error: {message}")
         return closure(frame)
 
     return run
 
 
-_UNHASHABLE: Final = {Version: "cel.Semver", Format: "cel.Format", bytes: "types.Bytes"}
+_UNHASHABLE: Final = frozenset({Version, Format, bytes})
+
+
+def _check_hashable(value: Value) -> None:
+    """Raise EvaluationPanicError for a value that Go's maps cannot have as a key."""
+    if type(value) in _UNHASHABLE:
+        raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {_go_type(value)}")
 
 
 def _membership(element: Closure, values: list[Value]) -> Closure:
@@ -606,9 +670,7 @@ def _membership(element: Closure, values: list[Value]) -> Closure:
 
     def run(frame: Frame) -> bool:
         value = element(frame)
-        unhashable = _UNHASHABLE.get(type(value))
-        if unhashable is not None:
-            raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {unhashable}")
+        _check_hashable(value)
         return contains(value, values)
 
     return run

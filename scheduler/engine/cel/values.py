@@ -122,10 +122,10 @@ def is_map(value: Value) -> bool:
 
 
 def map_key(value: Value) -> Value:
-    """Return a map's key as Python's dict needs it, which takes True for 1."""
+    """Return a map's key as Python's dict needs it, which takes True and 1.0 for 1."""
     kind = type(value)
-    if kind is bool:
-        return (bool, value)
+    if kind is bool or kind is float:
+        return (kind, value)
     if kind in (list, dict, OptionalValue):
         return (kind, id(value))
     return value
@@ -145,6 +145,8 @@ def find(mapping: dict[Value, Value], key: Value) -> tuple[Value, bool]:
         return found, True
     if type(mapping) is DefaultMap:
         return {}, True
+    if type(key) is tuple and key[0] is float and key[1].is_integer() and int(key[1]) in mapping:
+        return mapping[int(key[1])], True
     return None, False
 
 

@@ -132,7 +132,7 @@ def _type_of(value: Value) -> TypeValue:
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {"type": _type_of, "dyn": _identity}
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    declare("type", "type", "(A) -> type"),
+    declare("type", "type", "(A) -> type(A)"),
     declare("bool", "bool_to_bool", "(bool) -> bool", _identity),
     declare("bool", "string_to_bool", "(string) -> bool", _string_to_bool),
     declare("bytes", "bytes_to_bytes", "(bytes) -> bytes", _identity),

@@ -102,6 +102,8 @@ def parse_type(text: str) -> Type:
         return types.list_of(parameters[0])
     if name == "map":
         return types.map_of(*parameters)
+    if name == "type" and parameters:
+        return types.type_of(parameters[0])
     if name == "optional":
         return types.optional_of(parameters[0])
     if len(name) == 1:

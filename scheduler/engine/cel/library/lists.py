@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from scheduler.engine.cel.errors import CelRuntimeError
+from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
 from scheduler.engine.cel.library.declaration import Overload, declare
 from scheduler.engine.cel.library.operators import add, missing_method
 from scheduler.engine.cel.values import (
@@ -39,7 +39,21 @@ _LONGEST_RANGE: Final = 1_000_000  # elements; a longer range is above the cost 
 
 
 def _is_sorted(values: list[Value]) -> bool:
-    return all(compare(before, after) <= 0 for before, after in pairwise(values))
+    _need_comparable(values)
+    return not any(_is_order(before, after, 1) for before, after in pairwise(values))
+
+
+def _need_comparable(values: list[Value]) -> None:
+    if any(type(value) not in COMPARABLE for value in values):
+        raise no_such_overload()
+
+
+def _is_order(one: Value, two: Value, order: int) -> bool:
+    """Return whether two values have the given order; values of different types have none, which is no error."""
+    try:
+        return compare(one, two) == order
+    except CelRuntimeError:
+        return False
 
 
 def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
@@ -50,9 +64,10 @@ def _extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
     def choose(values: list[Value]) -> Value:
         if not values:
             raise CelRuntimeError(f"{name} called on empty list")
+        _need_comparable(values)
         chosen = values[0]
         for value in values[1:]:
-            if compare(chosen, value) == sign:
+            if _is_order(chosen, value, sign):
                 chosen = value
         return chosen
 

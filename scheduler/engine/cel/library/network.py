@@ -54,53 +54,113 @@ class CidrValue(OpaqueValue):
         return -(-self.prefix // 8)
 
 
-_V4: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}", re.ASCII)
+_HEX: Final = re.compile(r"[0-9a-fA-F]*", re.ASCII)
+_FIELDS: Final = 16  # bytes of an IPv6 address
 
 
-def _parse_address(text: str) -> _Address | None:
-    """Return an address without a zone, or None for other text."""
-    if not text.isascii() or "%" in text or "/" in text:
-        return None
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+class _AddressError(Exception):
+    """Why Go's netip.ParseAddr refuses a text."""
+
+    def __init__(self, reason: str, rest: str = "") -> None:
+        super().__init__(f"{reason} (at {quote(rest)})" if rest else reason)
+
+
+def _parse_address(text: str) -> tuple[_Address, str]:
+    """Return the address and zone of a text, as Go's netip.ParseAddr. Raise _AddressError for other text."""
+    first = re.search("[.:%]", text)
+    if first is None:
+        raise _AddressError("unable to parse IP")
+    if first[0] == ".":
+        return ipaddress.IPv4Address(_parse_v4(text)), ""
+    if first[0] == "%":
+        raise _AddressError("missing IPv6 address")
+    bare, percent, zone = text.partition("%")
+    if percent and not zone:
+        raise _AddressError("zone must be a non-empty string")
+    return ipaddress.IPv6Address(_parse_v6(bare)), zone
+
+
+def _parse_v4(text: str) -> bytes:
+    fields: list[int] = []
+    digits = ""
+    for i, character in enumerate(text):
+        if character in "0123456789":
+            if digits == "0":
+                raise _AddressError("IPv4 field has octet with leading zero")
+            digits += character
+            if int(digits) > 255:
+                raise _AddressError("IPv4 field has value >255")
+        elif character != ".":
+            raise _AddressError("unexpected character", text[i:])
+        elif not digits or i == len(text) - 1:
+            raise _AddressError("IPv4 field must have at least one digit", text[i:])
+        elif len(fields) == 3:
+            raise _AddressError("IPv4 address too long")
+        else:
+            fields.append(int(digits))
+            digits = ""
+    if len(fields) < 3:
+        raise _AddressError("IPv4 address too short")
+    return bytes([*fields, int(digits)])
+
+
+def _parse_v6(text: str) -> bytes:
+    packed = b""
+    ellipsis = -1
+    if text.startswith("::"):
+        ellipsis, text = 0, text[2:]
+    while text and len(packed) < _FIELDS:
+        match = _HEX.match(text)
+        digits = match[0] if match else ""
+        rest = text[len(digits) :]
+        if not digits:
+            raise _AddressError("each colon-separated field must have at least one digit", text)
+        if len(digits) > 4:
+            raise _AddressError("each group must have 4 or less digits", text)
+        if rest.startswith("."):
+            if ellipsis < 0 and len(packed) != _FIELDS - 4:
+                raise _AddressError("embedded IPv4 address must replace the final 2 fields of the address", text)
+            if len(packed) + 4 > _FIELDS:
+                raise _AddressError("too many hex fields to fit an embedded IPv4 at the end of the address", text)
+            packed, text = packed + _parse_v4(text), ""
+            break
+        packed += int(digits, 16).to_bytes(2, "big")
+        if not rest:
+            text = ""
+            break
+        if not rest.startswith(":"):
+            raise _AddressError("unexpected character, want colon", rest)
+        if len(rest) == 1:
+            raise _AddressError("colon must be followed by more characters", rest)
+        text = rest[1:]
+        if text.startswith(":"):
+            if ellipsis >= 0:
+                raise _AddressError("multiple :: in address", text)
+            ellipsis, text = len(packed), text[1:]
+    if text:
+        raise _AddressError("trailing garbage after address", text)
+    if len(packed) == _FIELDS:
+        if ellipsis >= 0:
+            raise _AddressError("the :: must expand to at least one field of zeros")
+        return packed
+    if ellipsis < 0:
+        raise _AddressError("address string too short")
+    return packed[:ellipsis] + bytes(_FIELDS - len(packed)) + packed[ellipsis:]
 
 
 def _is_mapped(address: _Address) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
-def _go_reason(text: str) -> str:
-    """Return why Go's netip.ParseAddr refuses a text, for the common reasons."""
-    if ":" not in text and "." not in text:
-        return "unable to parse IP"
-    if ":" in text.split(".", 1)[0] or "." not in text:
-        return (
-            "unexpected character" if re.search(r"[^0-9a-fA-F:.]", text) else "each group must have 4 or fewer digits"
-        )
-    fields = text.split(".")
-    if re.search(r"[^0-9.]", text):
-        return "unexpected character"
-    if any(len(field) > 1 and field[0] == "0" for field in fields):
-        return "IPv4 field has octet with leading zero"
-    if "" in fields:
-        return "IPv4 field must have at least one digit"
-    if any(int(field[:9]) > 255 for field in fields):
-        return "IPv4 field has value >255"
-    return "IPv4 address too long" if len(fields) > 4 else "IPv4 address too short"
-
-
 def _ip(text: str) -> IpValue:
-    bare, percent, zone = text.partition("%")
-    address = _parse_address(bare)
-    if address is not None and percent and zone and address.version == 6 and not _is_mapped(address):
-        raise CelRuntimeError(f"IP address {quote(text)} with zone value is not allowed")
-    if address is None or percent:
+    try:
+        address, zone = _parse_address(text)
+    except _AddressError as error:
         raise CelRuntimeError(
-            f"IP Address {quote(text)} parse error during conversion from string: "
-            f"ParseAddr({quote(text)}): {_go_reason(text)}"
-        )
+            f"IP Address {quote(text)} parse error during conversion from string: ParseAddr({quote(text)}): {error}"
+        ) from None
+    if zone:
+        raise CelRuntimeError(f"IP address {quote(text)} with zone value is not allowed")
     if _is_mapped(address):
         raise CelRuntimeError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return IpValue(address)
@@ -146,12 +206,12 @@ def _cidr(text: str) -> CidrValue:
     prefix = f"netip.ParsePrefix({quote(text)}): "
     if not slash:
         raise CelRuntimeError(f"{failed}{failed}{prefix}no '/'")
-    address = _parse_address(base)
-    if address is None:
-        reason = f"ParseAddr({quote(base)}): {_go_reason(base)}"
-        if "%" in base and _parse_address(base.partition("%")[0]) is not None:
-            reason = "IPv6 zones cannot be present in a prefix"
-        raise CelRuntimeError(f"{failed}{failed}{prefix}{reason}")
+    try:
+        address, zone = _parse_address(base)
+    except _AddressError as error:
+        raise CelRuntimeError(f"{failed}{failed}{prefix}ParseAddr({quote(base)}): {error}") from None
+    if zone:
+        raise CelRuntimeError(f"{failed}{failed}{prefix}IPv6 zones cannot be present in a prefix")
     if not re.fullmatch(r"[0-9]+", bits) or (len(bits) > 1 and bits[0] == "0"):
         raise CelRuntimeError(f"{failed}{failed}{prefix}bad bits after slash: {quote(bits)}")
     if len(bits) > 3 or int(bits) > address.max_prefixlen:
@@ -233,10 +293,12 @@ def parse_url(text: str) -> UrlValue:
     if match is None and ":" in text.split("/", 1)[0]:
         raise _url_failure(text, "first path segment in URL cannot contain colon")
     scheme, rest = (match[1].lower(), match[2]) if match else ("", text)
-    if not rest.startswith("/"):
+    if not rest.startswith("/") and not scheme:
         raise _url_failure(text, "invalid URI for request")
     rest, _, _fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
+    if not rest.startswith("/"):
+        return UrlValue(text, scheme, "", "", query)  # the rest is opaque
     host = ""
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")

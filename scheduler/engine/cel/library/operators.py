@@ -191,7 +191,7 @@ SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
     "size": _size,
 }
 
-_NUMBERS: Final = ("int64", "int"), ("uint64", "uint"), ("double", "double")
+_NUMBERS: Final = ("double", "double"), ("int64", "int"), ("uint64", "uint")
 _ORDERED: Final = (
     ("bool", "bool", "bool"),
     ("int64", "int", "int"),
@@ -232,7 +232,7 @@ OVERLOADS: Final = (
     declare("_+_", "add_string", "(string,string) -> string"),
     declare("_+_", "add_uint64", "(uint,uint) -> uint"),
     *_arithmetic("_/_", "divide", _NUMBERS),
-    *_arithmetic("_%_", "modulo", _NUMBERS[:2]),
+    *_arithmetic("_%_", "modulo", _NUMBERS[1:]),
     *_arithmetic("_*_", "multiply", _NUMBERS),
     declare("-_", "negate_double", "(double) -> double"),
     declare("-_", "negate_int64", "(int) -> int"),
