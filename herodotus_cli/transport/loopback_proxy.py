@@ -36,6 +36,7 @@ _RESPONSE_HEADERS = (
     "Referrer-Policy",
     "Retry-After",
 )
+_IDLE_S = 60.0  # after which a connection without bytes is closed
 _CHUNK = 65_536  # bytes
 
 
@@ -92,13 +93,14 @@ class LoopbackProxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = _IDLE_S
     server: LoopbackProxy
 
     def do_GET(self) -> None:
-        self._answer(0)
+        self._answer(b"")
 
     def do_HEAD(self) -> None:
-        self._answer(0)
+        self._answer(b"")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
@@ -106,17 +108,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._refuse(413, f"a body must state its length, at most {_MAX_BODY >> 10} KiB")
             return
-        self._answer(int(length))
+        self._answer(self.rfile.read(int(length)))
 
-    def _answer(self, length: int) -> None:
-        """Forward the request with its body of this length, or refuse it without reading the body."""
+    def _answer(self, body: bytes) -> None:
+        """Forward the request with its body, or refuse it."""
         upstream = self.server.upstream_path(self.command, self.path, self.headers.get("Host", ""))
         if upstream is None:
-            self.close_connection = True
             self._refuse(404, "not found: use the link that kubectl herodotus ui printed, with its token")
             return
         try:
-            self._forward(upstream, self.rfile.read(length))
+            self._forward(upstream, body)
         except (OSError, HTTPException) as e:
             self.close_connection = True
             self._refuse(502, f"kubectl did not answer: {e}")
