@@ -4,7 +4,8 @@ Owns: their structs and JSON forms. Does not own: what follows from the changes 
 masking, screens.
 
 Invariant: every pod that a review moves, deletes or refuses to move appears in exactly one of `placements`, `blocked`,
-`ignored` and `deleted`. A pod that is moved twice appears once, with its first node and its last.
+`ignored` and `deleted`. A pod that is moved twice appears once, with its first node and its last. A replacement that a
+later drain cannot move is in `blocked` under its own name.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
-from copy import deepcopy
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Final, NamedTuple
 
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
@@ -23,6 +23,9 @@ from scheduler.engine.objects.workloads import BudgetSpec, BudgetStatus, PodDisr
 
 MANY_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+_Labels = frozenset[tuple[str, str]]
 
 
 class EvictionRefusal(NamedTuple):
@@ -64,19 +67,24 @@ class Budgets:
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[PodInfo]) -> None:
         """Take the budgets and all pods of the cluster, from which a budget without a status gets its amounts."""
-        self._by_namespace: dict[str, list[_Amounts]] = defaultdict(list)
-        selected: dict[str, list[PodInfo]] = {}
+        self._amounts: list[_Amounts] = []
+        self._by_namespace: dict[str, list[int]] = defaultdict(list)  # positions in _amounts
+        self._by_labels: dict[tuple[str, _Labels], list[int]] = {}  # positions by a pod's namespace and labels
+        groups: dict[str, dict[_Labels, list[PodInfo]]] = {}
         for budget in sorted(budgets, key=lambda found: (found.metadata.namespace, found.metadata.name)):
             namespace, status = budget.metadata.namespace, budget.status
             if status == BudgetStatus():
-                if not selected:
-                    selected = _group_by_namespace(pods)
-                status = _compute_status(budget, selected.get(namespace, ()))
-            self._by_namespace[namespace].append(_Amounts(budget, status))
+                if not groups:
+                    groups = _group_pods(pods)
+                status = _compute_status(budget, groups.get(namespace, {}))
+            self._by_namespace[namespace].append(len(self._amounts))
+            self._amounts.append(_Amounts(budget, status))
 
     def copy(self) -> Budgets:
         """Return a copy that later evictions do not change."""
-        return deepcopy(self)
+        found = copy(self)
+        found._amounts = [copy(amounts) for amounts in self._amounts]
+        return found
 
     def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
@@ -122,9 +130,15 @@ class Budgets:
                 budget.current -= 1
 
     def _of(self, pod: Pod) -> list[_Amounts]:
-        labels = pod.metadata.labels or {}
-        budgets = self._by_namespace.get(pod.metadata.namespace, ())
-        return [found for found in budgets if label_selector_matches(found.spec.selector, labels)]
+        labels, here = pod.metadata.labels or {}, self._by_namespace.get(pod.metadata.namespace)
+        if here is None:
+            return []
+        key = pod.metadata.namespace, frozenset(labels.items())
+        found = self._by_labels.get(key)
+        if found is None:
+            found = [at for at in here if label_selector_matches(self._amounts[at].spec.selector, labels)]
+            self._by_labels[key] = found
+        return [self._amounts[at] for at in found]
 
 
 def _allows_unhealthy(budget: _Amounts) -> bool:
@@ -134,16 +148,18 @@ def _allows_unhealthy(budget: _Amounts) -> bool:
     return budget.current >= budget.desired > 0
 
 
-def _group_by_namespace(pods: Iterable[PodInfo]) -> dict[str, list[PodInfo]]:
-    groups: dict[str, list[PodInfo]] = defaultdict(list)
+def _group_pods(pods: Iterable[PodInfo]) -> dict[str, dict[_Labels, list[PodInfo]]]:
+    """Return the pods by namespace and labels, because those of one template are selected alike."""
+    groups: dict[str, dict[_Labels, list[PodInfo]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
         if pod.pod.status.phase not in FINISHED_PHASES:
-            groups[pod.namespace].append(pod)
+            groups[pod.namespace][frozenset(pod.labels.items())].append(pod)
     return groups
 
 
-def _compute_status(budget: PodDisruptionBudget, pods: Iterable[PodInfo]) -> BudgetStatus:
-    selected = [pod for pod in pods if label_selector_matches(budget.spec.selector, pod.labels)]
+def _compute_status(budget: PodDisruptionBudget, groups: Mapping[_Labels, Sequence[PodInfo]]) -> BudgetStatus:
+    matching = (pods for labels, pods in groups.items() if label_selector_matches(budget.spec.selector, dict(labels)))
+    selected = [pod for pods in matching for pod in pods]
     expected = len(selected)
     current = sum(is_ready(pod.pod) and not pod.terminating for pod in selected)
     desired = _compute_desired(budget.spec, expected)

@@ -105,8 +105,8 @@ def answer_review(
     return ClusterReviewStatus(
         placements=placements,
         pending=pending,
-        blocked=review.drained.blocked,
-        ignored=review.drained.ignored,
+        blocked=review.drained.list_blocked(simulation),
+        ignored=review.drained.list_ignored(simulation),
         deleted=simulation.list_ended(),
         nodes=list(_compare(before, _measure(simulation))),
         notes=review.notes,

@@ -9,6 +9,7 @@ A mirror pod is recognized by its owner, the node. That the DaemonSet of a pod e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from herodotus_record.cluster_reviews import BlockedPod, Drain, RemovedPod
@@ -24,11 +25,25 @@ _NOT_DRAINED: Final = "kubectl drain evicts no pod of the node because of the po
 
 
 class DrainResult:
-    """The pods that a drain blocked on, or left alone."""
+    """The pods that drains could not evict, or left alone. A later drain's verdict on a pod replaces an earlier one."""
 
     def __init__(self) -> None:
-        self.blocked: list[BlockedPod] = []
-        self.ignored: list[RemovedPod] = []
+        self._stays: dict[str, BlockedPod | RemovedPod] = {}  # by UID
+
+    def add(self, pod: PodInfo, verdict: BlockedPod | RemovedPod) -> None:
+        """Note why a pod stays on its node."""
+        self._stays[pod.uid] = verdict
+
+    def list_blocked(self, simulation: Simulation) -> list[BlockedPod]:
+        """Return the pods that no drain could evict, without those that another change moved or deleted."""
+        return [found for found in self._list(simulation) if isinstance(found, BlockedPod)]
+
+    def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
+        """Return the pods that drains left alone, without those that another change moved or deleted."""
+        return [found for found in self._list(simulation) if isinstance(found, RemovedPod)]
+
+    def _list(self, simulation: Simulation) -> Iterator[BlockedPod | RemovedPod]:
+        return (found for uid, found in self._stays.items() if simulation.is_on(uid, found.node))
 
 
 def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
@@ -41,19 +56,19 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
             refused.append((pod, refusal))
         elif is_left_alone(pod.pod):
             owner = find_controller(pod.pod)
-            result.ignored.append(simulation.remove(pod.pod, node, owner.kind if owner else ""))
+            result.add(pod, simulation.remove(pod.pod, node, owner.kind if owner else ""))
         else:
             evicted.append(pod)
     if refused:
         refused += [(pod, ("NodeNotDrained", _NOT_DRAINED)) for pod in evicted]
         for pod, (cause, message) in refused:
-            result.blocked.append(_block(simulation, pod, node, cause, message))
+            result.add(pod, _block(simulation, pod, node, cause, message))
         return
     while evicted:
         before = simulation.progress
         left = [pod for pod in evicted if not _evict(simulation, pod, node, flags)]
         simulation.settle()
-        evicted = [pod for pod in left if simulation.is_on(pod, node)]
+        evicted = [pod for pod in left if simulation.is_on(pod.uid, node)]
         if simulation.progress == before:
             break
     for pod in evicted:
@@ -61,7 +76,7 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         assert refusal_now is not None
         found = _block(simulation, pod, node, "Budget", refusal_now.message)
         found.budget = refusal_now.budget
-        result.blocked.append(found)
+        result.add(pod, found)
 
 
 def is_left_alone(pod: Pod) -> bool:

@@ -110,9 +110,10 @@ class Simulation:
         """Return the pods on a node by namespace and name, the order in which the API server lists them."""
         return sorted(self.nodes.pods[self.nodes.index[name]].values(), key=lambda pod: (pod.namespace, pod.name))
 
-    def is_on(self, pod: PodInfo, node: str) -> bool:
-        """Return whether a pod is on a node."""
-        return pod.uid in self.nodes.pods[self.nodes.index[node]]
+    def is_on(self, uid: str, node: str) -> bool:
+        """Return whether the pod with this UID is on a node; False if there is no such node."""
+        slot = self.nodes.index.get(node)
+        return slot is not None and uid in self.nodes.pods[slot]
 
     def pods_of(self, namespace: str, workload: str) -> list[tuple[PodInfo, str]]:
         """Return the pods of a workload, KIND/NAME, that are not being deleted, each with its node or ""."""

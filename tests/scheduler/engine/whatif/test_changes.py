@@ -92,6 +92,24 @@ def test_daemon_and_mirror_pods_stay() -> None:
     assert [(pod.name, pod.cause) for pod in found.ignored] == [("agent", "DaemonSet"), ("etcd-n0", "Node")]
 
 
+@pytest.mark.parametrize(
+    ("later", "blocked", "ignored", "left"),
+    [
+        pytest.param(Drain(nodes=["n0"]), ["web-0"], ["agent"], [], id="drained again"),
+        pytest.param(Drain(nodes=["n0"], disable_eviction=True), [], ["agent"], ["web-0"], id="drained with force"),
+        pytest.param(RemoveNodes(nodes=["n0"]), [], [], ["agent", "web-0"], id="removed"),
+    ],
+)
+def test_a_later_change_decides_on_pods_that_a_drain_left(
+    later: Change, blocked: list[str], ignored: list[str], left: list[str]
+) -> None:
+    objects = [*NODES, a_pod("web-0", "n0"), a_pod("agent", "n0", "DaemonSet/agent")]
+    status = review([*objects, a_budget("web", "web", maxUnavailable=0)], [Drain(nodes=["n0"]), later])
+    assert [pod.name for pod in status.blocked] == blocked
+    assert [pod.name for pod in status.ignored] == ignored
+    assert sorted(pod.name for pod in (*status.placements, *status.deleted)) == left
+
+
 def test_a_budget_blocks_until_replacements_are_ready() -> None:
     pods = [a_pod(f"web-{i}", "n0") for i in range(3)]
     found = review([*NODES, *pods, a_budget("web", "web", maxUnavailable=1)], [Drain(nodes=["n0"])])
@@ -292,6 +310,11 @@ def test_no_pod_is_lost_or_counted_twice(objects: list[dict[str, Any]], changes:
     moved = [f"{p.namespace}/{p.name}" for p in status.placements if p.from_node]
     deleted = [f"{p.namespace}/{p.name}" for p in status.deleted if p.node]
     assert sorted([*moved, *deleted]) == sorted(gone)
+    stays = Counter((p.name, p.node) for p in (*status.blocked, *status.ignored))
+    assert set(stays.values()) <= {1}
+    assert stays.keys() <= {
+        (pod.name, state.nodes.names[i]) for i, on in enumerate(state.nodes.pods) for pod in on.values()
+    }
     placed = sum(bool(p.node) for p in (*status.placements, *status.pending))
     assert len(after) == len(kept) + placed
     assert sum(n.after.pods if n.after else 0 for n in status.nodes) - sum(
