@@ -14,11 +14,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ Json = dict[str, Any]
 NAMESPACE = "shop"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_ATTEMPT = re.compile(r'"Attempting to schedule pod" pod="([^"]+)"')
 DRAIN_S = 26  # kubectl repeats a refused eviction every 5 s
 PATIENCE_S = 90.0
 PROGRAMS = Path(sys.executable).parent
@@ -156,11 +159,14 @@ class Watch(threading.Thread):
         version = cluster.get(path)["metadata"]["resourceVersion"]
         self._url = f"{cluster.url}{path}?watch=true&resourceVersion={version}&timeoutSeconds=300"
         self._client = httpx.Client(headers=cluster.headers, verify=False, timeout=httpx.Timeout(30, read=None))
+        self._opened = threading.Event()
         self.start()
+        assert self._opened.wait(PATIENCE_S), f"no watch of {path}"
 
     def run(self) -> None:
         try:
             with self._client.stream("GET", self._url) as response:
+                self._opened.set()
                 for line in response.iter_lines():
                     event = json.loads(line)
                     version = int(event["object"]["metadata"]["resourceVersion"])
@@ -291,10 +297,13 @@ class DrainTrial:
             for number, watch in enumerate(watches)
             for version, type_, content in watch.events
             for kind in [watch.kind.__name__]
+            if kind == "Node" or content["metadata"]["namespace"] == NAMESPACE
         )
-        replay = _Replay(evaluation)
+        replay = _Replay(
+            evaluation, self._read_attempts(), [e[4] for e in events if e[2] == "Pod" and e[3] != "DELETED"]
+        )
         for _, _, kind, type_, content in events:
-            if kind == "Pod" and content["metadata"]["namespace"] == NAMESPACE and replay.is_placement(type_, content):
+            if kind == "Pod" and replay.is_placement(type_, content):
                 self.figures.placements += 1
                 best, found = replay.decide(content)
                 node = content["spec"]["nodeName"]
@@ -302,6 +311,11 @@ class DrainTrial:
                 if node not in best:
                     self._fail(f"{content['metadata']['name']} is on {node}; best are {sorted(best)}; {found}")
             replay.apply(kind, type_, content)
+
+    def _read_attempts(self) -> dict[str, int]:
+        """Return the place of each pod's last attempt in kube-scheduler's log. Bindings may end in another order."""
+        log = (self._cluster.kubeconfig.parent / "scheduler.log").read_text(errors="replace")
+        return {name: number for number, name in enumerate(_ATTEMPT.findall(log))}
 
     # --- capacity and new nodes -------------------------------------------------------------------------------------
 
@@ -354,11 +368,15 @@ class DrainTrial:
 class _Replay:
     """The cluster as the events so far make it."""
 
-    def __init__(self, evaluation: ClusterEvaluation) -> None:
-        self._evaluation = evaluation
+    def __init__(self, evaluation: ClusterEvaluation, attempts: dict[str, int], pods: Iterable[Json]) -> None:
+        """Take the cluster at the beginning, the order of attempts by pod name, and all states of pods that follow."""
+        self._evaluation, self._attempts = evaluation, attempts
+        self._placed = {p["metadata"]["uid"]: p for p in pods if p["spec"].get("nodeName")}
         self._where = {
             uid: evaluation.nodes.names[slot] for slot, pods in enumerate(evaluation.nodes.pods) for uid in pods
         }
+        self._seen = set(self._where)  # every pod that was ever on a node
+        self._fresh: set[str] = set()  # those that were placed since the beginning
 
     def is_placement(self, type_: str, content: Json) -> bool:
         return (
@@ -372,7 +390,8 @@ class _Replay:
         pod = msgspec.convert(content, Pod)
         info = PodInfo(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="")))
         nodes = self._evaluation.nodes
-        result = schedule(self._evaluation.framework("default-scheduler"), info, Snapshot.from_columns(nodes), 0)
+        with self._as_at_the_attempt(pod):
+            result = schedule(self._evaluation.framework("default-scheduler"), info, Snapshot.from_columns(nodes), 0)
         if result.chosen is None:
             return set(), result.message
         if result.trace.totals is None:
@@ -380,6 +399,25 @@ class _Replay:
         feasible = np.flatnonzero(result.trace.feasible)
         totals = result.trace.totals[feasible]
         return {nodes.names[slot] for slot in feasible[totals == totals.max()].tolist()}, result.path.name
+
+    @contextmanager
+    def _as_at_the_attempt(self, pod: Pod) -> Iterator[None]:
+        """Put the pods that were tried earlier and are bound later on their nodes, and take away those tried later."""
+        nodes, at = self._evaluation.nodes, self._attempts.get(f"{NAMESPACE}/{pod.metadata.name}", 0)
+        began = {uid: self._attempts.get(f"{NAMESPACE}/{p['metadata']['name']}", -1) for uid, p in self._placed.items()}
+        early = [uid for uid, attempt in began.items() if 0 <= attempt < at and uid not in self._seen]
+        late = [uid for uid, attempt in began.items() if attempt > at and uid in self._where and uid in self._fresh]
+        for uid in early:
+            found = self._placed[uid]
+            nodes.add_pod(PodInfo(msgspec.convert(found, Pod), running=True), found["spec"]["nodeName"])
+        taken = [(nodes.pods[nodes.index[self._where[uid]]][uid], self._where[uid]) for uid in late]
+        for info, node in taken:
+            nodes.remove_pod(info.uid, node)
+        yield
+        for uid in early:
+            nodes.remove_pod(uid, self._placed[uid]["spec"]["nodeName"])
+        for info, node in taken:
+            nodes.add_pod(info, node)
 
     def apply(self, kind: str, type_: str, content: Json) -> None:
         nodes = self._evaluation.nodes
@@ -393,6 +431,8 @@ class _Replay:
         if node and type_ != "DELETED":
             nodes.add_pod(PodInfo(msgspec.convert(content, Pod), running=True), node)
             self._where[uid] = node
+            self._fresh |= {uid} - self._seen
+            self._seen.add(uid)
 
 
 def _phase(pod: Json) -> str:

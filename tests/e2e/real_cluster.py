@@ -48,7 +48,7 @@ def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cl
             )
         )
         port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
-        command = [str(binaries / "kube-scheduler"), f"--config={config}", *port]
+        command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port]
         started.append(Process("kube-scheduler", command, directory / "scheduler.log"))
         command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
         command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
