@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-A: Final = 'device.attributes["gpu.example.com"]'
-C: Final = 'device.capacity["gpu.example.com"]'
+from bench.cel.generator import typed
+from bench.cel.names import A, C
 
 WRITTEN: Final = rf'''
 true
@@ -802,6 +802,19 @@ cel.bind(x, device, x.driver == "gpu.example.com")
 {{1.5: "a"}}[1.5] == "a"
 {{null: 1}}.size() == 1
 {{[1]: 1}}.size() == 1
+{{b"a": 1}}.size() == 1
+{{b"a": {A}.index}}.size() == 1
+{{{A}.driverVersion: 1}}.size() == 1
+{{1.0: true}}[1]
+{{1: true}}[1.0]
+{{}}[duration("1s")] == 1
+optional.none()[{A}.numb].hasValue()
+isURL("a:b") && url("a:b").getHost() == ""
+[{A}.index, {A}.model].min() == 3
+[{A}.index, {A}.model].isSorted()
+duration
+timestamp == type(timestamp(0))
+type(1) == "int"
 {{"a": 1}}[?"b"].orValue(5) == 5
 {{"a": {{"b": 1}}}}.?a.?b.orValue(2) == 1
 {{"a": {{"b": 1}}}}.?a.b.orValue(2) == 1
@@ -963,4 +976,4 @@ def nested() -> list[str]:
 
 def all_expressions() -> list[str]:
     """Return every expression whose verdict is recorded."""
-    return list(dict.fromkeys([*written(), *generated(), *nested()]))
+    return list(dict.fromkeys([*written(), *generated(), *typed(300, seed=1), *nested()]))

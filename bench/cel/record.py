@@ -32,6 +32,7 @@ DRIVER: Final = "gpu.example.com"
 LONGEST_EVALUATED: Final = 1500  # characters: longer expressions test limits of the compiler
 _AT_ONCE: Final = 120  # pods
 _DECIDED_S: Final = 180.0
+PANIC: Final = "the API server panics and closes the connection"
 _API: Final = "/apis/resource.k8s.io/v1"
 _CLASSES: Final = f"{_API}/deviceclasses"
 _RUNTIME_ERROR: Final = "CEL runtime error: "
@@ -96,7 +97,10 @@ class Recorder:
             "metadata": {"name": "dry"},
             "spec": {"selectors": [{"cel": {"expression": expression}}]},
         }
-        response = self._client.post(f"{_CLASSES}?dryRun=All", json=document)
+        try:
+            response = self._client.post(f"{_CLASSES}?dryRun=All", json=document)
+        except httpx.RemoteProtocolError:
+            return PANIC
         if response.is_success:
             return None
         message: str = response.json()["message"]

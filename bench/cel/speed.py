@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from bench.cel.expressions import A, C
+from bench.cel.names import A, C
 from scheduler.engine.cel import CelDevice, compile_selector
 from scheduler.engine.cel.selector import Selector
 
@@ -31,7 +31,7 @@ EXPRESSIONS: Final = {
 
 def device(number: int) -> CelDevice:
     """Return a device that differs from all others in its UUID."""
-    attributes = {
+    attributes: dict[str, dict[str, Any]] = {
         "model": {"string": "A100"},
         "index": {"int": number % 8},
         "ecc": {"bool": True},

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from scheduler.engine.cel.ast import (
     Call,
@@ -25,26 +25,17 @@ from scheduler.engine.cel.ast import (
     Select,
     StructLiteral,
 )
+from scheduler.engine.cel.calls import NEEDS_LIST, PARSERS, invocation, membership, plain_call, require_list
+from scheduler.engine.cel.closures import Closure, Constant, Frame, ParsedConstant, is_constant
 from scheduler.engine.cel.device import CelDevice
-from scheduler.engine.cel.environment import FUNCTIONS, SINGLETONS
 from scheduler.engine.cel.errors import CelError, CelRuntimeError, EvaluationPanicError, no_such_overload
+from scheduler.engine.cel.indexing import check_hashable, check_key, index, look_up, optional_index, pairs
 from scheduler.engine.cel.library import conversions, regex
-from scheduler.engine.cel.library.declaration import Overload
-from scheduler.engine.cel.library.formats import Format
-from scheduler.engine.cel.library.kubernetes import Version
-from scheduler.engine.cel.library.network import CidrValue, IpValue, UrlValue
-from scheduler.engine.cel.library.operators import contains
-from scheduler.engine.cel.types import Kind, Type
 from scheduler.engine.cel.values import (
-    INT64_MAX,
-    INT64_MIN,
     NOTHING,
     DefaultMap,
-    DurationValue,
     OptionalValue,
-    TimestampValue,
     TypeValue,
-    Uint,
     Value,
     display,
     equal,
@@ -55,10 +46,7 @@ from scheduler.engine.cel.values import (
     map_key,
     type_name,
 )
-from scheduler.engine.objects.quantity import Quantity
 
-Frame: TypeAlias = list[Any]
-Closure: TypeAlias = Callable[[Frame], Value]
 _UNSET: Final = object()
 
 
@@ -71,39 +59,17 @@ def compile_tree(root: Expression) -> tuple[Closure, int]:
     return compiler.compile(root), compiler.slots
 
 
-class _Constant:
-    """A closure that always returns one value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-    def __call__(self, _: Frame) -> Value:
-        return self.value
-
-
-class _Parsed(_Constant):
-    """A constant that upstream computes in each evaluation, so that rules about constants do not apply to it."""
-
-    __slots__ = ()
-
-
-def _is_constant(closure: Closure) -> bool:
-    return type(closure) is _Constant
-
-
 class _Compiler:
     """Compiles nodes from the leaves up, and gives each variable its slot."""
 
     def __init__(self) -> None:
         self.slots = 1
         self._scopes: list[dict[str, Closure]] = []
-        self._growing: set[int] = set()  # closures that read a list or map that a loop builds
+        self._growing: set[Closure] = set()  # these read a list or map that a loop builds
 
     def compile(self, node: Expression) -> Closure:
         if isinstance(node, Literal):
-            return _Constant(node.value)
+            return Constant(node.value)
         if isinstance(node, Ident):
             return self._ident(node)
         if isinstance(node, Select):
@@ -125,7 +91,7 @@ class _Compiler:
 
     def _ident(self, node: Ident) -> Closure:
         if node.instance is not None:
-            return _Constant(TypeValue(node.instance.name))
+            return Constant(TypeValue(node.instance.name))
         for scope in reversed(self._scopes):
             if node.name in scope:
                 return scope[node.name]
@@ -143,11 +109,11 @@ class _Compiler:
             def test(frame: Frame) -> bool:
                 value = operand(frame)
                 if type(value) is OptionalValue:
-                    return bool(value.present and _lookup(value.value, name)[1])
-                return _lookup(value, name)[1]
+                    return bool(value.present and look_up(value.value, name)[1])
+                return look_up(value, name)[1]
 
             return test
-        return lambda frame: _index(operand(frame), name)
+        return lambda frame: index(operand(frame), name)
 
     def _device_value(self, operand: Expression, key: Value) -> Closure | None:
         """Return a fast closure for `device.x` and for an attribute or capacity with constant names, or None."""
@@ -187,36 +153,36 @@ class _Compiler:
         if special is not None:
             return special(self, node)
         arguments = [self.compile(operand) for operand in node.operands]
-        closure = self._growth(node, arguments) or _invocation(node, arguments)
+        closure = self._growth(node, arguments) or invocation(node, arguments)
         return self._folded(node, arguments, closure)
 
     def _folded(self, node: Call, arguments: list[Closure], closure: Closure) -> Closure:
         """Convert constants and compile constant patterns now."""
-        if len(arguments) == 1 and node.function in conversions.FUNCTIONS and _is_constant(arguments[0]):
+        if len(arguments) == 1 and node.function in conversions.FUNCTIONS and is_constant(arguments[0]):
             try:
-                return _Constant(closure([]))
+                return Constant(closure([]))
             except CelRuntimeError as error:
                 raise CelError(f"program instantiation failed: {error}") from None
-        if node.function in _PARSERS and all(isinstance(argument, _Constant) for argument in arguments):
+        if node.function in PARSERS and all(isinstance(argument, Constant) for argument in arguments):
             with suppress(CelRuntimeError):  # the evaluation fails then
-                return _Parsed(closure([]))
-        if node.function in regex.FUNCTIONS and len(arguments) > 1 and _is_constant(arguments[1]):
+                return ParsedConstant(closure([]))
+        if node.function in regex.FUNCTIONS and len(arguments) > 1 and is_constant(arguments[1]):
             pattern = arguments[1]([])
             if type(pattern) is str:
                 try:
                     regex.compile_pattern(pattern)
                 except CelRuntimeError as error:
                     raise CelError(f"program instantiation failed: {error}") from None
-                return _plain_call(partial(regex.with_constant_pattern, node.function), arguments)
-        if node.overloads == ("in_list",) and _is_constant(arguments[1]):
-            return _membership(arguments[0], arguments[1]([]))
-        if len(node.overloads) == 1 and node.overloads[0] in _NEEDS_LIST:
-            return _needing_list(closure, arguments[_NEEDS_LIST[node.overloads[0]]])
+                return plain_call(partial(regex.with_constant_pattern, node.function), arguments)
+        if node.overloads == ("in_list",) and is_constant(arguments[1]):
+            return membership(arguments[0], arguments[1]([]))
+        if len(node.overloads) == 1 and node.overloads[0] in NEEDS_LIST:
+            return require_list(closure, arguments[NEEDS_LIST[node.overloads[0]]])
         return closure
 
     def _growth(self, node: Call, arguments: list[Closure]) -> Closure | None:
         """Return a closure that extends the result of the surrounding loop in place, or None for another call."""
-        if not arguments or id(arguments[0]) not in self._growing:
+        if not arguments or arguments[0] not in self._growing:
             return None
         total = arguments[0]
         if node.function == "_+_" and node.overloads == ("add_list",):
@@ -254,8 +220,8 @@ class _Compiler:
     def _list(self, node: ListLiteral) -> Closure:
         elements = [self.compile(element) for element in node.elements]
         if not node.optional:
-            if all(map(_is_constant, elements)):
-                return _Constant([element([]) for element in elements])
+            if all(map(is_constant, elements)):
+                return Constant([element([]) for element in elements])
             return lambda frame: [element(frame) for element in elements]
         optional = node.optional
 
@@ -282,7 +248,7 @@ class _Compiler:
             mapping: dict[Value, Value] = {}
             for key_of, value_of, optional in entries:
                 key, value = key_of(frame), value_of(frame)
-                _check_hashable(key)
+                check_hashable(key)
                 if optional:
                     if type(value) is not OptionalValue:
                         message = "cannot initialize optional entry "
@@ -295,8 +261,13 @@ class _Compiler:
                 mapping[map_key(key)] = value
             return mapping
 
-        if all(_is_constant(key) and _is_constant(value) for key, value, _ in entries):
-            return _Constant(build([])) if not any(optional for *_, optional in entries) else build
+        if all(is_constant(key) and is_constant(value) for key, value, _ in entries):
+            if any(optional for *_, optional in entries):
+                return build
+            try:
+                return Constant(build([]))
+            except EvaluationPanicError as error:  # upstream's API server panics, so that no such object exists
+                raise CelError(f"program instantiation failed: {error}") from None
         return build
 
     def _binding(self, node: Comprehension) -> Closure:
@@ -335,7 +306,7 @@ class _Compiler:
         total, first, second = self._new_slot(), self._new_slot(), self._new_slot()
         read_total = _slot_reader(total)
         if grows:
-            self._growing.add(id(read_total))
+            self._growing.add(read_total)
         self._scopes.append({node.accumulator: read_total})
         self._scopes.append({node.variable: _slot(first)} | ({node.second: _slot(second)} if node.second else {}))
         stops_at = _stop_value(node)
@@ -347,10 +318,10 @@ class _Compiler:
 
         def run(frame: Frame) -> Value:
             elements = over(frame)
-            pairs = _pairs(elements) if has_second else None
+            entries = pairs(elements) if has_second else None
             start = initial(frame)
             frame[total] = type(start)() if grows else start
-            for element in iterate(elements) if pairs is None else pairs:
+            for element in iterate(elements) if entries is None else entries:
                 if has_second:
                     frame[first], frame[second] = element
                 else:
@@ -364,8 +335,6 @@ class _Compiler:
                         break
             return result(frame)
 
-        self._growing.discard(id(read_total))
-        self._kept = [*getattr(self, "_kept", []), read_total]  # keeps ids unique while the tree is compiled
         return run
 
 
@@ -375,14 +344,6 @@ def _stop_value(node: Comprehension) -> Value:
     if not isinstance(condition, Call):
         return _UNSET
     return isinstance(condition.arguments[0], Call)
-
-
-def _pairs(elements: Value) -> list[tuple[Value, Value]]:
-    if type(elements) is list:
-        return list(enumerate(elements))
-    if is_map(elements):
-        return [(from_map_key(key), value) for key, value in elements.items()]
-    raise CelRuntimeError(f"unsupported comprehension range type: {type_name(elements)}")
 
 
 def _slot(slot: int) -> Closure:
@@ -411,60 +372,6 @@ _DEVICE_FIELDS: Final[dict[str, Closure]] = {
 }
 
 
-def _position(key: Value) -> int:
-    """Return the position in a list that a key stands for. Raise CelRuntimeError for a key that is no whole number."""
-    kind = type(key)
-    if kind is int or kind is Uint:
-        if key > INT64_MAX:
-            raise CelRuntimeError(f"unsupported index value {display(key)} in list")
-        return int(key)
-    if kind is float:
-        if not INT64_MIN < key < INT64_MAX or not key.is_integer():
-            raise CelRuntimeError(f"unsupported index value {display(key)} in list")
-        return int(key)
-    raise CelRuntimeError(f"unsupported index type '{type_name(key)}' in list")
-
-
-_KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})
-
-
-def _check_key(key: Value) -> None:
-    """Raise CelRuntimeError for a key of a type that no map has."""
-    if type(key) not in _KEY_TYPES:
-        raise CelRuntimeError(f"invalid qualifier type: {_go_type(key)}")
-
-
-def _lookup(value: Value, key: Value) -> tuple[Value, bool]:
-    """Return the element with a key or position, and whether there is one."""
-    _check_key(key)
-    if is_map(value):
-        return find(value, key)
-    if type(value) is list:
-        position = _position(key)
-        return (value[position], True) if 0 <= position < len(value) else (None, False)
-    return None, False
-
-
-def _index(value: Value, key: Value) -> Value:
-    if type(value) is OptionalValue:
-        return _optional_index(value, key)
-    found, present = _lookup(value, key)
-    if present:
-        return found
-    raise CelRuntimeError(
-        f"index out of bounds: {display(key)}" if type(value) is list else f"no such key: {display(key)}"
-    )
-
-
-def _optional_index(value: Value, key: Value) -> OptionalValue:
-    if type(value) is OptionalValue:
-        if not value.present:
-            return NOTHING
-        value = value.value
-    found, present = _lookup(value, key)
-    return OptionalValue(found, present=True) if present else NOTHING
-
-
 def _compile_index(compiler: _Compiler, node: Call) -> Closure:
     target_node, key_node = node.arguments
     if isinstance(key_node, Literal):
@@ -472,7 +379,7 @@ def _compile_index(compiler: _Compiler, node: Call) -> Closure:
         if special is not None:
             return special
     target, key = compiler.compile(target_node), _compile_key(compiler, key_node)
-    return _lazy_key(_index, target, key)
+    return _lazy_key(index, target, key)
 
 
 def _lazy_key(look_up: Callable[[Value, Value], Value], target: Closure, key: Closure) -> Closure:
@@ -487,9 +394,9 @@ def _lazy_key(look_up: Callable[[Value, Value], Value], target: Closure, key: Cl
 
 def _compile_key(compiler: _Compiler, node: Expression) -> Closure:
     key = compiler.compile(node)
-    if _is_constant(key):
+    if is_constant(key):
         try:
-            _check_key(key([]))
+            check_key(key([]))
         except CelRuntimeError as error:
             raise CelError(f"program instantiation failed: {error}") from None
     return key
@@ -497,7 +404,7 @@ def _compile_key(compiler: _Compiler, node: Expression) -> Closure:
 
 def _compile_optional_index(compiler: _Compiler, node: Call) -> Closure:
     target, key = compiler.compile(node.arguments[0]), _compile_key(compiler, node.arguments[1])
-    return _lazy_key(_optional_index, target, key)
+    return _lazy_key(optional_index, target, key)
 
 
 def _compile_logical(decides: bool) -> Callable[[_Compiler, Call], Closure]:
@@ -594,174 +501,6 @@ _SPECIAL: Final[dict[str, Callable[[_Compiler, Call], Closure]]] = {
     "or": _compile_or,
     "orValue": _compile_or,
 }
-_Predicate: TypeAlias = Callable[[Value], bool]
-_CONCRETE: Final = frozenset(
-    {Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.STRING, Kind.STRUCT, Kind.TIMESTAMP, Kind.UINT}
-)
-
-
-_PARSERS: Final = frozenset({"quantity", "semver", "ip", "cidr"})  # functions whose result for a constant is kept
-_NEEDS_LIST: Final = {  # the overloads whose cost upstream takes from an argument that must be a list, and which one
-    "list_distinct": 0,
-    **{overload.id: 0 for overload in FUNCTIONS["sort"]},
-    **{overload.id: 1 for overload in FUNCTIONS["@sortByAssociatedKeys"]},
-}
-_GO_TYPES: Final[dict[type, str]] = {  # the names of upstream's types, which some messages have
-    CelRuntimeError: "*types.Err",
-    bool: "types.Bool",
-    bytes: "types.Bytes",
-    dict: "*types.baseMap",
-    float: "types.Double",
-    int: "types.Int",
-    list: "*types.baseList",
-    str: "types.String",
-    type(None): "types.Null",
-    CidrValue: "cel.CIDR",
-    DurationValue: "types.Duration",
-    Format: "cel.Format",
-    IpValue: "cel.IP",
-    OptionalValue: "*types.Optional",
-    Quantity: "cel.Quantity",
-    TimestampValue: "types.Timestamp",
-    TypeValue: "*types.Type",
-    Uint: "types.Uint",
-    UrlValue: "cel.URL",
-    Version: "cel.Semver",
-}
-_ADDABLE: Final = frozenset({bytes, float, int, str, Uint, DurationValue, TimestampValue})
-
-
-def _go_type(value: Value) -> str:
-    return _GO_TYPES.get(type(value), "types.mapper")
-
-
-def _needing_list(closure: Closure, argument: Closure) -> Closure:
-    """Return a closure that panics if an argument is not a list, as upstream's accounting of costs does."""
-
-    def run(frame: Frame) -> Value:
-        try:
-            value = argument(frame)
-        except CelRuntimeError as error:
-            value = error
-        if type(value) is not list:
-            missing = "Contains" if type(value) in _ADDABLE else "Add"
-            message = f"interface conversion: {_go_type(value)} is not traits.Lister: missing method {missing}"
-            raise EvaluationPanicError(f"internal error: {message}")
-        return closure(frame)
-
-    return run
-
-
-_UNHASHABLE: Final = frozenset({Version, Format, bytes})
-
-
-def _check_hashable(value: Value) -> None:
-    """Raise EvaluationPanicError for a value that Go's maps cannot have as a key."""
-    if type(value) in _UNHASHABLE:
-        raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {_go_type(value)}")
-
-
-def _membership(element: Closure, values: list[Value]) -> Closure:
-    """Return a closure for `element in values` with constant values, which upstream looks up in a hash table."""
-    if not values:
-        return _Constant(False)
-    if not all(type(value) in (bool, int, Uint, float, str) for value in values):
-        return lambda frame: contains(element(frame), values)
-
-    def run(frame: Frame) -> bool:
-        value = element(frame)
-        _check_hashable(value)
-        return contains(value, values)
-
-    return run
-
-
-def _invocation(node: Call, arguments: list[Closure]) -> Closure:
-    """Return a closure that calls the function with the overload that fits the values."""
-    singleton = SINGLETONS.get(node.function)
-    if singleton is not None:
-        return _plain_call(singleton, arguments)
-    overloads = FUNCTIONS[node.function]
-    chosen = [overload for overload in overloads if overload.id in node.overloads]
-    if len(chosen) == 1:
-        overload = chosen[0]
-        checks = [
-            (i, _predicate(wanted))
-            for i, (wanted, operand) in enumerate(zip(overload.arguments, node.operands, strict=True))
-            if not (operand.type == wanted and wanted.kind in _CONCRETE)
-        ]
-        if overload.implementation is not None and (overload.accepts_all or not checks):
-            return _plain_call(overload.implementation, arguments)
-        return _guarded_call(overload, checks, arguments)
-    return _dispatching_call(node.function, overloads, arguments)
-
-
-def _plain_call(function: Callable[..., Value], arguments: list[Closure]) -> Closure:
-    if len(arguments) == 1:
-        (only,) = arguments
-        return lambda frame: function(only(frame))
-    if len(arguments) == 2:
-        left, right = arguments
-        return lambda frame: function(left(frame), right(frame))
-    return lambda frame: function(*[argument(frame) for argument in arguments])
-
-
-def _guarded_call(overload: Overload, checks: list[tuple[int, _Predicate]], arguments: list[Closure]) -> Closure:
-    implementation = overload.implementation
-
-    def call(frame: Frame) -> Value:
-        values = [argument(frame) for argument in arguments]
-        for i, accepts in checks:
-            if not accepts(values[i]):
-                raise no_such_overload(overload.function, *map(type_name, values))
-        if implementation is None:
-            raise no_such_overload(overload.function, *map(type_name, values))
-        return implementation(*values)
-
-    return call
-
-
-def _dispatching_call(function: str, overloads: list[Overload], arguments: list[Closure]) -> Closure:
-    candidates = [
-        (tuple(map(_predicate, overload.arguments)), overload.implementation)
-        for overload in overloads
-        if overload.implementation is not None and len(overload.arguments) == len(arguments)
-    ]
-
-    def call(frame: Frame) -> Value:
-        values = [argument(frame) for argument in arguments]
-        for predicates, implementation in candidates:
-            if all(accepts(value) for accepts, value in zip(predicates, values, strict=True)):
-                return implementation(*values)
-        raise no_such_overload(function, *map(type_name, values))
-
-    return call
-
-
-def _anything(_: Value) -> bool:
-    return True
-
-
-def _predicate(wanted: Type) -> _Predicate:
-    """Return whether a value belongs to a type; of a list or map only the first element counts, as upstream."""
-    if wanted.is_dynamic or wanted.kind is Kind.PARAMETER:
-        return _anything
-    if wanted.kind is Kind.LIST:
-        element = _predicate(wanted.parameters[0])
-        return lambda value: type(value) is list and (not value or element(value[0]))
-    if wanted.kind is Kind.MAP:
-        key_fits, value_fits = map(_predicate, wanted.parameters)
-
-        def fits(value: Value) -> bool:
-            if not is_map(value):
-                return False
-            for key, element in value.items():
-                return key_fits(from_map_key(key)) and value_fits(element)
-            return True
-
-        return fits
-    name = wanted.name
-    return lambda value: type_name(value) == name
 
 
 def result_as_bool(value: Value) -> bool:

@@ -14,10 +14,11 @@ from typing import Any, Final, TypeVar
 from scheduler.engine.cel import types
 from scheduler.engine.cel.ast import Expression
 from scheduler.engine.cel.checker import check
+from scheduler.engine.cel.closures import Closure
 from scheduler.engine.cel.cost import estimate_cost
 from scheduler.engine.cel.device import CelDevice, Reference
 from scheduler.engine.cel.errors import CelError, CelRuntimeError, EvaluationPanicError
-from scheduler.engine.cel.evaluator import Closure, compile_tree, new_frame, result_as_bool
+from scheduler.engine.cel.evaluator import compile_tree, new_frame, result_as_bool
 from scheduler.engine.cel.parser import parse
 from scheduler.engine.cel.references import find_references
 

@@ -85,6 +85,7 @@ def test_deep_nesting(opening: str, depth: int, middle: str, closing: str) -> No
         + "x99"
         + ")" * 101,
         "[1].map(x, __result__).size() == 1",
+        '{b"a": 1}.size() == 1',
         "[1].map(x, __result__) == [1].map(x, __result__)",
         "dyn([" * 200 + "1" + "])" * 200 + " == dyn([1])",
         "lists.range(200).all(x, lists.range(200).all(y, x * y >= 0))",
