@@ -12,9 +12,14 @@ const MOST_PODS = 100;
 const BUSY_CODE = 429;
 const TRIES = 5;
 const NODES = 20; // named
-const RESOURCES = {
-  pod: "api/v1 pods", replicationcontroller: "api/v1 replicationcontrollers", deployment: "apis/apps/v1 deployments",
-  statefulset: "apis/apps/v1 statefulsets", replicaset: "apis/apps/v1 replicasets", job: "apis/batch/v1 jobs", cronjob: "apis/batch/v1 cronjobs",
+const RESOURCES = { // kind, group version, plural
+  pod: ["Pod", "v1", "pods"],
+  replicationcontroller: ["ReplicationController", "v1", "replicationcontrollers"],
+  deployment: ["Deployment", "apps/v1", "deployments"],
+  statefulset: ["StatefulSet", "apps/v1", "statefulsets"],
+  replicaset: ["ReplicaSet", "apps/v1", "replicasets"],
+  job: ["Job", "batch/v1", "jobs"],
+  cronjob: ["CronJob", "batch/v1", "cronjobs"],
 };
 const EXAMPLE = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 3\n  …";
 
@@ -73,16 +78,12 @@ async function object(of) {
   if (!name) throw new Error("Paste a manifest, or name a pod or workload: Deployment/web, Pod/web-0.");
   const resource = RESOURCES[kind.toLowerCase()];
   if (!resource) throw new Error(`Of a ${kind} no pods can be placed: paste a manifest.`);
-  const [group, plural] = resource.split(" ");
-  const found = await clusterObject(`${group}/${path("namespaces", of("namespace") || "default", plural, name)}`);
-  if (!found) throw Object.assign(new Error("The API server does not serve these pages, so the object cannot be read."), { hint: `Paste its manifest, or: kubectl herodotus whatif ${of("workload")} -n ${of("namespace") || "default"}` });
+  const [proper, version, plural] = resource;
+  const namespace = of("namespace") || "default";
+  const found = await clusterObject(`${version.includes("/") ? "apis" : "api"}/${version}/${path("namespaces", namespace, plural, name)}`);
+  if (!found) throw Object.assign(new Error("The API server does not serve these pages, so the object cannot be read."), { hint: `Paste its manifest, or: kubectl herodotus whatif ${proper}/${name} -n ${namespace}` });
   const { managedFields: _, annotations: __, ...metadata } = found.metadata;
-  return { object: { apiVersion: group.replace(/^apis?\//, ""), kind: kindOf(resource), ...found, metadata, status: undefined } };
-}
-
-function kindOf(resource) {
-  const names = { pods: "Pod", replicationcontrollers: "ReplicationController", deployments: "Deployment", statefulsets: "StatefulSet", replicasets: "ReplicaSet", jobs: "Job", cronjobs: "CronJob" };
-  return names[resource.split(" ")[1]];
+  return { object: { ...found, apiVersion: version, kind: proper, metadata, status: undefined } };
 }
 
 /** The namespace in the metadata of a manifest. The service refuses another one than the object's. */

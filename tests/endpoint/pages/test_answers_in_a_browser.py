@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -628,6 +628,22 @@ def test_empty_service_says_that_it_has_no_records(scene: Scene) -> None:
     assert page.locator("h1").inner_text() == "Not found"
     page.get_by_role("link", name="Decisions of shop").click()
     page.wait_for_url("**view=decisions&namespace=shop")
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_answer_has_no_serious_accessibility_violation(
+    scene: Scene, scheme: Literal["light", "dark"], width: int, height: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    scene.store(waiting())
+    scene.tab.page.set_viewport_size({"width": width, "height": height})
+    scene.tab.page.emulate_media(color_scheme=scheme)
+    page = scene.open(WAITING)
+    page.get_by_role("heading", name="Who holds").wait_for()
+    found = Axe().run(page).response["violations"]
+    assert [(f["id"], f["nodes"][0]["html"]) for f in found if f["impact"] in ("serious", "critical")] == []
 
 
 def test_everything_is_reached_by_keyboard(scene: Scene) -> None:
