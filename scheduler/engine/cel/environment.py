@@ -89,3 +89,4 @@ NAMED_TYPES: Final[dict[str, Type]] = {
         types.DEVICE,
     )
 } | {"duration": types.DURATION, "timestamp": types.TIMESTAMP}
+UNDEFINED_TYPES: Final = frozenset({"duration", "timestamp"})  # names that upstream checks but cannot evaluate

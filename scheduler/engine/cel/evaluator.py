@@ -28,6 +28,7 @@ from scheduler.engine.cel.ast import (
 from scheduler.engine.cel.calls import NEEDS_LIST, PARSERS, invocation, membership, plain_call, require_list
 from scheduler.engine.cel.closures import Closure, Constant, Frame, ParsedConstant, is_constant
 from scheduler.engine.cel.device import CelDevice
+from scheduler.engine.cel.environment import SINGLETONS, UNDEFINED_TYPES
 from scheduler.engine.cel.errors import CelError, CelRuntimeError, EvaluationPanicError, no_such_overload
 from scheduler.engine.cel.indexing import check_hashable, check_key, index, look_up, optional_index, pairs
 from scheduler.engine.cel.library import conversions, regex
@@ -66,6 +67,7 @@ class _Compiler:
         self.slots = 1
         self._scopes: list[dict[str, Closure]] = []
         self._growing: set[Closure] = set()  # these read a list or map that a loop builds
+        self._panicking = 0  # closures so far that may panic
 
     def compile(self, node: Expression) -> Closure:
         if isinstance(node, Literal):
@@ -85,12 +87,25 @@ class _Compiler:
         assert isinstance(node, StructLiteral)
         raise CelError("compilation failed: objects cannot be created in a device selector")
 
+    def operands(self, node: Call) -> list[Closure]:
+        """Compile the operands of a call. Upstream evaluates both of two, so that the second may panic in any case."""
+        closures = []
+        for operand in node.operands:
+            before = self._panicking
+            closures.append(self.compile(operand))
+        evaluates_both = node.function in SINGLETONS or len(node.overloads) == 1
+        if len(closures) == 2 and evaluates_both and self._panicking > before:
+            closures[0] = _before_panic(*closures)
+        return closures
+
     def _new_slot(self) -> int:
         self.slots += 1
         return self.slots - 1
 
     def _ident(self, node: Ident) -> Closure:
         if node.instance is not None:
+            if node.name in UNDEFINED_TYPES:
+                raise CelError(f"program instantiation failed: reference to undefined type: {node.name}")
             return Constant(TypeValue(node.instance.name))
         for scope in reversed(self._scopes):
             if node.name in scope:
@@ -152,7 +167,7 @@ class _Compiler:
         special = _SPECIAL.get(node.function)
         if special is not None:
             return special(self, node)
-        arguments = [self.compile(operand) for operand in node.operands]
+        arguments = self.operands(node)
         closure = self._growth(node, arguments) or invocation(node, arguments)
         return self._folded(node, arguments, closure)
 
@@ -175,8 +190,10 @@ class _Compiler:
                     raise CelError(f"program instantiation failed: {error}") from None
                 return plain_call(partial(regex.with_constant_pattern, node.function), arguments)
         if node.overloads == ("in_list",) and is_constant(arguments[1]):
+            self._panicking += 1
             return membership(arguments[0], arguments[1]([]))
         if len(node.overloads) == 1 and node.overloads[0] in NEEDS_LIST:
+            self._panicking += 1
             return require_list(closure, arguments[NEEDS_LIST[node.overloads[0]]])
         return closure
 
@@ -243,6 +260,7 @@ class _Compiler:
 
     def _map(self, node: MapLiteral) -> Closure:
         entries = [(self.compile(e.key), self.compile(e.value), e.optional) for e in node.entries]
+        self._panicking += not all(isinstance(e.key, Literal) for e in node.entries)
 
         def build(frame: Frame) -> dict[Value, Value]:
             mapping: dict[Value, Value] = {}
@@ -336,6 +354,20 @@ class _Compiler:
             return result(frame)
 
         return run
+
+
+def _before_panic(left: Closure, right: Closure) -> Closure:
+    """Return a closure for `left` that, if it fails, evaluates `right` for its panic."""
+
+    def run(frame: Frame) -> Value:
+        try:
+            return left(frame)
+        except CelRuntimeError:
+            with suppress(CelRuntimeError):
+                right(frame)
+            raise
+
+    return run
 
 
 def _stop_value(node: Comprehension) -> Value:
@@ -455,12 +487,12 @@ def _compile_conditional(compiler: _Compiler, node: Call) -> Closure:
 
 
 def _compile_equal(compiler: _Compiler, node: Call) -> Closure:
-    left, right = (compiler.compile(argument) for argument in node.arguments)
+    left, right = compiler.operands(node)
     return lambda frame: equal(left(frame), right(frame))
 
 
 def _compile_not_equal(compiler: _Compiler, node: Call) -> Closure:
-    left, right = (compiler.compile(argument) for argument in node.arguments)
+    left, right = compiler.operands(node)
 
     def run(frame: Frame) -> bool:
         one, two = left(frame), right(frame)
