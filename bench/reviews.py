@@ -41,7 +41,7 @@ from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
-from scheduler.reviews.forked_copies import ForkedCopies
+from scheduler.reviews.forked_copies import ForkedCopies, Report
 
 STEPS: Final = 400  # steps of each kind per round
 SEED: Final = 1
@@ -145,7 +145,7 @@ class _Rig:
         pods = build_pods(template, "default", self.framework.profile.scheduler_name, replicas, {})
         columns = self.shared.cache.columns
 
-        def placed() -> bytes:
+        def placed(_report: Report) -> bytes:
             return b"".join(map(codec.encode, place(self.framework, columns, pods, origin, SEED)))
 
         while not stop.is_set():

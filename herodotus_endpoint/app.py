@@ -21,6 +21,7 @@ from herodotus_endpoint import errors, openapi, pages, reader_limits
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import (
     aggregates,
+    cluster_reviews,
     comparisons,
     explanations,
     ingest,
@@ -70,6 +71,7 @@ def create_app(
     app.register_blueprint(comparisons.blueprint(reader))
     app.register_blueprint(aggregates.blueprint(reader, settings))
     app.register_blueprint(reviews.blueprint(store, reader, settings))
+    app.register_blueprint(cluster_reviews.blueprint(store, settings))
     app.register_blueprint(review_queue.blueprint(store, settings))
     app.register_blueprint(open_decisions.blueprint(store, settings))
     app.register_blueprint(legacy.blueprint(reader))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_endpoint import errors
-from herodotus_endpoint.api import ingest, review_queue, reviews
+from herodotus_endpoint.api import cluster_reviews, ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
@@ -54,6 +54,8 @@ class Pools:
             return self.route_probe(head)
         if head.method == "POST" and head.path.endswith(reviews.PATH_SUFFIX):
             return PoolAssignment(self.reviews, reviews.MAX_BODY_BYTES)
+        if head.method == "POST" and head.path.endswith(cluster_reviews.PATH):
+            return PoolAssignment(self.reviews, cluster_reviews.MAX_BODY_BYTES)
         if head.method == "GET" and head.path.endswith("/decisions") and "watch=" in head.query:
             return PoolAssignment(self.watches, MAX_IGNORED_BODY)
         return PoolAssignment(self.queries, MAX_IGNORED_BODY)

@@ -43,6 +43,7 @@ AGREEMENTS: Final = ServedResource("Agreements", "agreements", "agreements", Tru
 PREEMPTIONS: Final = ServedResource("Preemptions", "preemptions", "preemptions", True)
 SERVICE_VERSION: Final = ServedResource("ServiceVersion", "serviceversions", "serviceversion", False)
 REVIEW: Final = ServedResource("PlacementReview", "placementreviews", "placementreview", True)
+CLUSTER_REVIEW: Final = ServedResource("ClusterReview", "clusterreviews", "clusterreview", False)
 RESOURCES: Final = (
     DECISION,
     EXPLANATION,
@@ -58,6 +59,7 @@ RESOURCES: Final = (
     PREEMPTIONS,
     SERVICE_VERSION,
     REVIEW,
+    CLUSTER_REVIEW,
 )
 
 # The labels of a decision in addition to those of its pod, and the columns that hold their values. An invalid label

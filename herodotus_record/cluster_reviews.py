@@ -19,6 +19,8 @@ from herodotus_record.model import API_VERSION
 Json = dict[str, Any]
 
 KIND: Final = "ClusterReview"
+COMPLETE: Final = "Complete"
+RUNNING: Final = "Running"
 
 
 class _Struct(msgspec.Struct, rename="camel", kw_only=True):
@@ -122,7 +124,9 @@ class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
 
 
 class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
-    """The question. Exactly one of `changes`, `capacity` and `consolidate` is set.
+    """The question. Exactly one of `changes`, `capacity`, `consolidate` and `continue_` is set.
+
+    `continue_` is the token of an answer that is not complete; it asks for the rest.
 
     `scheduler_name` decides pods of `Create` and `capacity` whose manifest names no scheduler. `cluster` is the ID of a
     cluster, or "" for the service's own.
@@ -133,11 +137,13 @@ class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
     consolidate: ConsolidationQuestion | None = None
     scheduler_name: str = ""
     cluster: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
 
     def __post_init__(self) -> None:
         """Raise ValueError unless exactly one question is asked."""
-        if sum(asked is not None for asked in (self.changes, self.capacity, self.consolidate)) != 1:
-            raise ValueError("expected exactly one of changes, capacity and consolidate")
+        asked = (self.changes, self.capacity, self.consolidate, self.continue_ or None)
+        if sum(question is not None for question in asked) != 1:
+            raise ValueError("expected exactly one of changes, capacity, consolidate and continue")
 
 
 class ReviewedPlacement(_Struct):
@@ -246,8 +252,22 @@ class Consolidation(_Struct):
     kept: list[KeptNode]
 
 
+class ReviewProgress(_Struct):
+    """How many pods were decided, and how many are known to be decided in all."""
+
+    done: int = 0
+    total: int = 0
+
+
 class ClusterReviewStatus(_Struct):
-    """The answer. `notes` are sentences about what the answer does not take into account."""
+    """The answer. `notes` are sentences about what the answer does not take into account.
+
+    While `phase` is Running, only `progress` and `continue_` are set: the token with which to ask for the rest.
+    """
+
+    phase: str = COMPLETE
+    progress: ReviewProgress | None = None
+    continue_: str = msgspec.field(name="continue", default="")
 
     placements: list[ReviewedPlacement] = []
     blocked: list[BlockedPod] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -18,22 +19,28 @@ from flask import Blueprint, Response, request
 from herodotus_endpoint.api import ingest, request_body
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import CLUSTER, IntegerParameter, NameParameter, NamesParameter, check_name
+from herodotus_endpoint.resources import CLUSTER_REVIEW, REVIEW
 from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
-from herodotus_endpoint.store.reviews import ReviewAnswer, TooManyReviewersError
+from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, TooManyReviewersError
 from herodotus_record import codec
+from herodotus_record.cluster_reviews import ReviewProgress
 from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/reviews"
 MAX_WAIT_S: Final = 30
 REVIEWER_EXPIRY_S: Final = 60.0  # a scheduler counts as gone after two waits without a request
 EVALUATION_S: Final = 15.0  # the time limit of a scheduler; the client waits somewhat longer
+CLUSTER_EVALUATION_S: Final = 300.0  # of a question about the whole cluster; its client asks again every 20 s
 POLL_S: Final = 0.1
 MAX_SCHEDULERS: Final = 64  # profiles of one process
 MAX_ANSWER_BYTES: Final = ingest.MAX_BODY_BYTES
 SENDER_ERRORS: Final = (400, 401, 403, 429, 503)
+CLUSTER_ANSWER: Final = "application/vnd.herodotus.clusterreview+json"  # media type of a ClusterReviewStatus
 _REFUSALS: Final = (422, 503)
+_PLACEMENT: Final = REVIEW.kind
+_MAX_PROGRESS_BYTES: Final = 1 << 10
 
 SENDER_CLUSTER: Final = NameParameter(
     CLUSTER.name, "The cluster of a sender that is bound to none: the UID of its namespace kube-system."
@@ -41,6 +48,10 @@ SENDER_CLUSTER: Final = NameParameter(
 SCHEDULER: Final = NamesParameter(
     "scheduler", "A profile of the scheduler; may be repeated.", "scheduler must be given", MAX_SCHEDULERS
 )
+_KINDS: Final = NamesParameter(
+    "kind", f"A kind of review that the scheduler answers [{_PLACEMENT}]; may be repeated.", maximum=2
+)
+_BUSY: Final = NamesParameter("busy", "A kind of review of which it takes none now; may be repeated.", maximum=2)
 _WAIT: Final = IntegerParameter("wait", "Seconds to wait for a review.", maximum=MAX_WAIT_S)
 
 
@@ -64,22 +75,28 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
             "takeReview",
             "A review for a scheduler to answer.",
             right=Access.SENDER,
-            parameters=(SENDER_CLUSTER, SCHEDULER, _WAIT),
+            parameters=(SENDER_CLUSTER, SCHEDULER, _KINDS, _BUSY, _WAIT),
             answers=(Answer(description="A review."), Answer(204, "No review is queued.", ())),
             errors=SENDER_ERRORS,
         )
     )
     def take() -> Response:
         cluster, schedulers = resolve_sender_cluster(settings), SCHEDULER.parse()
+        kinds, busy = _KINDS.parse() or [_PLACEMENT], _BUSY.parse()
+        try:
+            store.reviews.register(cluster, [queue_name(kind, name) for kind in kinds for name in schedulers])
+        except TooManyReviewersError as e:
+            raise retry_later(429, str(e)) from e
+        queues = [queue_name(kind, name) for kind in kinds if kind not in busy for name in schedulers]
         cancelled = request.environ.get(CANCELLED) or threading.Event()
-        return _take_review(store, cluster, schedulers, _WAIT.parse(), cancelled)
+        return _take_review(store, cluster, queues, _WAIT.parse(), cancelled)
 
     @declare(
         Route(
             "POST",
             f"{PATH}/<id>",
             "answerReview",
-            "Deliver a scheduler's answer to a review.",
+            "Deliver a scheduler's answer to a review, or how far the answer is.",
             right=Access.SENDER,
             parameters=(SENDER_CLUSTER,),
             answers=(Answer(description="The answer was delivered to the client."),),
@@ -88,7 +105,11 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
     )
     def answer(id: str) -> Response:
         cluster = resolve_sender_cluster(settings)
-        waited = store.reviews.store_answer(check_name(id, "the review"), cluster, _parse_answer())
+        check_name(id, "the review")
+        if request.mimetype == PROGRESS:
+            waited = store.reviews.store_progress(id, cluster, _parse_progress())
+        else:
+            waited = store.reviews.store_answer(id, cluster, _parse_answer())
         if not waited:
             raise StatusError(404, "no client waits for this review")
         return json_response({})
@@ -97,9 +118,9 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
 
 
 def decompress_answer(body: bytes) -> bytes:
-    """Return the decompressed frames of a scheduler's answer to a review.
+    """Return the decompressed body of a scheduler's answer to a review.
 
-    Raises StatusError 500 if they cannot be decompressed.
+    Raises StatusError 500 if it cannot be decompressed.
     """
     try:
         return codec.decompress(body, ingest.MAX_UNPACKED_BYTES)
@@ -107,19 +128,27 @@ def decompress_answer(body: bytes) -> bytes:
         raise StatusError(500, f"the scheduler's answer is {e}") from e
 
 
-def _take_review(
-    store: Store, cluster: str, schedulers: list[str], wait_s: int, cancelled: threading.Event
-) -> Response:
-    try:
-        store.reviews.register(cluster, schedulers)
-    except TooManyReviewersError as e:
-        raise retry_later(429, str(e)) from e
+def queue_name(kind: str, scheduler: str) -> str:
+    """Return the name under which the store keeps the reviews of a kind for a scheduler."""
+    return scheduler if kind == _PLACEMENT else f"{kind}/{scheduler}"
+
+
+def list_schedulers(known: Iterable[ReviewingScheduler], kind: str) -> list[ReviewingScheduler]:
+    """Return those that answer reviews of a kind, by the name of the scheduler. `known` has names of queues."""
+    prefix = queue_name(kind, "")
+    found = (r for r in known if r.scheduler.startswith(prefix))
+    named = [ReviewingScheduler(r.cluster, r.scheduler.removeprefix(prefix)) for r in found]
+    return [r for r in named if "/" not in r.scheduler]
+
+
+def _take_review(store: Store, cluster: str, queues: list[str], wait_s: int, cancelled: threading.Event) -> Response:
     until = time.monotonic() + wait_s
     while True:
-        question = store.reviews.claim_question(cluster, schedulers)
+        question = store.reviews.claim_question(cluster, queues)
         if question is not None:
             asked: dict[str, Any] = msgspec.json.decode(question.body)
-            return json_response(asked | {"id": question.id, "deadlineSeconds": EVALUATION_S})
+            deadline_s = CLUSTER_EVALUATION_S if asked.get("kind") == CLUSTER_REVIEW.kind else EVALUATION_S
+            return json_response(asked | {"id": question.id, "deadlineSeconds": deadline_s})
         if time.monotonic() >= until or cancelled.wait(POLL_S):
             return Response(status=204)
 
@@ -139,10 +168,10 @@ def resolve_sender_cluster(settings: ServiceSettings) -> str:
 
 def _parse_answer() -> ReviewAnswer:
     body = request_body.read_body(MAX_ANSWER_BYTES, "an answer")
-    if request.mimetype == codec.CONTENT_TYPE and request.headers.get("Content-Encoding") == "zstd":
-        return ReviewAnswer(body, codec.CONTENT_TYPE)
+    if request.mimetype in (codec.CONTENT_TYPE, CLUSTER_ANSWER) and request.headers.get("Content-Encoding") == "zstd":
+        return ReviewAnswer(body, request.mimetype)
     if request.mimetype != "application/json":
-        raise StatusError(415, f"an answer is {codec.CONTENT_TYPE} in zstd, or application/json")
+        raise StatusError(415, f"an answer is {codec.CONTENT_TYPE} or {CLUSTER_ANSWER} in zstd, or application/json")
     try:
         refused = msgspec.json.decode(body, type=Refusal)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
@@ -150,3 +179,11 @@ def _parse_answer() -> ReviewAnswer:
     if refused.code not in _REFUSALS:
         raise StatusError(400, f"code: expected one of {', '.join(map(str, _REFUSALS))}")
     return ReviewAnswer(body, "application/json")
+
+
+def _parse_progress() -> bytes:
+    try:
+        progress = msgspec.json.decode(request_body.read_body(_MAX_PROGRESS_BYTES, "progress"), type=ReviewProgress)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise StatusError(400, f"not a progress: {e}") from e
+    return msgspec.json.encode(progress)

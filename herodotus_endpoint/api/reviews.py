@@ -50,7 +50,8 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"  # the API server's default for s
 _FIELD_MANAGER: Final = TextParameter("fieldManager", "Accepted without effect.")
 _DRY_RUN: Final = TextParameter("dryRun", "Accepted without effect.")
 _FIELD_VALIDATION: Final = TextParameter("fieldValidation", "Accepted without effect.")
-_CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+FIELD_MANAGER_PARAMETERS: Final = (_FIELD_MANAGER, PRETTY, _DRY_RUN, _FIELD_VALIDATION)
+CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _KEPT_CONTAINER_FIELDS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _DROPPED_METADATA_FIELDS: Final = ("annotations", "managedFields")  # kubectl keeps the whole manifest in an annotation
 
@@ -124,7 +125,7 @@ class ReviewViews:
             "createPlacementReview",
             "Where hypothetical pods would be placed.",
             right=RequiredRight("create", REVIEW),
-            parameters=(_FIELD_MANAGER, PRETTY, _DRY_RUN, _FIELD_VALIDATION),
+            parameters=FIELD_MANAGER_PARAMETERS,
             body={JSON: schema_reference(REVIEW.kind)},
             answers=(Answer(201),),
             errors=(400, 401, 403, 404, 413, 422, 429, 503, 504),
@@ -136,9 +137,9 @@ class ReviewViews:
         asked = _parse_request(check_name(namespace, "the namespace"))
         if asked.spec.cluster not in ("", self._own):
             guard.switch_cluster(asked.spec.cluster)
-        known = self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S)
-        reviewer = _find_reviewer(known, asked.scheduler, asked.spec.cluster, self._own)
-        answer = self._answer(ReviewQuestion(_new_review_id(self._clock()), reviewer, asked.body()))
+        known = review_queue.list_schedulers(self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind)
+        reviewer = find_reviewer(known, asked.scheduler, asked.spec.cluster, self._own)
+        answer = self._answer(ReviewQuestion(new_review_id(self._clock()), reviewer, asked.body()))
         return json_response(self._document(answer, asked), 201)
 
     def _answer(self, question: ReviewQuestion) -> ReviewAnswer:
@@ -243,11 +244,11 @@ def _find_object(spec: PlacementReviewSpec) -> Json:
 def _strip_pod(pod: Json) -> Json:
     """Return the pod without annotations, and its containers with only the fields that scheduling reads."""
     metadata = {key: value for key, value in pod["metadata"].items() if key not in _DROPPED_METADATA_FIELDS}
-    spec = {key: _strip_containers(value) if key in _CONTAINER_LISTS else value for key, value in pod["spec"].items()}
+    spec = {key: strip_containers(value) if key in CONTAINER_LISTS else value for key, value in pod["spec"].items()}
     return pod | {"metadata": metadata, "spec": spec}
 
 
-def _strip_containers(value: Any) -> Any:
+def strip_containers(value: Any) -> Any:
     """Return a list of containers with only the fields that scheduling reads.
 
     A value that is not a list is returned unchanged, because the scheduler refuses it with an error.
@@ -257,7 +258,7 @@ def _strip_containers(value: Any) -> Any:
     return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]
 
 
-def _find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
+def find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
     """Return the one entry of `known` that has this scheduler name and cluster.
 
     `own` is the ID of the service's cluster. It is used if `cluster` is "", and for entries without a cluster. Raises
@@ -281,6 +282,6 @@ def _find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster:
     return found[0]
 
 
-def _new_review_id(now_s: float) -> str:
+def new_review_id(now_s: float) -> str:
     """Return a new review ID that sorts by its creation time `now_s` and cannot be guessed."""
     return f"{int(now_s * 1e6):016x}-{secrets.token_hex(8)}"

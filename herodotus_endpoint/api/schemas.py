@@ -339,6 +339,46 @@ SCHEMAS: Final[Json] = {
                 stopped=nullable(anything("PodExplanation of the first pod that does not fit.")),
             ),
         ),
+        "ClusterReview": _object_schema(
+            "ClusterReview",
+            "What would follow if nodes were changed and workloads created or scaled, and how many pods would fit.",
+            spec=obj(
+                "The question: exactly one of changes, capacity, consolidate and continue.",
+                changes=array(
+                    "Changes in order. `kind` is Drain, Cordon, Uncordon, RemoveNodes, AddNodes, TaintNodes,"
+                    " LabelNodes, Scale or Create.",
+                    anything("A change."),
+                ),
+                capacity=anything("A pod or workload of which to find out how many more pods fit."),
+                consolidate=anything("Nodes of which to find out whether they could be emptied."),
+                schedulerName=string("Scheduler that answers; by default the one of the cluster that answers."),
+                cluster=string(
+                    "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
+                ),
+                **{"continue": string("Token of an answer whose phase is Running, to get the rest.")},
+            ),
+            status=obj(
+                "Result of the review.",
+                phase=string("Running until every pod was decided, then Complete.", enum=["Running", "Complete"]),
+                progress=nullable(
+                    obj(
+                        "How far the answer is, while the phase is Running.",
+                        done=integer("Number of pods that were decided."),
+                        total=integer("Number of pods that are known to be decided."),
+                    )
+                ),
+                placements=array("Pods that the changes move or create.", anything("A pod with its nodes.")),
+                blocked=array("Pods that stay although they should move.", anything("A pod with the cause.")),
+                ignored=array("Pods that a drain leaves alone.", anything("A pod with the cause.")),
+                deleted=array("Pods that end without a replacement.", anything("A pod with the cause.")),
+                pending=array("Pods that waited and get a node.", anything("A pod with its node.")),
+                nodes=array("Nodes that change.", anything("A node before and after.")),
+                capacity=nullable(anything("How many pods fit, in all, per node and per zone.")),
+                consolidation=nullable(anything("Nodes that could be emptied, in order, and those that could not.")),
+                notes=array("What the answer does not take into account.", string("A sentence.")),
+                **{"continue": string("Token with which to ask again, while the phase is Running.")},
+            ),
+        ),
         "Status": {
             "type": "object",
             "description": "Error response of a failed request.",

@@ -24,6 +24,8 @@ from herodotus_endpoint.store.writer import Writer
 
 ABANDONED_S: Final = 120.0  # several times a client's timeout: the replica of the client has ended
 REVIEWER_KEPT_S: Final = 120.0  # twice the silence after which a scheduler gets no more reviews (`desk.SILENT_S`)
+PROGRESS: Final = "application/vnd.herodotus.progress+json"  # media type of what is stored before the answer is
+SILENT_S: Final = 60.0  # a client that has not asked for progress for this long waits no longer
 MAX_REVIEWERS: Final = 256  # schedulers of one cluster; a scheduler process announces at most 64 profiles
 
 
@@ -131,10 +133,29 @@ class ReviewStore:
     def store_answer(self, id: str, cluster: str, answer: ReviewAnswer) -> bool:
         """Store the answer to the question `id` and return True, or return False if no client waits for it."""
         row = REVIEWS.c
-        taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), row.answer.is_(None))
+        unanswered = sa.or_(row.answer.is_(None), row.answer_type == PROGRESS)
+        taken = (row.id == id, row.cluster == cluster, row.taken.is_(True), unanswered)
         with self._writer.transaction() as connection:
             values = {"answer": answer.body, "answer_type": answer.type}
             return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
+
+    def store_progress(self, id: str, cluster: str, progress: bytes) -> bool:
+        """Store how far the answer to `id` is, and return whether a client still waits for it.
+
+        A client waits if it has called `keep` within the last SILENT_S seconds.
+        """
+        with translate_errors(), self._reading.begin() as connection:
+            asked_us = connection.execute(sa.select(REVIEWS.c.asked_us).where(REVIEWS.c.id == id)).scalar()
+        waits = asked_us is not None and asked_us >= self._now_us() - int(SILENT_S * 1e6)
+        return waits and self.store_answer(id, cluster, ReviewAnswer(progress, PROGRESS))
+
+    def keep(self, id: str) -> ReviewingScheduler | None:
+        """Note that the client of the question `id` still waits, and return who answers it; None if it was removed."""
+        row = REVIEWS.c
+        with self._writer.transaction() as connection:
+            connection.execute(REVIEWS.update().where(row.id == id).values(asked_us=self._now_us()))
+            found = connection.execute(sa.select(row.cluster, row.scheduler).where(row.id == id)).first()
+        return None if found is None else ReviewingScheduler(found.cluster, found.scheduler)
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
         """Return the answer to the question `id`, or None if it is not stored yet."""

@@ -109,7 +109,9 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             reflector.start()
         reviewer = None
         if records.endpoint:
-            state = ReviewedState(observer, shared, frameworks, notes=observer.build_review_notes)
+            state = ReviewedState(
+                observer, shared, frameworks, observer.list_waiting_pods, notes=observer.build_review_notes
+            )
             client = ReviewClient(records.endpoint, cluster, list(frameworks))
             reviewer = ReviewWorker(state, client, api, origin)
             reviewer.start()

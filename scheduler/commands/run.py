@@ -225,6 +225,7 @@ def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) 
         thread=loop,
         cluster=started.shared,
         frameworks=started.frameworks,
+        pending=lambda: [queued.pod.pod for queued in loop.queue],
         extenders=lambda: build_extenders(started.config.extenders),
         is_active=started.leading,
     )

@@ -21,6 +21,7 @@ import math
 import os
 import select
 import signal
+import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -32,7 +33,9 @@ from scheduler import klog
 
 START_S: Final = 10.0  # the thread runs a task between two of its steps
 MAX_ANSWER_BYTES: Final = 64 << 20  # ten times a hundred records of 5,000 nodes
-_DONE, _FAILED = b"+", b"-"
+_DONE, _FAILED, _PROGRESS = b"+", b"-", b"="
+_COUNTS: Final = struct.Struct("!II")
+_REPORT_EVERY_S: Final = 0.5
 _PIECE: Final = 1 << 20
 _FIRST_FILE: Final = 3  # after standard error
 _NICER: Final = 5  # pending pods come first; a review gets a quarter of a busy processor
@@ -55,15 +58,20 @@ class StateThread(Protocol):
         ...
 
 
+Report = Callable[[int, int], None]  # receives how much of the work is done, and how much is known
+Trial = Callable[[Report], bytes]
+
+
 class ForkedCopies:
     """Runs functions in forked child processes, each of which has a copy of the state of the cluster."""
 
     def __init__(self, thread: StateThread) -> None:
         self._thread = thread
 
-    def run(self, trial: Callable[[], bytes], deadline_s: float) -> bytes:
+    def run(self, trial: Trial, deadline_s: float, on_progress: Report = lambda _done, _total: None) -> bytes:
         """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
+        `on_progress` receives at most every half second what the trial reports; an exception of it ends the child.
         Raise ForkedCopyError if it fails or takes longer than `deadline_s` seconds. The thread that changes the state
         must not call this.
         """
@@ -80,11 +88,11 @@ class ForkedCopies:
                     raise ForkedCopyError("the process is too busy to copy its state") from None
             finally:
                 os.close(theirs)
-            return _answer(child, ours, time.monotonic() + deadline_s)
+            return _answer(child, ours, time.monotonic() + deadline_s, on_progress)
         finally:
             os.close(ours)
 
-    def _start(self, started: Future[int], trial: Callable[[], bytes], theirs: int, deadline_s: float) -> None:
+    def _start(self, started: Future[int], trial: Trial, theirs: int, deadline_s: float) -> None:
         """Fork the child in the state's thread and set the result of `started` to its process ID.
 
         The child runs `trial` and writes its result to the pipe `theirs`.
@@ -104,7 +112,7 @@ class ForkedCopies:
         started.set_result(child)
 
 
-def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoReturn:
+def _child(trial: Trial, theirs: int, deadline_s: float) -> NoReturn:
     code = 1
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR2):
@@ -115,7 +123,7 @@ def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoRetu
         _lower_priority()
         klog.set_verbosity(-1)
         try:
-            answer = _DONE + trial()
+            answer = _DONE + trial(_Reporter(theirs))
         except Exception as e:
             answer = _FAILED + f"{type(e).__name__}: {e}".encode()
         left = memoryview(answer)
@@ -124,6 +132,19 @@ def _child(trial: Callable[[], bytes], theirs: int, deadline_s: float) -> NoRetu
         code = 0
     finally:
         os._exit(code)  # no exit handler or buffer of the parent runs here
+
+
+class _Reporter:
+    """Writes the progress of a trial to the child's pipe, seldom enough that the pipe cannot fill."""
+
+    def __init__(self, theirs: int) -> None:
+        self._pipe, self._last_s = theirs, 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._last_s >= _REPORT_EVERY_S:
+            self._last_s = now
+            os.write(self._pipe, _PROGRESS + _COUNTS.pack(done, total))
 
 
 def _only_open(file: int) -> None:
@@ -139,14 +160,15 @@ def _lower_priority() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _answer(child: int, ours: int, until: float) -> bytes:
+def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
     """Wait for the child's end and return the result that it wrote to the pipe `ours`.
 
-    Kill the child at the time `until` (monotonic seconds). Raise ForkedCopyError if there is no result.
+    Pass what it reports meanwhile to `on_progress`. Kill the child at the time `until` (monotonic seconds). Raise
+    ForkedCopyError if there is no result.
     """
     try:
-        written = _read(ours, until)
-    except ForkedCopyError:
+        written = _read(ours, until, on_progress)
+    except BaseException:
         os.kill(child, signal.SIGKILL)
         raise
     finally:
@@ -158,7 +180,7 @@ def _answer(child: int, ours: int, until: float) -> bytes:
     return written[1:]
 
 
-def _read(ours: int, until: float) -> bytes:
+def _read(ours: int, until: float, on_progress: Report) -> bytes:
     poll = select.poll()
     poll.register(ours, select.POLLIN)
     pieces: list[bytes] = []
@@ -169,6 +191,10 @@ def _read(ours: int, until: float) -> bytes:
             return b"".join(pieces)
         pieces.append(piece)
         size += len(piece)
+        while len(pieces) == 1 and pieces[0][:1] == _PROGRESS and len(pieces[0]) > _COUNTS.size:
+            on_progress(*_COUNTS.unpack_from(pieces[0], 1))
+            size -= 1 + _COUNTS.size
+            pieces = [rest] if (rest := pieces[0][1 + _COUNTS.size :]) else []
         if size > MAX_ANSWER_BYTES:
             raise ForkedCopyError("the answer is too large")
     raise ForkedCopyError("the review was not over in time")

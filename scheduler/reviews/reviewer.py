@@ -10,27 +10,39 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from herodotus_record import codec
+from herodotus_record.cluster_reviews import ClusterReviewSpec
 from herodotus_record.model import Reason
+from herodotus_record.notes import format_note
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.objects.types import Pod
 from scheduler.engine.records.build import Origin
+from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, StateThread
-from scheduler.reviews.review_client import ReceivedReview, ReviewClient, ReviewClientError
+from scheduler.reviews.cluster_reviewer import ClusterReviewer, encode_answer
+from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, Report, StateThread, Trial
+from scheduler.reviews.review_client import (
+    NobodyWaitsError,
+    ReceivedClusterReview,
+    ReceivedReview,
+    ReviewClient,
+    ReviewClientError,
+)
 
 DEADLINE_S: Final = 20.0  # of a review, even where its client waits longer; the largest takes a fraction of it
 REST_S: Final = 0.1  # between two reviews, so that the process's own work keeps most of the machine
@@ -47,14 +59,16 @@ class _Classes(msgspec.Struct):
 class ReviewedState:
     """The state of a process that answers reviews, and what the process can do with it.
 
-    `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `extenders` connects
-    to the extenders anew, in the copy. `notes` returns remarks about the answers for a scheduler name. `is_active` says
-    whether this process answers, because it leads or is the only one.
+    `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `pending` returns the
+    pods without a node. `extenders` connects to the extenders anew; both are called in the copy. `notes` returns
+    remarks about the answers for a scheduler name. `is_active` says whether this process answers, because it leads or
+    is the only one.
     """
 
     thread: StateThread
     cluster: ClusterState
     frameworks: Mapping[str, Framework]
+    pending: Callable[[], Sequence[Pod]]
     extenders: Callable[[], Sequence[Extender]] = tuple
     notes: Callable[[str], Iterable[Reason]] = lambda _scheduler: ()
     is_active: Callable[[], bool] = lambda: True
@@ -63,7 +77,8 @@ class ReviewedState:
 class ReviewWorker:
     """A thread that answers reviews (questions where given pods would be placed), one after the other.
 
-    It fetches them from the decisions service.
+    It fetches them from the decisions service. Questions about the whole cluster take longer: one at a time is answered
+    in a thread of its own.
     """
 
     def __init__(self, state: ReviewedState, client: ReviewClient, api: ApiServer, origin: Origin) -> None:
@@ -73,6 +88,7 @@ class ReviewWorker:
         self._client = client
         self._api = api
         self._origin = origin
+        self._clusters = ClusterReviewer(self._copies, self._answer_cluster_review, client.for_other_thread())
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
 
@@ -90,11 +106,15 @@ class ReviewWorker:
                 self._stop.wait(NOT_READY_S)
                 continue
             try:
-                request = self._client.next_request()
-                if request is not None:
+                request = self._client.next_request(self._clusters.busy_kinds)
+                if isinstance(request, ReceivedClusterReview):
+                    self._clusters.start(request)
+                elif request is not None:
                     self.review(request)
                     self._stop.wait(REST_S)
                 pause = BACKOFF_S[0]
+            except NobodyWaitsError as e:
+                klog.info(2, "The client of a review has stopped waiting", err=str(e))
             except ReviewClientError as e:
                 klog.info(2, "Cannot ask the decisions service for reviews, trying again", err=str(e))
                 self._stop.wait(pause * random.uniform(1, 1.5))
@@ -109,7 +129,7 @@ class ReviewWorker:
         klog.info(2, "Reviewing", namespace=request.namespace, name=request.template.name, pods=request.replicas)
         try:
             pods = self._pods(request)
-            answer = self._copies.run(lambda: self._placed(request, pods), min(request.deadline_s, DEADLINE_S))
+            answer = self._copies.run(lambda _report: self._placed(request, pods), min(request.deadline_s, DEADLINE_S))
         except ManifestError as e:
             self._client.reject(request, 422, str(e))
         except (ForkedCopyError, ApiError) as e:
@@ -117,14 +137,49 @@ class ReviewWorker:
         else:
             self._client.answer(request, answer)
 
+    def _classes(self) -> dict[str, PriorityClass]:
+        """Return the cluster's PriorityClasses by name. Raise ApiError if they cannot be read."""
+        classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
+        return {c.metadata.name: c for c in classes.items}
+
+    def _answer_cluster_review(self, spec: ClusterReviewSpec) -> Trial:
+        """Return the function that answers a question about the cluster in a forked copy, whose state it changes.
+
+        Raise ApiError if the PriorityClasses cannot be read.
+        """
+        classes, state = self._classes(), self._state
+        first = next(iter(state.frameworks.values()))
+        others = set[str]()
+
+        def find_framework(scheduler: str) -> Framework:
+            if scheduler not in state.frameworks:
+                others.add(scheduler)
+            return state.frameworks.get(scheduler, first)
+
+        def build_notes() -> Iterator[str]:
+            for name in state.frameworks:
+                yield from map(format_note, state.notes(name))
+            for name in sorted(others):
+                yield f"pods of scheduler {name} are decided as those of {first.profile.scheduler_name}"
+
+        def answer(report: Report) -> bytes:
+            extenders, cluster = Extenders(state.extenders()), state.cluster
+            for framework in state.frameworks.values():
+                framework.extenders = extenders
+            columns = cluster.cache.columns
+            whatif = WhatIfState(columns, cluster.objects, cluster.nominator, find_framework, state.pending())
+            seed = random.getrandbits(31)
+            return encode_answer(lambda: answer_review(whatif, spec, report, seed, classes), build_notes)
+
+        return answer
+
     def _pods(self, request: ReceivedReview) -> Pods:
         """Return the pods that a review asks about, with the priorities of the cluster's PriorityClasses.
 
         Raise ManifestError for an invalid pod, ApiError if the PriorityClasses cannot be read.
         """
-        classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
-        named = {c.metadata.name: c for c in classes.items}
-        pods = build_pods(request.template, request.namespace, request.scheduler, request.replicas, named)
+        classes = self._classes()
+        pods = build_pods(request.template, request.namespace, request.scheduler, request.replicas, classes)
         return pods.with_notes(self._state.notes(request.scheduler))
 
     def _placed(self, request: ReceivedReview, pods: Pods) -> bytes:

@@ -19,7 +19,7 @@ FILE: Final = Path(CHART) / "templates" / "endpoint" / "_reader_rules.tpl"
 HEADER: Final = """{{- /* The rules of the readers' roles. They follow from the declared routes of the service:
 HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writes them anew. */ -}}
 """
-ROLES: Final = ("view", "whatif", "nodes", "version")
+ROLES: Final = ("view", "whatif", "cluster-reviewer", "nodes", "version")
 VERBS: Final = ("get", "list", "watch", "create")
 _RESOURCES: Final = {resource.plural: resource for resource in RESOURCES}
 
@@ -37,14 +37,16 @@ def find_rights(route: Route) -> set[tuple[str, str]]:
 def find_role(route: Route, plural: str, verb: str) -> str:
     """Return the role with a right that the route needs.
 
-    Everybody has the role `version`; `whatif` is for users who may create pods, `view` for those who may view pods of a
-    namespace, and `nodes` for those who may see all nodes.
+    Everybody has the role `version`; `whatif` is for users who may create pods, `cluster-reviewer` for those who ask
+    about the whole cluster, `view` for those who may view pods of a namespace, and `nodes` for those who may see all
+    nodes.
     """
     if route.right is Access.DISCLOSES_NOTHING:
         return "version"
+    namespaced = _RESOURCES[plural].namespaced
     if verb == "create":
-        return "whatif"
-    return "view" if _RESOURCES[plural].namespaced else "nodes"
+        return "whatif" if namespaced else "cluster-reviewer"
+    return "view" if namespaced else "nodes"
 
 
 def text() -> str:

@@ -111,6 +111,7 @@ def test_reader_roles_have_exactly_the_rights_that_routes_require(built: list[di
         "everybody may: they tell nothing of the cluster"
     )
     assert granted["whatif"] == {("placementreviews", "create")}, "of whoever may create pods: a question tells no more"
+    assert granted["cluster-reviewer"] == {("clusterreviews", "create")}, "given to nobody by default"
     assert granted["metrics"] == {(route.path, "get") for route in declared_routes() if route.right is Access.URL}
 
 

@@ -113,6 +113,10 @@ def nested(path: str, value: Any) -> Json:
             merged(POSTGRESQL, nested("access.readers", [{"kind": "Group", "name": "developers"}])),
             "access.readers, access.whatif: with endpoint.aggregatedAPI these rights go",
         ),
+        (
+            nested("access.clusterReviewers", [{"kind": "Group", "name": "sre"}]),
+            "access.clusterReviewers: without endpoint.aggregatedAPI",
+        ),
         (nested("access.nodes", [{"kind": "Group", "name": "sre"}]), "access.nodes: without endpoint.aggregatedAPI"),
         (
             nested("access.readers", [{"kind": "ServiceAccount", "name": "x"}]),

@@ -176,6 +176,7 @@ def test_a_copy_for_all_namespaces_has_no_namespace_in_its_path() -> None:
         ("GET", f"{PREFIX}/namespaces/<namespace>/decisions", ("list", "decisions")),
         ("GET", f"{PREFIX}/namespaces/<namespace>/decisions/<name>", ("get", "decisions")),
         ("POST", f"{PREFIX}/namespaces/<namespace>/placementreviews", ("create", "placementreviews")),
+        ("POST", f"{PREFIX}/clusterreviews", ("create", "clusterreviews")),
         ("GET", f"{PREFIX}/pages/", ("list", "pages")),
         ("GET", PREFIX, None),
         ("GET", "/pod", None),

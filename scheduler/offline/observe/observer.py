@@ -140,6 +140,10 @@ class Observer:
         """Run `task`, which must not raise, in the observer's thread between two steps. Return at once."""
         self.inbox.put(_Task(task))
 
+    def list_waiting_pods(self) -> list[Pod]:
+        """Return the pods that have no node. Call it in the observer's thread, or in a copy of it."""
+        return [queued.pod.pod for queued in self._queue]
+
     def build_review_notes(self, scheduler: str) -> tuple[Reason, ...]:
         """Return the notes on a review that is decided in place of the observed scheduler of this name."""
         return Reason("reviewed-by-observer", {"scheduler": scheduler}), *self._theirs[scheduler].build_notes()

@@ -24,6 +24,7 @@ RIGHTS = {
     "listAgreements": "list agreements",
     "listAllAgreements": "list agreements",
     "createPlacementReview": "create placementreviews",
+    "createClusterReview": "create clusterreviews",
     "legacyPod": "get podexplanations/name",
     "legacyNode": "get nodehistories/name",
     "metrics": "get the URL",

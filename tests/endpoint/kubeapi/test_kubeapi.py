@@ -142,7 +142,7 @@ def test_discovery_lists_every_resource_in_both_forms(service: Service) -> None:
     (version,) = whole["items"][0]["versions"]
     assert [r["name"] for r in resources] == [r["resource"] for r in version["resources"]]
     writable = {r["name"] for r in resources if not {"get", "list", "watch"} >= set(r["verbs"])}
-    assert writable == {"placementreviews"}
+    assert writable == {"placementreviews", "clusterreviews"}
     assert service.get("/apis")["groups"][0]["preferredVersion"]["groupVersion"] == "herodotus.dev/v1alpha1"
     assert service.get("/apis/herodotus.dev")["kind"] == "APIGroup"
 

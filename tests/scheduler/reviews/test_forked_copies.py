@@ -42,7 +42,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def run(world: World, trial: Callable[[], bytes], deadline_s: float = 20.0) -> bytes:
     """Return the trial's answer, while the loop runs."""
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(ForkedCopies(world.loop).run, trial, deadline_s)
+        answer = pool.submit(ForkedCopies(world.loop).run, lambda _: trial(), deadline_s)
         while not answer.done():
             world.loop.step(0.005)
         return answer.result()
@@ -127,6 +127,6 @@ def test_a_loop_that_does_not_answer_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(copies, "START_S", 0.01)
     with pytest.raises(ForkedCopyError, match="too busy to copy its state"):
-        ForkedCopies(world.loop).run(lambda: b"", 1.0)
+        ForkedCopies(world.loop).run(lambda _: b"", 1.0)
     world.settle()
     assert forked == [], "what it was asked meanwhile is not done any more"

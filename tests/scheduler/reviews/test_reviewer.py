@@ -14,13 +14,14 @@ import pytest
 
 from herodotus_kube.credentials import Credentials
 from herodotus_record import codec
+from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
-from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.review_client import ReceivedClusterReview, ReviewClient
 from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
@@ -46,9 +47,14 @@ class Rig:
         api = ApiServer(Credentials("http://api", None, dict), transport=httpx.MockTransport(self._api))
         scheduler = self.world.loop.scheduler
         state = ReviewedState(
-            self.world.loop, scheduler.cluster, scheduler.frameworks, extenders=lambda: self.extenders
+            self.world.loop,
+            scheduler.cluster,
+            scheduler.frameworks,
+            lambda: [queued.pod.pod for queued in scheduler.queue],
+            extenders=lambda: self.extenders,
         )
         self.reviewer = ReviewWorker(state, self.client, api, Origin("c1", "here"))
+        self.clusters = self.reviewer._clusters
 
     def _api(self, request: httpx.Request) -> httpx.Response:
         assert request.url.path == "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -56,10 +62,16 @@ class Rig:
 
     def ask(self, object: Any, **spec: Any) -> Any:
         """Return the answer to a review, while the loop and the reviewer run."""
-        self.service.store.reviews.register("c1", [PROFILE])
-        body = {"kind": "PlacementReview", "spec": {"object": object, **spec}}
+        return self.post(REVIEWS, {"kind": "PlacementReview", "spec": {"object": object, **spec}})
+
+    def ask_about_cluster(self, **spec: Any) -> Any:
+        """Return the answer to a question about the whole cluster, while the loop and the reviewer run."""
+        return self.post(f"{API}/clusterreviews", {"kind": "ClusterReview", "spec": spec})
+
+    def post(self, path: str, body: Any) -> Any:
+        self.service.store.reviews.register("c1", [PROFILE, f"ClusterReview/{PROFILE}"])
         with ThreadPoolExecutor(2) as pool:
-            answer = pool.submit(self.service.client.application.test_client().post, REVIEWS, json=body)
+            answer = pool.submit(self.service.client.application.test_client().post, path, json=body)
             work = pool.submit(self._work, answer)
             while not (answer.done() and work.done()):
                 self.world.loop.step(0.002)
@@ -69,9 +81,10 @@ class Rig:
     def _work(self, answer: Future[Any]) -> None:
         while not answer.done():
             question = self.client.next_request()
-            if question is not None:
+            if isinstance(question, ReceivedClusterReview):
+                self.clusters.review(question)
+            elif question is not None:
                 self.reviewer.review(question)
-                return
             time.sleep(0.005)
 
 
@@ -205,3 +218,113 @@ def test_reviews_are_answered_one_after_the_other_and_pods_are_scheduled_meanwhi
     finally:
         rig.reviewer.close()
         rig.reviewer._thread.join(5)
+
+
+def owned(name: str, node: str) -> PodBuilder:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    pod = make_pod(name).request(cpu="1").node(node)
+    pod.json["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+def test_a_drain_moves_pods_in_the_copy_alone(rig: Rig) -> None:
+    bare = make_pod("bare").request(cpu="1").node("b")
+    rig.world.start(node("a"), node("b"), pods=[owned("web-1", "a"), owned("web-2", "a"), bare])
+    told = status(rig.ask_about_cluster(changes=[{"kind": "Drain", "nodes": ["a"]}]))
+    assert {(p["fromNode"], p["node"], p["owner"]) for p in told["placements"]} == {("a", "b", "ReplicaSet/web")}
+    assert (len(told["placements"]), told["blocked"], told["phase"]) == (2, [], "Complete")
+    assert {n["name"]: n["after"]["pods"] for n in told["nodes"]} == {"a": 0, "b": 3}
+    assert rig.world.requested == {"a": 2000, "b": 1000}
+    assert rig.world.decisions == [], "nothing is recorded"
+
+
+def test_pending_pods_are_tried_after_the_changes(rig: Rig) -> None:
+    rig.world.start(node("a", "2"))
+    rig.world.pod("ADDED", make_pod("large").request(cpu="5"))
+    rig.world.settle()
+    told = status(rig.ask_about_cluster(changes=[{"kind": "AddNodes", "like": "a", "count": 1}]))
+    assert told["pending"] == []
+    rig.world.node("ADDED", node("b", "8").taint("reserved", "yes", "NoSchedule"))
+    rig.world.settle()
+    changes = [{"kind": "TaintNodes", "nodes": ["b"], "taints": ["reserved-"]}]
+    (placed,) = status(rig.ask_about_cluster(changes=changes))["pending"]
+    assert (placed["name"], placed["node"], placed["cause"]) == ("large", "b", "Pending")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"kind": "Drain", "nodes": ["nowhere"]}, 'change 1 (Drain): nodes "nowhere" not found'),
+        ({"kind": "Create", "object": wanted("many")}, "the pod: spec.containers[0]"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(rig: Rig, change: dict[str, Any], says: str) -> None:
+    rig.world.start(node("a"))
+    refused = envelope(rig.ask_about_cluster(changes=[change]))
+    assert (refused["code"], says in refused["message"]) == (422, True), refused["message"]
+
+
+def test_pods_of_other_schedulers_are_decided_with_the_first_profile(rig: Rig) -> None:
+    rig.world.start(node("a"), node("b"))
+    created = {"kind": "Create", "object": wanted("1", schedulerName="someone-else")}
+    told = status(rig.ask_about_cluster(changes=[created]))
+    assert [p["node"] for p in told["placements"]] in (["a"], ["b"])
+    assert told["notes"] == [f"pods of scheduler someone-else are decided as those of {PROFILE}"]
+
+
+def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question about the cluster that lasts has a thread of its own; its client gets the progress and a token."""
+
+    def slow(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
+        for done in range(30):
+            report(done, 30)
+            time.sleep(0.1)
+        return ClusterReviewStatus(notes=["slow"])
+
+    monkeypatch.setattr("scheduler.reviews.reviewer.answer_review", slow)
+    monkeypatch.setattr("herodotus_endpoint.api.cluster_reviews.WAIT_S", 1.5)
+    rig.world.start(node("a"))
+    rig.world.until(lambda: rig.world.loop.synced)
+    rig.reviewer.start()
+    post = rig.service.client.application.test_client().post
+    path, question = f"{API}/clusterreviews", {"kind": "ClusterReview", "spec": {"changes": []}}
+    try:
+        rig.world.until(lambda: len(rig.service.store.reviews.list_reviewers(60)) == 2)
+        with ThreadPoolExecutor(2) as pool:
+            asked = pool.submit(post, path, json=question)
+            rig.world.until(lambda: bool(rig.reviewer._clusters.busy_kinds))
+            placed = pool.submit(post, REVIEWS, json={"kind": "PlacementReview", "spec": {"object": wanted("1")}})
+            while not (asked.done() and placed.done()):
+                rig.world.loop.step(0.002)
+            assert status(placed.result())["fits"] == 1
+            running = status(asked.result())
+            assert (running["phase"], running["progress"]["total"]) == ("Running", 30)
+            assert running["progress"]["done"] > 0
+            found = running
+            while found["phase"] == "Running":
+                found = status(post(path, json={"spec": {"continue": running["continue"]}}))
+            assert found["notes"] == ["slow"]
+            again = envelope(post(path, json={"spec": {"continue": running["continue"]}}))
+            assert (again["code"], again["reason"]) == (410, "Expired")
+    finally:
+        rig.reviewer.close()
+        rig.reviewer._thread.join(5)
+
+
+def test_a_review_of_the_cluster_ends_when_nobody_waits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
+        while True:
+            report(1, 2)
+            time.sleep(0.05)
+
+    monkeypatch.setattr("scheduler.reviews.reviewer.answer_review", endless)
+    rig.world.start(node("a"))
+    rig.world.until(lambda: rig.world.loop.synced)
+    spec = ClusterReviewSpec(changes=[])
+    request = ReceivedClusterReview("0123-none", spec, 60.0)
+    rig.clusters.start(request)
+    started = time.monotonic()
+    rig.world.until(lambda: not rig.clusters.busy_kinds)
+    assert time.monotonic() - started < 20

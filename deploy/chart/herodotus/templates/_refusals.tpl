@@ -141,6 +141,9 @@
 {{- if and $aggregated (or .Values.access.readers .Values.access.whatif) -}}
   {{- fail "access.readers, access.whatif: with endpoint.aggregatedAPI these rights go with the cluster's own roles view and edit; bind those" -}}
 {{- end -}}
+{{- if and .Values.access.clusterReviewers (not $aggregated) -}}
+  {{- fail "access.clusterReviewers: without endpoint.aggregatedAPI a reader is named nowhere, and access.whatif includes this right" -}}
+{{- end -}}
 {{- if and .Values.access.nodes (not $aggregated) -}}
   {{- fail "access.nodes: without endpoint.aggregatedAPI a reader is named nowhere, and whoever may read sees all nodes; it goes with endpoint.aggregatedAPI" -}}
 {{- end -}}

@@ -61,7 +61,11 @@ def ask(world: World, service: Service, **spec: Any) -> Any:
     client = ReviewClient(ServiceEndpoint("http://service"), "c1", [PROFILE], transport)
     classes = httpx.MockTransport(lambda _: httpx.Response(200, json={"items": []}))
     state = ReviewedState(
-        world.observer, world.shared, world.observer.frameworks, notes=world.observer.build_review_notes
+        world.observer,
+        world.shared,
+        world.observer.frameworks,
+        world.observer.list_waiting_pods,
+        notes=world.observer.build_review_notes,
     )
     worker = ReviewWorker(
         state, client, ApiServer(Credentials("http://api", None, dict), transport=classes), Origin("c1", "observer-0")

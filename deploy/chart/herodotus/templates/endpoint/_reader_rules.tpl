@@ -16,6 +16,11 @@ HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writ
   resources: [placementreviews]
   verbs: [create]
 {{- end }}
+{{- define "herodotus.readers.cluster-reviewer" -}}
+- apiGroups: [herodotus.dev]
+  resources: [clusterreviews]
+  verbs: [create]
+{{- end }}
 {{- define "herodotus.readers.nodes" -}}
 - apiGroups: [herodotus.dev]
   resources: [nodehistories]

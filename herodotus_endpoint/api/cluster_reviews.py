@@ -1,0 +1,185 @@
+"""The route `POST clusterreviews`: what would follow from changes to the cluster.
+
+Owns: the request, its continuation while the answer is computed, and the errors if no answer is available. Does not
+own: the answer (a scheduler or observer takes the review from `review_queue`), masking
+(`access.cluster_review_masking`), the documents (`herodotus_record.cluster_reviews`).
+
+A request waits up to WAIT_S seconds. If the answer is not complete by then, the response has a token, with which the
+client asks again. The token cannot be guessed; the reader's right is checked for each request.
+
+Invariant: a review is removed when its answer is delivered, and forgotten when its client stops asking.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from flask import Blueprint, Response
+
+from herodotus_endpoint.access import guard
+from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
+from herodotus_endpoint.api import request_body, review_queue
+from herodotus_endpoint.api.reviews import (
+    CONTAINER_LISTS,
+    DEFAULT_SCHEDULER,
+    FIELD_MANAGER_PARAMETERS,
+    find_reviewer,
+    new_review_id,
+    strip_containers,
+)
+from herodotus_endpoint.api.schemas import schema_reference
+from herodotus_endpoint.errors import StatusError, json_response, retry_later
+from herodotus_endpoint.parameters import check_name
+from herodotus_endpoint.resources import CLUSTER_REVIEW, PREFIX
+from herodotus_endpoint.routing import JSON, Answer, RequiredRight, Route, build_blueprint, declare, list_views
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
+from herodotus_record.cluster_reviews import (
+    RUNNING,
+    ClusterReview,
+    ClusterReviewSpec,
+    ClusterReviewStatus,
+    ReviewProgress,
+    build_cluster_review,
+)
+
+Json = dict[str, Any]
+
+PATH: Final = f"/{CLUSTER_REVIEW.plural}"
+MAX_BODY_BYTES: Final = 1 << 20  # several manifests
+MAX_WAITING: Final = 4  # per scheduler, which answers them one after the other, for minutes
+WAIT_S: Final = 20.0  # of one request: the plugin gives up after 30 s
+PICKUP_S: Final = 30.0  # within which a scheduler that has nothing else to answer must take the review
+ENDED_S: Final = review_queue.CLUSTER_EVALUATION_S + 30.0  # after which a scheduler that took it has ended
+POLL_S: Final = 0.1
+
+
+def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
+    """Return the Flask blueprint of the route that creates cluster reviews."""
+    return build_blueprint("cluster_reviews", list_views(ClusterReviewViews(store, settings)))
+
+
+@dataclass(frozen=True)
+class _QueuedReview:
+    """A review in the queue, and how old it is."""
+
+    id: str
+    reviewer: ReviewingScheduler
+    age_s: float
+
+
+class ClusterReviewViews:
+    """The Flask view that creates cluster reviews."""
+
+    def __init__(self, store: Store, settings: ServiceSettings) -> None:
+        self._reviews = store.reviews
+        self._clock = settings.clock
+        self._own = settings.cluster
+
+    @declare(
+        Route(
+            "POST",
+            f"{PREFIX}/{CLUSTER_REVIEW.plural}",
+            "createClusterReview",
+            "What would follow from changes to the cluster.",
+            right=RequiredRight("create", CLUSTER_REVIEW),
+            parameters=FIELD_MANAGER_PARAMETERS,
+            body={JSON: schema_reference(CLUSTER_REVIEW.kind)},
+            answers=(Answer(201),),
+            errors=(400, 401, 403, 404, 410, 413, 422, 429, 503, 504),
+        )
+    )
+    def create(self) -> Response:
+        """Queue the request's ClusterReview, or continue one, and return the answer or how far it is."""
+        spec = _parse_request()
+        if spec.cluster not in ("", self._own):
+            guard.switch_cluster(spec.cluster)
+        queued = self._continue(spec) if spec.continue_ else self._queue(spec)
+        answer = self._wait(queued)
+        if answer is None or answer.type == PROGRESS:
+            progress = msgspec.json.decode(answer.body, type=ReviewProgress) if answer else ReviewProgress()
+            status = ClusterReviewStatus(phase=RUNNING, progress=progress, continue_=queued.id)
+        else:
+            self._reviews.remove_question(queued.id)
+            status = _parse_answer(answer)
+            status = mask_cluster_review(status, guard.visible_namespaces(list_cluster_review_namespaces(status)))
+        return json_response(build_cluster_review(status), 201)
+
+    def _queue(self, spec: ClusterReviewSpec) -> _QueuedReview:
+        known = review_queue.list_schedulers(
+            self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), CLUSTER_REVIEW.kind
+        )
+        names = sorted({r.scheduler for r in known if spec.cluster in ("", r.cluster)})
+        default = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or not names else names[0]
+        found = find_reviewer(known, spec.scheduler_name or default, spec.cluster, self._own)
+        reviewer = ReviewingScheduler(found.cluster, review_queue.queue_name(CLUSTER_REVIEW.kind, found.scheduler))
+        body = msgspec.json.encode({"kind": CLUSTER_REVIEW.kind, "spec": _strip(msgspec.to_builtins(spec))})
+        question = ReviewQuestion(new_review_id(self._clock()), reviewer, body)
+        if not self._reviews.add_question(question, MAX_WAITING):
+            raise retry_later(429, f"{MAX_WAITING} questions about the cluster wait for this scheduler; ask again")
+        return _QueuedReview(question.id, reviewer, 0.0)
+
+    def _continue(self, spec: ClusterReviewSpec) -> _QueuedReview:
+        check_name(spec.continue_, "spec.continue")
+        reviewer = self._reviews.keep(spec.continue_)
+        ours = reviewer is not None and reviewer.scheduler.startswith(review_queue.queue_name(CLUSTER_REVIEW.kind, ""))
+        if reviewer is None or not ours or (spec.cluster or self._own) not in ("", reviewer.cluster):
+            raise StatusError(410, "the review was answered, or nobody has asked for it for too long", reason="Expired")
+        began_s = int(spec.continue_.partition("-")[0], 16) / 1e6
+        return _QueuedReview(spec.continue_, reviewer, max(0.0, self._clock() - began_s))
+
+    def _wait(self, queued: _QueuedReview) -> ReviewAnswer | None:
+        """Wait up to WAIT_S seconds for the answer; return it, or how far it is, or None if nothing is known.
+
+        Raises StatusError if no scheduler has taken the review or if the one that has taken it must have ended.
+        """
+        began = time.monotonic()
+        answer = self._reviews.read_answer(queued.id)
+        while (answer is None or answer.type == PROGRESS) and (waited_s := time.monotonic() - began) < WAIT_S:
+            age_s = queued.age_s + waited_s
+            if age_s > PICKUP_S and not self._reviews.is_claimed(queued.id):
+                question = ReviewQuestion(queued.id, queued.reviewer, b"")
+                if self._reviews.is_first(question):
+                    self._reviews.remove_question(queued.id)
+                    raise retry_later(503, f"no scheduler has taken the review for {PICKUP_S:.0f} s")
+            if age_s > ENDED_S and self._reviews.is_claimed(queued.id):
+                self._reviews.remove_question(queued.id)
+                raise StatusError(504, f"the scheduler has not answered within {ENDED_S:.0f} s", reason="Timeout")
+            time.sleep(POLL_S)
+            answer = self._reviews.read_answer(queued.id)
+        return answer
+
+
+def _parse_request() -> ClusterReviewSpec:
+    body = request_body.read_body(MAX_BODY_BYTES, "a review")
+    try:
+        review = msgspec.json.decode(body, type=ClusterReview)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise StatusError(400, f"not a {CLUSTER_REVIEW.kind}: {e}") from e
+    if review.kind != CLUSTER_REVIEW.kind:
+        raise StatusError(400, f"kind: expected {CLUSTER_REVIEW.kind}")
+    return review.spec
+
+
+def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:
+    if answer.type != review_queue.CLUSTER_ANSWER:
+        refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
+        raise StatusError(refused.code, refused.message)
+    try:
+        return msgspec.json.decode(review_queue.decompress_answer(answer.body), type=ClusterReviewStatus)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise StatusError(500, f"the scheduler's answer makes no sense: {e}") from e
+
+
+def _strip(value: Any) -> Any:
+    """Return a question without what scheduling does not read of its manifests, since the question is stored."""
+    if isinstance(value, list):
+        return [_strip(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = ((key, item) for key, item in value.items() if key not in ("annotations", "managedFields"))
+    return {key: strip_containers(item) if key in CONTAINER_LISTS else _strip(item) for key, item in kept}

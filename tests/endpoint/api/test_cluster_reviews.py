@@ -1,0 +1,292 @@
+"""A question about the whole cluster from its asker to the scheduler and back: rights, masking, progress and limits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
+from herodotus_endpoint.access.masking import VisibleNamespaces
+from herodotus_endpoint.api import cluster_reviews
+from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
+from herodotus_endpoint.store.reviews import PROGRESS, SILENT_S
+from herodotus_record import codec
+from herodotus_record.cluster_reviews import (
+    BlockedPod,
+    Capacity,
+    ChangedNode,
+    ClusterReviewStatus,
+    Consolidation,
+    EmptiedNode,
+    KeptNode,
+    NodeAmounts,
+    NodeCapacity,
+    RemovedPod,
+    ReviewedPlacement,
+)
+from tests.builders import CLUSTER
+from tests.endpoint.reviewer import Reviewer as ApiServer
+from tests.endpoint.reviewer import bearer
+from tests.endpoint.service import API, Service, a_service, envelope
+
+PATH = f"{API}/clusterreviews"
+QUEUE = "/ingest/v1/reviews"
+OURS = "herodotus-scheduler"
+DRAIN = {"kind": "Drain", "nodes": ["worker-1"]}
+BUSY = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+def moved(namespace: str, name: str, **more: Any) -> ReviewedPlacement:
+    return ReviewedPlacement(
+        **{"namespace": namespace, "name": name, "cause": "Drained", "from_node": "worker-1", "node": "worker-2"} | more
+    )
+
+
+STATUS = ClusterReviewStatus(
+    placements=[moved("shop", "web-1", owner="ReplicaSet/web"), moved("secret", "secret-1", owner="Job/secret")],
+    pending=[moved("shop", "waits", victims=["shop/low", "secret/low"], reason=f"{BUSY} secret/low is on worker-1")],
+    blocked=[
+        BlockedPod(
+            namespace=ns, name=f"{ns}-b", node="worker-1", cause="Budget", message=f"budget {ns}", budget=f"{ns}-budget"
+        )
+        for ns in ("shop", "secret")
+    ],
+    ignored=[
+        RemovedPod(namespace="secret", name="secret-ds", node="worker-1", cause="DaemonSet", owner="DaemonSet/secret")
+    ],
+    deleted=[RemovedPod(namespace="shop", name="bare", node="worker-1", cause="NoController")],
+    nodes=[ChangedNode(name="worker-1", before=NodeAmounts(pods=3, cpu=1, memory=2), after=None, schedulable=False)],
+    capacity=Capacity(
+        fits=3,
+        limited=False,
+        message=f"{BUSY} secret",
+        nodes=[NodeCapacity(node="worker-1", fits=3, limited_by="secret pod")],
+        zones={"z1": 3},
+    ),
+    consolidation=Consolidation(
+        emptied=[EmptiedNode(node="worker-2", pods=1, targets={"worker-1": 1})],
+        kept=[KeptNode(node="worker-3", pods={"shop/a": BUSY, "secret/b": "secret", "secret/c": "secret"})],
+    ),
+    notes=["a secret note"],
+)
+
+
+class Scheduler:
+    """Takes questions about the cluster and answers them in a thread."""
+
+    def __init__(self, service: Service, status: ClusterReviewStatus = STATUS) -> None:
+        self.service, self.status = service, status
+        self.asked: list[dict[str, Any]] = []
+
+    def poll(self, **query: Any) -> Any:
+        query = {"cluster": CLUSTER, "scheduler": [OURS], "kind": ["PlacementReview", "ClusterReview"]} | query
+        return self.service.client.application.test_client().get(QUEUE, query_string=query)
+
+    def send(self, id: str, body: bytes, type: str) -> Any:
+        headers = {"Content-Type": type} | ({"Content-Encoding": "zstd"} if type == CLUSTER_ANSWER else {})
+        client = self.service.client.application.test_client()
+        return client.post(f"{QUEUE}/{id}", query_string={"cluster": CLUSTER}, data=body, headers=headers)
+
+    def answer(self, question: dict[str, Any]) -> None:
+        self.send(question["id"], codec.compress(msgspec.json.encode(self.status)), CLUSTER_ANSWER)
+
+    @contextmanager
+    def working(self, work: Callable[[dict[str, Any]], Any] | None = None) -> Iterator[None]:
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.is_set():
+                found = self.poll()
+                time.sleep(0.005)
+                if found.status_code == 200:
+                    self.asked.append(found.get_json())
+                    (work or self.answer)(found.get_json())
+
+        self.poll()
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def ask(service: Service, headers: dict[str, str] | None = None, **spec: Any) -> Any:
+    document = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "ClusterReview", "spec": spec}
+    return service.client.application.test_client().post(PATH, json=document, headers=headers)
+
+
+@pytest.fixture
+def api() -> ApiServer:
+    return ApiServer(tokens={"ada's": ("ada", ""), "bob's": ("bob", "")})
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    opened = a_service(tmp_path)
+    yield opened
+    opened.store.close()
+
+
+def test_a_question_is_answered_and_not_stored(service: Service) -> None:
+    scheduler = Scheduler(service)
+    with scheduler.working():
+        answer = ask(service, changes=[DRAIN])
+    assert (answer.status_code, answer.get_json()["kind"]) == (201, "ClusterReview")
+    assert answer.get_json()["status"] == msgspec.to_builtins(STATUS)
+    (asked,) = scheduler.asked
+    assert (asked["kind"], asked["deadlineSeconds"]) == ("ClusterReview", 300.0)
+    assert asked["spec"]["changes"] == [
+        DRAIN | {"force": False, "deleteEmptyDirData": False, "ignoreDaemonSets": True, "disableEviction": False}
+    ]
+    assert service.store.reviews.read_answer(asked["id"]) is None
+
+
+def test_the_stored_question_omits_what_scheduling_does_not_read(service: Service) -> None:
+    container = {"name": "c", "image": "i", "env": [{"name": "TOKEN", "value": "s3cret"}], "args": ["s3cret"]}
+    metadata = {"name": "web", "annotations": {"a": "s3cret"}}
+    template = {"metadata": metadata, "spec": {"containers": [container]}}
+    content = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1, "template": template}}
+    scheduler = Scheduler(service)
+    with scheduler.working():
+        assert ask(service, changes=[{"kind": "Create", "object": content}]).status_code == 201
+    (asked,) = scheduler.asked
+    assert "s3cret" not in str(asked)
+    kept = asked["spec"]["changes"][0]["object"]["spec"]["template"]["spec"]["containers"]
+    assert kept == [{"name": "c", "image": "i"}]
+
+
+def test_a_long_answer_is_continued(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.2)
+    scheduler = Scheduler(service)
+    scheduler.poll()
+    queued = ask(service, changes=[DRAIN]).get_json()["status"]
+    assert (queued["phase"], queued["progress"]) == ("Running", {"done": 0, "total": 0})
+    question = scheduler.poll().get_json()
+    assert question["id"] == queued["continue"]
+    assert scheduler.send(question["id"], b'{"done": 7, "total": 9}', PROGRESS).status_code == 200
+    running = ask(service, **{"continue": queued["continue"]}).get_json()["status"]
+    assert (running["phase"], running["progress"]) == ("Running", {"done": 7, "total": 9})
+    assert running["continue"] == queued["continue"]
+    scheduler.answer(question)
+    complete = ask(service, **{"continue": queued["continue"]}).get_json()["status"]
+    assert (complete["phase"], len(complete["placements"])) == ("Complete", 2)
+    gone = envelope(ask(service, **{"continue": queued["continue"]}))
+    assert (gone["code"], gone["reason"]) == (410, "Expired")
+
+
+def test_a_scheduler_learns_that_the_client_is_gone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.1)
+    scheduler = Scheduler(service)
+    scheduler.poll()
+    ask(service, changes=[DRAIN])
+    question = scheduler.poll().get_json()
+    progress = b'{"done": 1, "total": 2}'
+    assert scheduler.send(question["id"], progress, PROGRESS).status_code == 200
+    service.clock.now_s += SILENT_S + 1
+    assert scheduler.send(question["id"], progress, PROGRESS).status_code == 404
+    assert scheduler.send(question["id"], b"[]", PROGRESS).status_code == 400
+
+
+def test_a_busy_scheduler_gets_only_placement_reviews(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.1)
+    scheduler = Scheduler(service)
+    scheduler.poll()
+    ask(service, changes=[DRAIN])
+    assert scheduler.poll(busy=["ClusterReview"]).status_code == 204
+    assert scheduler.poll(kind=["PlacementReview"]).status_code == 204
+    assert scheduler.poll().status_code == 200
+
+
+def test_a_scheduler_of_an_earlier_release_gets_no_question_about_the_cluster(service: Service) -> None:
+    Scheduler(service).poll(kind=[])
+    refused = envelope(ask(service, changes=[DRAIN]))
+    assert (refused["code"], "no scheduler answers reviews" in refused["message"]) == (503, True)
+
+
+def test_too_many_questions_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.01)
+    Scheduler(service).poll()
+    codes = [ask(service, changes=[DRAIN]).status_code for _ in range(cluster_reviews.MAX_WAITING + 1)]
+    assert codes == [201] * cluster_reviews.MAX_WAITING + [429]
+
+
+def test_silent_schedulers_are_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reviews, "PICKUP_S", 0.2)
+    scheduler = Scheduler(service)
+    scheduler.poll()
+    refused = envelope(ask(service, changes=[DRAIN]))
+    assert (refused["code"], "no scheduler has taken the review" in refused["message"]) == (503, True)
+    monkeypatch.setattr(cluster_reviews, "ENDED_S", 0.2)
+    with scheduler.working(lambda _question: None):
+        refused = envelope(ask(service, changes=[DRAIN]))
+    assert (refused["code"], "has not answered" in refused["message"]) == (504, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({}, "expected exactly one of changes, capacity, consolidate and continue"),
+        ({"changes": [], "consolidate": {}}, "expected exactly one of"),
+        ({"changes": [{"kind": "Explode"}]}, "Invalid value 'Explode'"),
+        ({"changes": [DRAIN | {"gracefully": True}]}, "unknown field `gracefully`"),
+    ],
+)
+def test_invalid_questions_are_refused(service: Service, spec: dict[str, Any], says: str) -> None:
+    refused = envelope(ask(service, **spec))
+    assert (refused["code"], says in refused["message"]) == (400, True), refused["message"]
+
+
+def test_a_refusal_of_the_scheduler_reaches_the_client(service: Service) -> None:
+    scheduler = Scheduler(service)
+    refusal = msgspec.json.encode({"code": 422, "message": 'nodes "worker-1" not found'})
+    with scheduler.working(lambda question: scheduler.send(question["id"], refusal, "application/json")):
+        refused = envelope(ask(service, changes=[DRAIN]))
+    assert (refused["code"], refused["message"]) == (422, 'nodes "worker-1" not found')
+
+
+def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiServer) -> None:
+    service = a_service(tmp_path, access=api.access())
+    api.allowed = {("bob", "create", "placementreviews", "*"), ("bob", "get", "decisions", "*")}
+    assert envelope(ask(service, bearer("bob's"), changes=[DRAIN]))["code"] == 403
+    api.allowed |= {("ada", "create", "clusterreviews", ""), ("ada", "get", "decisions", "shop")}
+    with Scheduler(service).working():
+        answer = ask(service, bearer("ada's"), changes=[DRAIN])
+    assert answer.status_code == 201, answer.text
+    assert "secret" not in answer.text
+    status = answer.get_json()["status"]
+    assert status == msgspec.to_builtins(mask_cluster_review(STATUS, VisibleNamespaces(frozenset({"shop"}))))
+    names = [(p["namespace"], p["name"], p["owner"], p["fromNode"], p["node"]) for p in status["placements"]]
+    assert names == [
+        ("shop", "web-1", "ReplicaSet/web", "worker-1", "worker-2"),
+        ("(hidden)", "(hidden)", "(hidden)", "worker-1", "worker-2"),
+    ]
+    assert status["pending"][0]["victims"] == ["shop/low", "(hidden)"]
+    assert status["pending"][0]["reason"].startswith("0/3 nodes are available: 3 Insufficient cpu")
+    assert [b["budget"] for b in status["blocked"]] == ["shop-budget", "(hidden)"]
+    assert [*status["consolidation"]["kept"][0]["pods"]] == ["shop/a", "(hidden) 1", "(hidden) 2"]
+    service.store.close()
+
+
+def test_a_reader_of_every_namespace_sees_everything() -> None:
+    assert mask_cluster_review(STATUS, VisibleNamespaces(everything=True)) is STATUS
+    assert list_cluster_review_namespaces(STATUS) == {"shop", "secret"}
+
+
+def test_nothing_visible_leaves_counts_and_nodes() -> None:
+    masked = mask_cluster_review(STATUS, VisibleNamespaces())
+    text = msgspec.json.encode(masked).decode()
+    assert not any(word in text for word in ("shop", "secret", "web-1", "bare"))
+    for name in ("placements", "pending", "blocked", "ignored", "deleted", "nodes"):
+        assert len(getattr(masked, name)) == len(getattr(STATUS, name))
+    assert masked.nodes == STATUS.nodes
+    assert masked.capacity is not None
+    assert (masked.capacity.fits, masked.capacity.zones) == (3, {"z1": 3})
