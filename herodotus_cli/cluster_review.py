@@ -5,17 +5,25 @@ Owns: the request. Does not own: which changes are asked about (`commands.whatif
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
-from herodotus_cli.errors import CliError
+from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths, open_local
+from herodotus_cli.progress import Progress
+from herodotus_cli.transport import api_paths, connect
+from herodotus_cli.transport.interface import Transport
 
 Json = dict[str, Any]
 
+MAX_TRIES = 10  # while other questions are answered
+RETRY_INTERVAL_S = 3.0
+# Reasons for which the service has no answer, although the cluster may be read with the user's own rights.
+_WITHOUT_SERVICE = ("Forbidden", "NotFound", "ServiceUnavailable", "Timeout")
+_LOCAL_HINT = "or evaluate the cluster with your own rights: --local"
 RESOURCES = {
     "pod": "v1/pods",
     "deployment": "apps/v1/deployments",
@@ -53,7 +61,7 @@ def run(
 
         answer = review_files(options.cluster, connection.scheduler_config, document)
     else:
-        answer = open_local(connection, environment.environ).post(api_paths.cluster_reviews(), document)
+        answer = _ask(connect(connection, environment.environ), document)
     from herodotus_cli.render import cluster_review as screen
 
     environment.print_answer(
@@ -61,6 +69,32 @@ def run(
     )
     status = answer["status"]
     return not status["blocked"] and all(pod["node"] for pod in status["placements"])
+
+
+def _ask(transport: Transport, document: Json) -> Json:
+    """Return the complete answer to a question, which the service may give only after further requests.
+
+    Raises CliError if there is none. Where there is no service, the transport answers locally.
+    """
+    progress = Progress()
+    left = MAX_TRIES
+    try:
+        while True:
+            try:
+                answer = transport.post(api_paths.cluster_reviews(), document)
+            except ServerError as e:
+                left -= 1
+                if e.reason != "TooManyRequests" or not left:
+                    raise e.with_hints([_LOCAL_HINT] if e.reason in _WITHOUT_SERVICE else []) from None
+                time.sleep(RETRY_INTERVAL_S)
+                continue
+            status = answer["status"]
+            if status.get("phase") != "Running":
+                return answer
+            document = document | {"spec": {"continue": status["continue"]}}
+            progress.report_decided(status["progress"]["done"], status["progress"]["total"])
+    finally:
+        progress.clear()
 
 
 def fetch_object(

@@ -9,9 +9,7 @@ The package `herodotus_local` is not part of the plugin: it comes with the extra
 from __future__ import annotations
 
 import json
-import sys
 import threading
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from http.client import HTTPException
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, from_status, print_to_stderr
+from herodotus_cli.progress import Progress
 from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
-_PROGRESS_AFTER_S = 0.5
-_PROGRESS_EVERY_S = 0.1
 INSTALL_HINT = "to evaluate the cluster from here, without any service: pip install 'herodotus[local]'"
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
@@ -61,7 +58,7 @@ class LocalTransport:
         self._because = because
         self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
         self._opened: LocalService | None = None
-        self._stack, self._progress = ExitStack(), _Progress()
+        self._stack, self._progress = ExitStack(), Progress()
 
     def close(self) -> None:
         """End `kubectl proxy` and delete the temporary database."""
@@ -138,7 +135,7 @@ def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
     from herodotus_local.files import FileReader
     from herodotus_local.service import LocalService
 
-    progress = _Progress()
+    progress = Progress()
     try:
         with LocalService(
             FileReader(paths, _note), read_configuration(config), _note, progress.report_decided
@@ -174,39 +171,6 @@ class _Fetcher:
         except (ValueError, KeyError, TypeError):
             message = body.decode("utf-8", "replace").strip()[:200] or f"HTTP status {response.status}"
         raise ReadError(response.status, message)
-
-
-class _Progress:
-    """Shows on stderr, if it is a terminal, how much has been read once reading takes longer than half a second."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._counts: dict[str, int] = {}
-        self._lock = threading.Lock()
-        self._written, self._shown = 0.0, False
-
-    def report(self, plural: str, count: int) -> None:
-        with self._lock:
-            self._counts[plural] = count
-            if sys.stderr.isatty() and time.monotonic() - self._began > _PROGRESS_AFTER_S:
-                read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
-                self._write(f"reading the cluster: {read}")
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-        self._written, self._shown = time.monotonic(), True
-
-    def report_decided(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if sys.stderr.isatty() and now - self._began > _PROGRESS_AFTER_S and now - self._written > _PROGRESS_EVERY_S:
-            self._write(f"deciding pods: {done:,} of {total:,}")
-
-    def clear(self) -> None:
-        """Remove the progress line."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            self._shown = False
 
 
 def _import_reader() -> None:

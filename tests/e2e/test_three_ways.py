@@ -161,3 +161,38 @@ def test_where_a_deployment_would_go(filled: ThreeWays, namespace: str) -> None:
     assert said["observer"]["fits"] == said["scheduler"]["fits"] == said["local"]["fits"]
     assert said["observer"]["nodes"] == said["scheduler"]["nodes"] == said["local"]["nodes"]
     assert filled.cluster.items("/apis/apps/v1/deployments") == []
+
+
+def replaced_pod(name: str, cpu: str, labels: dict[str, str]) -> Json:
+    """Return a pod of a ReplicaSet."""
+    content = pod(name, cpu=cpu)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    content["metadata"] |= {"ownerReferences": [owner], "labels": labels}
+    return content
+
+
+def test_what_a_drain_would_do(filled: ThreeWays, namespace: str) -> None:
+    """The largest node's pods: those of a ReplicaSet move, one is held by a budget, and a bare pod blocks the drain."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "one"}}}
+    meta = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "one"}}
+    filled.cluster.create(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", meta | {"spec": budget})
+    for i in range(3):
+        filled.cluster.create(pods, replaced_pod(f"web-{i}", f"{610 + 90 * i}m", {"app": "web"}))
+        filled.wait_for_decision(namespace, f"web-{i}")
+    nodes = sorted({p["spec"]["nodeName"] for p in filled.cluster.bound(namespace).values()})
+    questions = (
+        ("whatif", "drain", nodes[0], "--force"),
+        ("whatif", "remove", nodes[-1]),
+        ("whatif", "add-nodes", "--like", "n5", "--count", "2"),
+    )
+    for question in questions:
+        said = {way: answer["status"] for way, answer in filled.ask(*question, "--all").items()}
+        notes = said["observer"].pop("notes")
+        assert any(note.startswith("decided by an observer") for note in notes), notes
+        for way in ("scheduler", "local"):
+            said[way].pop("notes")
+        assert said["scheduler"]["phase"] == "Complete"
+        assert said["observer"] == said["scheduler"], question
+        assert said["local"] == said["scheduler"], question
+    assert all(p["spec"].get("nodeName") for p in filled.cluster.items(pods)), "nothing was moved"
