@@ -13,7 +13,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.progress import Progress
+from herodotus_cli.progress import ProgressLine
 from herodotus_cli.transport import api_paths, connect
 from herodotus_cli.transport.interface import Transport
 
@@ -76,7 +76,7 @@ def _ask(transport: Transport, document: Json) -> Json:
 
     Raises CliError if there is none. Where there is no service, the transport answers locally.
     """
-    progress = Progress()
+    progress = ProgressLine()
     left = MAX_TRIES
     try:
         while True:

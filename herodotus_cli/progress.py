@@ -10,8 +10,8 @@ _AFTER_S = 0.5
 _EVERY_S = 0.1
 
 
-class Progress:
-    """Shows on stderr, if it is a terminal, how much has been read once reading takes longer than half a second."""
+class ProgressLine:
+    """Shows on stderr, if it is a terminal, how much was read or decided, once that takes longer than half a second."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, from_status, print_to_stderr
-from herodotus_cli.progress import Progress
+from herodotus_cli.progress import ProgressLine
 from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
 
@@ -58,7 +58,7 @@ class LocalTransport:
         self._because = because
         self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
         self._opened: LocalService | None = None
-        self._stack, self._progress = ExitStack(), Progress()
+        self._stack, self._progress = ExitStack(), ProgressLine()
 
     def close(self) -> None:
         """End `kubectl proxy` and delete the temporary database."""
@@ -135,7 +135,7 @@ def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
     from herodotus_local.files import FileReader
     from herodotus_local.service import LocalService
 
-    progress = Progress()
+    progress = ProgressLine()
     try:
         with LocalService(
             FileReader(paths, _note), read_configuration(config), _note, progress.report_decided

@@ -97,7 +97,7 @@ LEASE = {"group": "coordination.k8s.io", "role": "Role"}
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
-    ("scheduler/reviews/reviewer.py", "_pods", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
+    ("scheduler/reviews/reviewer.py", "_classes", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
     ("scheduler/serving/access.py", "_review", "post"): [
         Right("create", "tokenreviews", "authentication.k8s.io"),
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
