@@ -80,7 +80,7 @@ class Cluster:
 @contextmanager
 def served(client: FlaskClient, prefix: str, cluster: Cluster) -> Iterator[str]:
     """The application below a prefix, as behind the API server's proxy; its URL."""
-    around: Any = DispatcherMiddleware(cluster, {prefix: client.application})  # type: ignore[arg-type]
+    around: Any = DispatcherMiddleware(cluster, {prefix: client.application})
     server = make_server("127.0.0.1", 0, around, True, 1, _Quiet)
     with serve_in_thread(server) as url:
         yield f"{url}{prefix}"
