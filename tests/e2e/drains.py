@@ -342,7 +342,8 @@ class DrainTrial:
     def add_nodes(self, like: str, count: int) -> None:
         """Ask which pending pods new nodes take, create the nodes, and compare."""
         expected = self.ask({"changes": [{"kind": "AddNodes", "like": like, "count": count}]})
-        before = {p["metadata"]["name"] for p in self._cluster.items(PODS) if p["spec"].get("nodeName")}
+        pods = {p["metadata"]["name"]: p for p in self._cluster.items(PODS)}
+        before = {name for name, pod in pods.items() if pod["spec"].get("nodeName")}
         evaluation, watches = self._begin_watching()
         node = self._cluster.get(f"/api/v1/nodes/{like}")
         for number in range(1, count + 1):
@@ -361,8 +362,9 @@ class DrainTrial:
         ours = {p["name"] for p in expected["pending"]}
         if ours < placed or placed < ours:  # otherwise the order of tries decided which of them found room
             self._check("pods that new nodes take", ours, placed)
-        daemons = sum(_owner(now[name]).startswith("DaemonSet/") for name in now.keys() - before)
-        self._check("pods of DaemonSets", sum(bool(p["node"]) for p in expected["placements"]), daemons)
+        made = [p for p in self._cluster.items(PODS) if p["metadata"]["name"] not in pods]
+        daemons = sorted(_owner(p) for p in made if _owner(p).startswith("DaemonSet/"))
+        self._check("pods of DaemonSets", sorted(p["owner"] for p in expected["placements"]), daemons)
 
 
 class _Replay:

@@ -179,9 +179,10 @@ class _Review:
         if not 1 <= change.count <= MAX_PODS:
             raise ClusterReviewError(f"count: expected 1 to {MAX_PODS}, got {change.count}")
         like = self._node(change.like)
+        pinned = [pod for pod in self._simulation.waiting if _is_pinned(pod.pod, change.like)]
         daemons = [
             pod.pod
-            for pod in self._simulation.pods_on(change.like)
+            for pod in (*self._simulation.pods_on(change.like), *pinned)
             if (owner := find_controller(pod.pod)) is not None and owner.kind == DAEMON_SET
         ]
         number = 0
@@ -318,6 +319,13 @@ def _copy_node(like: Node, name: str, zone: str) -> Node:
         spec=msgspec.structs.replace(like.spec, unschedulable=False, taints=taints or None),
         status=msgspec.structs.replace(like.status, images=None),
     )
+
+
+def _is_pinned(pod: Pod, node: str) -> bool:
+    """Return whether a DaemonSet's controller made the pod for this node."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    terms = (affinity and affinity.required and affinity.required.node_selector_terms) or ()
+    return any(node in (field.values or ()) for term in terms for field in term.match_fields or ())
 
 
 def _pin(pod: Pod, node: str) -> Pod:

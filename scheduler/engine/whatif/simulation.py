@@ -112,6 +112,11 @@ class Simulation:
         slot = self.nodes.index.get(node)
         return slot is not None and uid in self.nodes.pods[slot]
 
+    @property
+    def waiting(self) -> list[PodInfo]:
+        """The pods without a node."""
+        return [moved.pod for moved in self._waiting]
+
     def pods_of(self, namespace: str, workload: str) -> list[tuple[PodInfo, str]]:
         """Return the pods of a workload, KIND/NAME, that are not being deleted, each with its node or ""."""
         placed = ((pod, name) for slot, name in self._live() for pod in self.nodes.pods[slot].values())

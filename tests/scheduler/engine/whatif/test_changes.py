@@ -170,6 +170,14 @@ def test_new_nodes_take_pending_pods_and_get_daemon_pods() -> None:
     assert {pod.cause for pod in found.placements} == {"NodeAdded"}
 
 
+def test_new_nodes_get_pods_of_daemon_sets_that_have_no_room_on_the_copied_node() -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["n0"]}
+    pinned = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+    daemon = a_pod("agent-0", "", "DaemonSet/agent", cpu="2", affinity={"nodeAffinity": pinned})
+    found = review([*NODES, a_pod("full", "n0", cpu="3"), daemon], [AddNodes(like="n0")])
+    assert [(pod.owner, pod.node) for pod in found.placements] == [("DaemonSet/agent", "n0-new-1")]
+
+
 def test_taints_evict_only_with_no_execute() -> None:
     tolerates = [{"key": "gpu", "operator": "Exists"}]
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n0", tolerations=tolerates)]
