@@ -33,8 +33,11 @@ from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 
 def list_cluster_review_namespaces(status: ClusterReviewStatus) -> frozenset[str]:
     """Return the namespaces of all pods that the answer names."""
-    pods = (*status.placements, *status.pending, *status.blocked, *status.ignored, *status.deleted)
-    return frozenset({*(pod.namespace for pod in pods), *(name.partition("/")[0] for name in _full_names(status))})
+    found = {name.partition("/")[0] for name in _full_names(status)}
+    found.update(pod.namespace for pod in (*status.placements, *status.pending))
+    found.update(pod.namespace for pod in status.blocked)
+    found.update(pod.namespace for pod in (*status.ignored, *status.deleted))
+    return frozenset(found)
 
 
 def mask_cluster_review(status: ClusterReviewStatus, visible: VisibleNamespaces) -> ClusterReviewStatus:
