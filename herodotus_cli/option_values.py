@@ -32,7 +32,7 @@ class OutputOptions(NamedTuple):
     utc: bool = False
 
 
-_CONNECTION_NAMES = (
+CONNECTION_NAMES = (
     "context",
     "kubeconfig",
     "endpoint",
@@ -55,7 +55,7 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         "service": _parse_variable(environ, "HERODOTUS_SERVICE", ServiceName(), DEFAULT_SERVICE),
         "request_timeout": REQUEST_TIMEOUT_S,
     }
-    own = {name: ctx.params[name] for name in _CONNECTION_NAMES if ctx.params.get(name) not in (None, (), False)}
+    own = {name: ctx.params[name] for name in CONNECTION_NAMES if ctx.params.get(name) not in (None, (), False)}
     chosen |= {name: value for name, value in _group_values(ctx).items() if value not in ((), False)} | own
     if chosen.get("as_groups") and not chosen.get("as_user"):
         raise click.UsageError("--as-group needs --as")

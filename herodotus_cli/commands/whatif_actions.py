@@ -47,6 +47,7 @@ _COMMON = (
         help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
     ),
 )
+_INHERITED = ("cluster", "namespace", *option_values.CONNECTION_NAMES)
 _NODES = click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
 _ITEMS = click.argument("words", metavar="NODE… CHANGE…", nargs=-1, required=True)
 _FILE = click.option(
@@ -95,7 +96,10 @@ def _parse_then(text: str, ctx: click.Context) -> click.Context:
         raise click.UsageError(f"--then {text!r}: name an action: {', '.join(ACTIONS)}") from None
     if name not in ACTIONS:
         raise click.UsageError(f"--then {text!r}: {name!r} is not an action: use one of {', '.join(ACTIONS)}")
-    return ACTIONS[name].make_context(name, words, parent=ctx)
+    action = ACTIONS[name].make_context(name, words, parent=ctx)
+    for common in _INHERITED:  # they say which cluster all actions are about
+        action.params[common] = action.params[common] or ctx.params[common]
+    return action
 
 
 def _build(action: click.Context, environment: Environment) -> list[Json]:
@@ -198,8 +202,7 @@ def _scale_one(
     if kind not in _KINDS:
         raise click.UsageError(f"a {kind} cannot be scaled")
     obj = None
-    root = ctx.find_root()
-    if not (ctx.params["cluster"] or root.params.get("cluster") or connection.endpoint):
+    if not (ctx.params["cluster"] or connection.endpoint):
         try:
             obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
         except ServerError as e:

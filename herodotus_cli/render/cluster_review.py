@@ -72,7 +72,9 @@ def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> 
         parts.append(f"All {total} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
     elif total:
         why = ", ".join(f"{count} {reason}" for reason, count in Counter(map(_short, pending)).most_common(2))
-        parts.append(f"{len(placed)} of {format_count(total, noun)} find a node, {len(pending)} stay Pending: {why}")
+        finds, stays = "finds" if len(placed) == 1 else "find", "stays" if len(pending) == 1 else "stay"
+        found = f"{len(placed)} of {format_count(total, noun)} {finds} a node"
+        parts.append(f"{found}, {len(pending)} {stays} Pending: {why}")
     if blocked:
         nodes = len({pod["node"] for pod in blocked})
         parts.append(f"{format_count(len(blocked), 'pod')} on {format_count(nodes, 'node')} cannot be evicted")

@@ -83,6 +83,13 @@ def test_actions_are_applied_in_order(cluster: Path, tmp_path: Path) -> None:
     assert json.loads(ask(cluster, "whatif", "changes", "-f", str(changes), "-o", "json").out)["status"] == answer
 
 
+def test_further_actions_are_about_the_same_cluster_and_namespace(cluster: Path) -> None:
+    """Without a kubeconfig here: the workload's manifest must not be read from a cluster."""
+    words = ("whatif", "cordon", "n0", "--then", "scale rs/web=7", "-n", "shop", "-o", "json")
+    status = json.loads(ask(cluster, *words).out)["status"]
+    assert [pod["cause"] for pod in status["placements"]] == ["ScaledUp"]
+
+
 def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_path: Path) -> None:
     two = tmp_path / "two.json"
     two.write_text(json.dumps({"kind": "List", "items": [NEW, a_pod("other", cpu="9", owner="")]}))
