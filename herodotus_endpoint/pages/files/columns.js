@@ -1,7 +1,6 @@
 // One decision's columns: which rows are shown, in which order, and what a cell says. No elements, no requests.
 
-import { byName } from "./words.js";
-
+const DIGITS = 12; // of a number in a name
 const PASSED = "Success";
 const SKIP = "Skip";
 
@@ -62,8 +61,9 @@ export class Columns {
   /** A node's place in the natural order of names: worker-2 before worker-10. */
   #place(node) {
     if (!this.places) {
+      const keys = this.names.map((name) => name.replace(/\d+/g, (digits) => digits.padStart(DIGITS, "0"))); // half the time of a collator
       this.places = [];
-      [...this.names.keys()].sort((a, b) => byName(this.names[a], this.names[b])).forEach((which, place) => { this.places[which] = place; });
+      [...keys.keys()].sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b)).forEach((which, place) => { this.places[which] = place; });
     }
     return this.places[node];
   }
