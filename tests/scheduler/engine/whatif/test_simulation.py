@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_the_deciding_factor_is_that_of_the_record() -> None:
         pytest.param({"status": {"phase": "Pending", "nominatedNodeName": "n1"}}, NOMINATED, id="nominated"),
     ],
 )
-def test_a_node_that_no_score_decided(more: dict[str, object], factor: str) -> None:
+def test_a_node_that_no_score_decided(more: dict[str, Any], factor: str) -> None:
     state = a_state([a_node("n0"), a_node("n1"), a_pod("new", **more)])
     _, result = decide(state)
     assert name_deciding_factor(result) == factor
