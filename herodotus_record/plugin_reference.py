@@ -226,6 +226,7 @@ PLUGINS: Final = (
             "device-claim-elsewhere",
             "device-claim-not-found",
             "device-claim-deleted",
+            "device-claim-in-flight",
             "device-claim-not-made",
             "device-claim-unsupported",
             "device-claim-not-owned",

@@ -74,6 +74,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "device-claim-elsewhere": "resourceclaim not available on the node",
     "device-claim-not-found": 'could not find ResourceClaim "{claim}"',
     "device-claim-deleted": 'resourceclaim "{claim}" is being deleted',
+    "device-claim-in-flight": "resource claim {claim} is in the process of being allocated",
     "device-claim-not-made": 'pod "{pod}": ResourceClaim not created yet',
     "device-claim-unsupported": 'pod "{pod}", spec.resourceClaim "{claim}": none of the supported fields are set',
     "device-claim-not-owned": "ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)",

@@ -93,6 +93,7 @@ BOOLEAN_FIELDS = frozenset({"spec.hostNetwork", "spec.unschedulable"})
 _APPS = "apps"
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
+_DRA = "resource.k8s.io"
 _EVENTS = "events.k8s.io"
 
 KINDS: tuple[ApiResource, ...] = (
@@ -135,6 +136,11 @@ KINDS: tuple[ApiResource, ...] = (
     ApiResource("Role", "roles", _RBAC, create_on_update=True),
     ApiResource("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
     ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
+    ApiResource("DeviceClass", "deviceclasses", _DRA, namespaced=False),
+    ApiResource("ResourceClaim", "resourceclaims", _DRA, subresources=_STATUS),
+    ApiResource("ResourceClaimTemplate", "resourceclaimtemplates", _DRA),
+    ApiResource("ResourceSlice", "resourceslices", _DRA, namespaced=False,
+                fields=_same("spec.nodeName", "spec.driver")),
     ApiResource("CSIDriver", "csidrivers", _STORAGE, namespaced=False),
     ApiResource("CSINode", "csinodes", _STORAGE, namespaced=False),
     ApiResource("CSIStorageCapacity", "csistoragecapacities", _STORAGE),

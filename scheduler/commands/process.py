@@ -12,7 +12,7 @@ import queue
 import random
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from scheduler import klog
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.engine.objects.types import Node, Pod
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import KINDS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.extenders.manifests import KeptManifests
@@ -167,15 +167,17 @@ def open_recorder(
     return recorder
 
 
-def build_reflectors(api: ApiServer, sink: Sink, manifests: KeptManifests) -> list[Reflector[Any]]:
-    """Return a reflector, not started yet, for each kind that scheduling watches.
+def build_reflectors(
+    api: ApiServer, sink: Sink, manifests: KeptManifests, kinds: Iterable[WatchedKind] = KINDS
+) -> list[Reflector[Any]]:
+    """Return a reflector, not started yet, for nodes, pods and each of `kinds`.
 
     They pass their messages to `sink`.
     """
     return [
         Reflector(api, ListWatch("/api/v1/nodes", NODES, Node, manifest=manifests.of_node), sink),
         Reflector(api, ListWatch("/api/v1/pods", PODS, Pod, WATCHED_PODS, manifest=manifests.of_pod), sink),
-        *(Reflector(api, ListWatch(kind.path, kind.name, kind.decode_as, optional=True), sink) for kind in KINDS),
+        *(Reflector(api, ListWatch(kind.path, kind.name, kind.decode_as, optional=True), sink) for kind in kinds),
     ]
 
 

@@ -35,7 +35,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
@@ -61,6 +61,7 @@ from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
+WATCHED: Final = (*KINDS, *DEVICE_KINDS)
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
 
 
@@ -116,7 +117,8 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         api = ApiServer(found)
         closing.callback(api.close)
         shared = ClusterState()
-        handle = ApiHandle(shared, preempts=settings.preemption, evicts=not settings.dry_run_binding)
+        evicts = not settings.dry_run_binding
+        handle = ApiHandle(shared, preempts=settings.preemption, evicts=evicts, allocates_devices=True)
         extenders = _extenders(config, closing)  # refuse what the file says, at once
         frameworks = _frameworks(config, settings, handle, extenders, shared)
         health = _vitals(config, settings, stop)
@@ -175,7 +177,7 @@ def _schedule(started: StartedScheduler) -> bool:
         fence=fence,
     )
     options = LoopOptions(
-        kinds={kind.name: kind.decode_as for kind in KINDS},
+        kinds={kind.name: kind.decode_as for kind in WATCHED},
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
@@ -186,7 +188,7 @@ def _schedule(started: StartedScheduler) -> bool:
     signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    reflectors = process.build_reflectors(api, loop.inbox.put, KeptManifests.from_extenders(config.extenders))
+    reflectors = process.build_reflectors(api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), WATCHED)
     if not settings.dry_run_binding:
         reflectors += refusals.reflectors(api, frameworks, health.metrics.refused)
     for reflector in reflectors:

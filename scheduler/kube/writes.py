@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import NodeMetadata, Object, Pod
 from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Done, Json
@@ -140,6 +141,59 @@ def select_node(api: ApiServer, claim: PersistentVolumeClaim, node: str) -> int:
     metadata: Json = {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}
     path = f"/api/v1/namespaces/{claim.metadata.namespace}/persistentvolumeclaims/{claim.metadata.name}"
     return _parse_version(api.patch(path, {"metadata": metadata}, MERGE_PATCH))
+
+
+def patch_claim(api: ApiServer, claim: ResourceClaim, change: Json) -> ResourceClaim:
+    """Change a resource claim's metadata and return the changed claim. Raise ApiError 409 if the claim has changed."""
+    return _decode_claim(api.patch(_claim_path(claim), _with_version(claim, change), MERGE_PATCH))
+
+
+def patch_claim_status(api: ApiServer, claim: ResourceClaim, status: Json) -> ResourceClaim:
+    """Change a resource claim's status and return the changed claim. Raise ApiError 409 if the claim has changed."""
+    body = _with_version(claim, {"status": status})
+    return _decode_claim(api.patch(f"{_claim_path(claim)}/status", body, MERGE_PATCH))
+
+
+def read_claim(api: ApiServer, claim: ResourceClaim) -> ResourceClaim:
+    """Return a resource claim as the API server has it now."""
+    return _decode_claim(api.get(_claim_path(claim)))
+
+
+def create_claim(api: ApiServer, namespace: str, claim: Json) -> ResourceClaim:
+    """Create a resource claim and return it."""
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim}
+    return _decode_claim(api.post(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", body))
+
+
+def delete_claim(api: ApiServer, claim: ResourceClaim) -> None:
+    """Remove kube-scheduler's finalizer from a resource claim and delete the claim. Succeed if it is gone."""
+    finalizers = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": claim.metadata.uid}}
+    try:
+        api.patch(_claim_path(claim), {"metadata": {"finalizers": finalizers or None}}, MERGE_PATCH)
+        api.delete(_claim_path(claim), options)
+    except ApiError as e:
+        if e.code != 404:
+            raise
+
+
+def set_extended_claim(api: ApiServer, pod: PodInfo, status: Json) -> None:
+    """Write a pod's status.extendedResourceClaimStatus, from which the kubelet knows the claim for these resources."""
+    _patch_status(api, pod, {"extendedResourceClaimStatus": status})
+
+
+def _claim_path(claim: ResourceClaim) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{claim.metadata.namespace}/resourceclaims/{claim.metadata.name}"
+
+
+def _with_version(claim: ResourceClaim, change: Json) -> Json:
+    """Return a change that the API server refuses if the claim has another version by now."""
+    metadata = {**change.get("metadata", {}), "resourceVersion": claim.metadata.resource_version}
+    return {**change, "metadata": metadata}
+
+
+def _decode_claim(body: bytes) -> ResourceClaim:
+    return msgspec.json.decode(body, type=ResourceClaim)
 
 
 def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:

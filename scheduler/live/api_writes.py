@@ -10,12 +10,14 @@ before another leader can begin. A binding's result is reported when it is prove
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from scheduler import klog
 from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
@@ -26,6 +28,7 @@ from scheduler.live.binding_reconciler import BindingReconciler
 from scheduler.live.scheduler import BackgroundThreads, WriteFence, Writes
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
+CONFLICT: Final = 409
 GONE = (404, 409, 422)  # the pod is gone, or another one has its name
 
 
@@ -141,6 +144,45 @@ class ApiWrites(Writes):
         """
         self._check()
         return writes.select_node(self._api, claim, node)
+
+    def patch_claim(self, claim: ResourceClaim, change: Mapping[str, Any]) -> ResourceClaim:
+        return self._write_claim(lambda: writes.patch_claim(self._api, claim, dict(change)))
+
+    def patch_claim_status(self, claim: ResourceClaim, status: Mapping[str, Any]) -> ResourceClaim:
+        return self._write_claim(lambda: writes.patch_claim_status(self._api, claim, dict(status)))
+
+    def read_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        return self._write_claim(lambda: writes.read_claim(self._api, claim))
+
+    def create_claim(self, namespace: str, claim: Mapping[str, Any]) -> ResourceClaim:
+        return self._write_claim(lambda: writes.create_claim(self._api, namespace, dict(claim)))
+
+    def delete_claim(self, claim: ResourceClaim) -> None:
+        self._check()
+        writes.delete_claim(self._api, claim)
+
+    def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
+        self._check()
+        writes.set_extended_claim(self._api, pod, dict(status))
+
+    def submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
+        self._threads.submit(lambda: self._log_failure(write, what))
+
+    def _log_failure(self, write: Callable[[ClaimWrites], object], what: str) -> None:
+        try:
+            write(self)
+        except (ApiError, ChangedMeanwhileError, NotLeadingError) as e:
+            klog.error(e, what)
+
+    def _write_claim(self, request: Callable[[], ResourceClaim]) -> ResourceClaim:
+        """Send a request for a claim. Raise ChangedMeanwhileError instead of ApiError 409."""
+        self._check()
+        try:
+            return request()
+        except ApiError as e:
+            if e.code == CONFLICT:
+                raise ChangedMeanwhileError(str(e)) from e
+            raise
 
     def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
         """Set the victim's condition DisruptionTarget, then delete the pod, and wait for the responses.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from scheduler.backend.cluster_state import ClusterState
+from scheduler.engine.framework.plugin import ClaimWrites
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -20,14 +22,26 @@ class ApiHandle:
     `writes` is None until an API server is connected, which is after plugins are built.
     """
 
-    allocates_devices = False
-
-    def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
+    def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool, allocates_devices: bool = False) -> None:
         self.preempts = preempts
         self.evicts = evicts
+        self._allocating_process = os.getpid() if allocates_devices else None
         self.writes: ApiWrites | None = None
         self._shared = shared
         self._queries: dict[tuple[object, ...], BackgroundQuery] = {}  # by settings: equal queries are one
+
+    @property
+    def allocates_devices(self) -> bool:
+        """False in a forked copy too, which places several pods in a row and reserves no devices."""
+        return self._allocating_process == os.getpid()
+
+    @property
+    def writes_claims(self) -> bool:
+        return self.evicts and self.allocates_devices
+
+    @property
+    def claim_writes(self) -> ClaimWrites:
+        return self._writes()
 
     @property
     def objects(self) -> ClusterObjects:

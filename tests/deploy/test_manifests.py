@@ -18,7 +18,7 @@ from herodotus_endpoint import options as endpoint
 from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.config import load
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.port import PORT
@@ -91,6 +91,7 @@ def watched(path: str) -> list[Right]:
     return [Right("list", resource, group), Right("watch", resource, group)]
 
 
+DRA = "resource.k8s.io"
 LEASE = {"group": "coordination.k8s.io", "role": "Role"}
 
 # Every place in the scheduler that asks the API server for something, and what it needs for that.
@@ -107,7 +108,9 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/kube/discovery.py", "fetch_cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
     ("scheduler/kube/discovery.py", "find_absent_groups", "get"): None,
     ("scheduler/kube/watch.py", "_list", "get"): [
-        right for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in KINDS)) for right in watched(path)
+        right
+        for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in (*KINDS, *DEVICE_KINDS)))
+        for right in watched(path)
     ],
     ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same
     (
@@ -120,6 +123,16 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/kube/writes.py", "evict", "delete"): [Right("delete", "pods")],
     ("scheduler/kube/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
     ("scheduler/kube/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
+    ("scheduler/kube/writes.py", "patch_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    # The API server checks the subresource binding too when an allocation or a reservation changes.
+    ("scheduler/kube/writes.py", "patch_claim_status", "patch"): [
+        Right("patch", "resourceclaims/status", DRA),
+        Right("patch", "resourceclaims/binding", DRA),
+    ],
+    ("scheduler/kube/writes.py", "read_claim", "get"): [Right("get", "resourceclaims", DRA)],
+    ("scheduler/kube/writes.py", "create_claim", "post"): [Right("create", "resourceclaims", DRA)],
+    ("scheduler/kube/writes.py", "delete_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    ("scheduler/kube/writes.py", "delete_claim", "delete"): [Right("delete", "resourceclaims", DRA)],
     ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
     ("scheduler/kube/events.py", "_send", "send"): [
         Right("create", "events", "events.k8s.io"),

@@ -92,6 +92,6 @@ def hint_equivalence_key(pod: PodInfo) -> bytes:
     metadata, spec = pod.pod.metadata, pod.pod.spec
     owners = [(o.api_version, o.kind, o.name) for o in metadata.owner_references or () if o.controller]
     named = metadata.name if any(v.ephemeral is not None for v in spec.volumes or ()) else ""
-    nominated = pod.pod.status.nominated_node_name
-    distinguished = (metadata.namespace, named, metadata.labels, owners, nominated, spec)
+    nominated, generated = pod.pod.status.nominated_node_name, pod.pod.status.resource_claim_statuses
+    distinguished = (metadata.namespace, named, metadata.labels, owners, nominated, generated, spec)
     return blake2b(_encode(distinguished), digest_size=16).digest()

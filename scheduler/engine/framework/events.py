@@ -31,6 +31,9 @@ class EventResource(Enum):
     CSI_DRIVER = "storage.k8s.io/CSIDriver"
     CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     ANY = "*"
 
     def covers(self, other: EventResource) -> bool:
@@ -57,6 +60,7 @@ class ActionType(Flag):
     UPDATE_POD_SCALE_DOWN = auto()  # a request became smaller
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()  # a claim was created for a template that the pod names
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -67,6 +71,7 @@ class ActionType(Flag):
         | UPDATE_POD_SCALE_DOWN
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
     )
     ALL = ADD | DELETE | UPDATE
 
@@ -102,6 +107,8 @@ class ClusterEvent(Enum):
     WAITING_POD_TOLERATION = (EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_TOLERATION)
     POD_UNGATED = (EventResource.ASSIGNED_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     WAITING_POD_UNGATED = (EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    POD_CLAIM_GENERATED = (EventResource.ASSIGNED_POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    WAITING_POD_CLAIM_GENERATED = (EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     WAITING_POD_UPDATE = (EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
     CLAIM_ADD = (EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
     CLAIM_UPDATE = (EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.UPDATE)
@@ -124,6 +131,15 @@ class ClusterEvent(Enum):
     ATTACHMENT_ADD = (EventResource.VOLUME_ATTACHMENT, ActionType.ADD)
     ATTACHMENT_UPDATE = (EventResource.VOLUME_ATTACHMENT, ActionType.UPDATE)
     ATTACHMENT_DELETE = (EventResource.VOLUME_ATTACHMENT, ActionType.DELETE)
+    RESOURCE_CLAIM_ADD = (EventResource.RESOURCE_CLAIM, ActionType.ADD)
+    RESOURCE_CLAIM_UPDATE = (EventResource.RESOURCE_CLAIM, ActionType.UPDATE)
+    RESOURCE_CLAIM_DELETE = (EventResource.RESOURCE_CLAIM, ActionType.DELETE)
+    RESOURCE_SLICE_ADD = (EventResource.RESOURCE_SLICE, ActionType.ADD)
+    RESOURCE_SLICE_UPDATE = (EventResource.RESOURCE_SLICE, ActionType.UPDATE)
+    RESOURCE_SLICE_DELETE = (EventResource.RESOURCE_SLICE, ActionType.DELETE)
+    DEVICE_CLASS_ADD = (EventResource.DEVICE_CLASS, ActionType.ADD)
+    DEVICE_CLASS_UPDATE = (EventResource.DEVICE_CLASS, ActionType.UPDATE)
+    DEVICE_CLASS_DELETE = (EventResource.DEVICE_CLASS, ActionType.DELETE)
     TIMEOUT = (EventResource.ANY, ActionType.ALL, "UnschedulableTimeout")  # no event moved the pod for a long time
     FORCE_ACTIVATE = (EventResource.ANY, ActionType.ALL, "ForceActivate")  # a request to try this pod now
 

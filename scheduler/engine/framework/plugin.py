@@ -21,6 +21,7 @@ from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem
+from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node, Object
 
@@ -65,6 +66,38 @@ class NoArgs(Args, frozen=True):
     """The arguments of a plugin that has none."""
 
 
+class ChangedMeanwhileError(Exception):
+    """The error of a write to an object that has changed since it was read."""
+
+
+class ClaimWrites(Protocol):
+    """Writes of resource claims to the API server, which return the written claim.
+
+    They raise ChangedMeanwhileError if the claim has changed since it was read, and otherwise the error of the request.
+    """
+
+    def patch_claim(self, claim: ResourceClaim, change: Mapping[str, Any]) -> ResourceClaim:
+        """Apply a merge patch to a claim."""
+
+    def patch_claim_status(self, claim: ResourceClaim, status: Mapping[str, Any]) -> ResourceClaim:
+        """Apply a merge patch to a claim's status."""
+
+    def read_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return a claim as the API server has it now."""
+
+    def create_claim(self, namespace: str, claim: Mapping[str, Any]) -> ResourceClaim:
+        """Create a claim from its JSON, without apiVersion and kind."""
+
+    def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
+        """Write the pod's status.extendedResourceClaimStatus."""
+
+    def submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
+        """Run a write in another thread without waiting. A failure is logged, with `what` as the operation."""
+
+    def delete_claim(self, claim: ResourceClaim) -> None:
+        """Remove kube-scheduler's finalizer from a claim, and delete it."""
+
+
 class Handle(Protocol):
     """The plugin's access to the scheduler: cluster objects, waiting pods, writes and metrics."""
 
@@ -86,6 +119,14 @@ class Handle(Protocol):
 
         If False, pods with resource claims are rejected.
         """
+
+    @property
+    def writes_claims(self) -> bool:
+        """Whether this scheduler writes claims. If False, decisions are made as if it had."""
+
+    @property
+    def claim_writes(self) -> ClaimWrites:
+        """The writes of resource claims, for a scheduler that binds pods."""
 
     @property
     def waiting_pods(self) -> WaitingPods:

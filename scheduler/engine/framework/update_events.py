@@ -1,8 +1,7 @@
 """The cluster events of a changed node or pod: one for each changed property that scheduling reads.
 
 Source: pkg/scheduler/framework/events.go v1.36 (PodSchedulingPropertiesChange, NodeSchedulingPropertiesChange). Only
-annotations that a plugin reads count. Conditions of nodes, and claims generated for a pod, are not read and cause no
-events.
+annotations that a plugin reads count. Conditions of nodes are not read and cause no events.
 """
 
 from __future__ import annotations
@@ -69,5 +68,11 @@ _POD_CHANGES = (
     (
         ActionType.UPDATE_POD_TOLERATION,
         lambda old, new: len(old.pod.spec.tolerations or ()) != len(new.pod.spec.tolerations or ()),
+    ),
+    (
+        ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+        lambda old, new: (
+            (old.pod.status.resource_claim_statuses or ()) != (new.pod.status.resource_claim_statuses or ())
+        ),
     ),
 )

@@ -327,3 +327,14 @@ class ResourceClaim(Object, frozen=True):
 
 class ResourceClaimTemplate(Object, frozen=True):
     """A ResourceClaimTemplate of resource.k8s.io/v1. The controller manager creates claims from it."""
+
+
+def to_json(value: object) -> Any:
+    """Return API objects as JSON, without the fields that are not set."""
+    return _drop_unset(msgspec.to_builtins(value))
+
+
+def _drop_unset(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _drop_unset(each) for key, each in value.items() if each not in (None, "", [], {})}
+    return [_drop_unset(each) for each in value] if isinstance(value, list) else value

@@ -56,7 +56,7 @@ KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment),
 )
 
-# Dynamic Resource Allocation: read from files only, since the scheduler does not watch these kinds yet.
+# Dynamic Resource Allocation: watched by programs that allocate devices.
 DEVICE_KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/resource.k8s.io/v1/resourceclaims", ResourceClaim),
     WatchedKind("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass),

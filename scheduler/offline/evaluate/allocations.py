@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
-from scheduler.engine.objects.resource_api import DeviceResult, ResourceClaim
+from scheduler.engine.objects.resource_api import DeviceResult, ResourceClaim, to_json
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 
 Json = dict[str, Any]
@@ -51,14 +49,3 @@ def _index_counters(attempt: ClaimsOfAttempt) -> dict[tuple[str, str, str], Any]
     return {
         device.id: to_json(device.device.consumes_counters) for device in devices if device.device.consumes_counters
     }
-
-
-def to_json(value: object) -> Any:
-    """Return an API object as JSON, without the fields that are not set."""
-    return _without_unset(msgspec.to_builtins(value))
-
-
-def _without_unset(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_unset(each) for key, each in value.items() if each not in (None, "", [], {})}
-    return [_without_unset(each) for each in value] if isinstance(value, list) else value

@@ -17,6 +17,7 @@ from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.plugin import ClaimWrites
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
@@ -47,6 +48,7 @@ class NoCluster:
 
     preempts = True
     evicts = True  # what kube-scheduler would do
+    writes_claims = False
 
     def __init__(self, objects: ClusterObjects | None = None, *, allocates_devices: bool = False) -> None:
         """Serve these objects. `allocates_devices` states that they include claims, device classes and slices."""
@@ -59,6 +61,10 @@ class NoCluster:
 
     def node(self, name: str) -> Node | None:
         """Raise RuntimeError. No plugin needs a node by name while pods are only evaluated."""
+        raise RuntimeError("evaluate binds nothing")
+
+    @property
+    def claim_writes(self) -> ClaimWrites:
         raise RuntimeError("evaluate binds nothing")
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:

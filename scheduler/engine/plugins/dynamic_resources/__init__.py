@@ -7,8 +7,9 @@ search for devices is in `scheduler.engine.dra`. Source: pkg/scheduler/framework
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -22,12 +23,14 @@ from scheduler.engine.dra.explain import find_shortage
 from scheduler.engine.dra.extended_resources import CLAIM_NAME, build_requests, find_backed, may_be_backed
 from scheduler.engine.dra.requests import AllocationError
 from scheduler.engine.formulas.allocation import default_normalize
-from scheduler.engine.framework.events import ClusterEventWithHint
+from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import DryRun, Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
+from scheduler.engine.framework.plugin import Args, BasePlugin, ClaimWrites, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import (
+    SKIP,
     SKIPPED,
+    Pending,
     PostFilterResult,
     PreFilterResult,
     Verdicts,
@@ -46,8 +49,9 @@ from scheduler.engine.objects.resource_api import (
 )
 from scheduler.engine.objects.selectors import InvalidSelectorError, node_matches_any_term
 from scheduler.engine.objects.types import Node
-from scheduler.engine.plugins.dynamic_resources import binding_conditions
+from scheduler.engine.plugins.dynamic_resources import binding, binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
+from scheduler.engine.plugins.dynamic_resources.binding import ClaimBindingError, ReservedDevices
 from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
 
@@ -97,8 +101,7 @@ class DynamicResources(BasePlugin):
     depends_on = DependsOn.ROW
     score_state = ClaimsOfAttempt
     args_type = DynamicResourcesArgs
-    fails_without: ClassVar = {"filter": ("preFilter", "not found")}
-    idle_at = frozenset({"reserve", "preBind"})
+    fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -107,8 +110,14 @@ class DynamicResources(BasePlugin):
         self._binding_timeout_s = times.parse_seconds(args.binding_timeout)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
-        """Yield nothing: no event helps a pod with resource claims."""
-        return iter(())
+        either = ActionType.ADD | ActionType.UPDATE
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        yield ClusterEventWithHint(EventResource.NODE, nodes)
+        yield ClusterEventWithHint(EventResource.RESOURCE_CLAIM, either, self._is_schedulable_after_claim_change)
+        generated = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        yield ClusterEventWithHint(EventResource.POD, generated, self._is_schedulable_after_pod_change)
+        yield ClusterEventWithHint(EventResource.DEVICE_CLASS, either)
+        yield ClusterEventWithHint(EventResource.RESOURCE_SLICE, either)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return not pod.pod.spec.resource_claims and not any(may_be_backed(name) for name in pod.requests)
@@ -135,7 +144,7 @@ class DynamicResources(BasePlugin):
             attempt = self._start(pod, claims)
             if attempt is None:
                 return SKIPPED
-            self._check_classes(attempt)
+            self._check_claims(attempt)
         except UnusableDeviceClaimError as e:
             return PreFilterResult(unresolvable(e.reason))
         state.write(attempt)
@@ -157,10 +166,12 @@ class DynamicResources(BasePlugin):
             attempt.allocator = Allocator(devices.allocated, devices.classes, devices.slices, match_selector)
         return attempt
 
-    def _check_classes(self, attempt: ClaimsOfAttempt) -> None:
-        """Raise UnusableDeviceClaimError if a claim that is to be allocated names a class that does not exist."""
+    def _check_claims(self, attempt: ClaimsOfAttempt) -> None:
+        """Raise UnusableDeviceClaimError for a claim that is being allocated, or whose class does not exist."""
         for i in attempt.to_allocate():
             claim = attempt.claims[i]
+            if self._devices.is_pending(claim):
+                raise UnusableDeviceClaimError("device-claim-in-flight", claim=claim.full_name)
             for request in () if i == attempt.extended else claim.spec.devices.requests or ():
                 if request.exactly is not None:
                     classes = {request.name: request.exactly.device_class_name}
@@ -322,12 +333,19 @@ class DynamicResources(BasePlugin):
             users = claim.status.reserved_for or ()
             if not users or (len(users) == 1 and users[0].uid == pod.uid):
                 attempt.writes.append(f"update/status {claim.full_name}")
+                self._submit(partial(binding.deallocate, claim=claim), "deallocate resourceclaim")
                 return PostFilterResult(unschedulable(Reason("device-claim-deallocated")))
         if attempt.extended is not None and attempt.claims[attempt.extended].metadata.name != CLAIM_NAME:
-            name = attempt.claims[attempt.extended].full_name
-            attempt.writes += [f"update {name}", f"delete {name}"]
+            claim = attempt.claims[attempt.extended]
+            attempt.writes += [f"update {claim.full_name}", f"delete {claim.full_name}"]
+            self._submit(lambda api: api.delete_claim(claim), "delete resourceclaim")
             return PostFilterResult(unschedulable(Reason("extended-claim-deleted")))
         return PostFilterResult(unschedulable(Reason("still-unschedulable")))
+
+    def _submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
+        """Run a write in another thread, if this scheduler writes at all."""
+        if self.handle.writes_claims:
+            self.handle.claim_writes.submit(write, what)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return a higher score where earlier subrequests of the claims' requests are chosen."""
@@ -341,6 +359,75 @@ class DynamicResources(BasePlugin):
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the highest becomes 100."""
         return default_normalize(raw, feasible)
+
+    # --- Reserve and PreBind ----------------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Count the devices that the pod's claims get on `node` as allocated."""
+        attempt = state.find(ClaimsOfAttempt)
+        if attempt is not None:
+            try:
+                state.write(binding.reserve(self._devices, attempt, pod, node))
+            except ClaimBindingError as e:
+                return error(str(e))
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Free the reserved devices, and remove the reservations that were written."""
+        attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
+        if attempt is not None and reserved is not None:
+            writes = self.handle.claim_writes if self.handle.writes_claims else None
+            binding.unreserve(writes, self._devices, attempt, reserved, pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        """Return Skip if the pod has no claims."""
+        return SKIP if state.find(ReservedDevices) is None else SUCCESS
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
+        """Write the claims to the API server, and return Pending until drivers report their binding conditions."""
+        attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
+        if attempt is None or reserved is None:
+            return SUCCESS
+        try:
+            binding.write_claims(self.handle.claim_writes, attempt, reserved, pod)
+        except ClaimBindingError as e:
+            return error(str(e))
+        if not binding.has_binding_conditions(reserved):
+            return SUCCESS
+        late = error("device binding timeout: context deadline exceeded")
+        what = f"binding conditions for device on node {node}"
+        return Pending(lambda: self._check_ready(reserved), self._binding_timeout_s, late, what)
+
+    def _check_ready(self, reserved: ReservedDevices) -> Verdict | None:
+        try:
+            ready = binding.is_ready(self.handle.objects, reserved, self._binding_timeout_s, time.time())
+        except ClaimBindingError as e:
+            return error(str(e))
+        return SUCCESS if ready else None
+
+    # --- queueing hints ---------------------------------------------------------------------------------------------
+
+    def _is_schedulable_after_claim_change(self, pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim) -> bool:
+        """Return whether a claim of the pod was created or its status changed, or devices became free."""
+        try:
+            claims = find_claims(pod, self.handle.objects, check_owner=False)
+        except UnusableDeviceClaimError:
+            return False
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return True
+        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
+            return False
+        return old is None or old.status != new.status
+
+    def _is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+        """Return whether the pod's own claims were generated and all of them exist."""
+        if new.uid != pod.uid:
+            return False
+        try:
+            find_claims(new, self.handle.objects)
+        except UnusableDeviceClaimError:
+            return False
+        return True
 
 
 def _name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:

@@ -21,10 +21,11 @@ class UnusableDeviceClaimError(Exception):
         self.reason = Reason(code, params)
 
 
-def find_claims(pod: PodInfo, objects: ClusterObjects) -> list[ResourceClaim]:
+def find_claims(pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True) -> list[ResourceClaim]:
     """Return the claims of a pod in its order, without those that it does not need.
 
     Raises UnusableDeviceClaimError if a claim does not exist, is being deleted or was created for another pod.
+    Without `check_owner`, which pod a claim was created for does not count.
     """
     found = []
     for wanted in pod.pod.spec.resource_claims or ():
@@ -36,7 +37,7 @@ def find_claims(pod: PodInfo, objects: ClusterObjects) -> list[ResourceClaim]:
             raise UnusableDeviceClaimError("device-claim-not-found", claim=f"{pod.namespace}/{name}")
         if claim.metadata.deletion_timestamp is not None:
             raise UnusableDeviceClaimError("device-claim-deleted", claim=name)
-        if wanted.resource_claim_name is None and not claim.is_controlled_by(pod.uid):
+        if check_owner and wanted.resource_claim_name is None and not claim.is_controlled_by(pod.uid):
             raise UnusableDeviceClaimError("device-claim-not-owned", claim=claim.full_name, pod=pod.full_name)
         found.append(claim)
     return found

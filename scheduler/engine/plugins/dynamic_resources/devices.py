@@ -34,6 +34,7 @@ class ClusterDevices:
         self._revisions: dict[type, int] = {}
         self._prepared: dict[str, PreparedSlice] = {}
         self._allocations: dict[tuple[str, str], AllocationResult] = {}
+        self._pending: dict[str, tuple[ResourceClaim, AllocationResult]] = {}  # by the claim's UID
         self.slices = SliceCatalog(())
         self.allocated = AllocatedDevices()
         self.classes: dict[str, DeviceClass] = {}
@@ -56,8 +57,42 @@ class ClusterDevices:
             if changed is None:
                 self.allocated, self._allocations = AllocatedDevices(), {}
                 changed = [(c.metadata.namespace, c.metadata.name) for c in self._objects.all(ResourceClaim)]
+                for claim, allocation in self._pending.values():
+                    self.allocated.add(claim.full_name, allocation)
             for key in dict.fromkeys(changed):
                 self._update_claim(*key)
+            self._settle_pending()
+
+    def add_pending(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Count an allocation that is about to be written for the claim with this UID."""
+        self._pending[uid] = (claim, allocation)
+        self.allocated.add(claim.full_name, allocation)
+
+    def remove_pending(self, uid: str) -> None:
+        """Stop counting an allocation that will not be written, or that the API server shows by now."""
+        claim, allocation = self._pending.pop(uid, (None, None))
+        if claim is not None:
+            self.allocated.remove(claim.full_name, allocation)
+
+    def is_pending(self, claim: ResourceClaim) -> bool:
+        """Return whether an allocation of the claim is being written."""
+        return claim.metadata.uid in self._pending
+
+    def _settle_pending(self) -> None:
+        """Stop counting twice the allocations that the API server shows."""
+        for uid, (claim, _) in list(self._pending.items()):
+            shown = self._find_written(uid, claim)
+            if shown is not None and shown.status.allocation is not None:
+                self.remove_pending(uid)
+
+    def _find_written(self, uid: str, claim: ResourceClaim) -> ResourceClaim | None:
+        """Return the claim that a pending allocation is written to, if it exists by now."""
+        if claim.metadata.uid:
+            shown = self._objects.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+            return shown if shown is not None and shown.metadata.uid == uid else None
+        owner = uid.rpartition("/")[2]
+        claims = self._objects.in_namespace(ResourceClaim, claim.metadata.namespace)
+        return next((c for c in claims if c.is_for_extended_resources and c.is_controlled_by(owner)), None)
 
     def update_classes(self) -> None:
         """Apply the changes to device classes since the last call."""

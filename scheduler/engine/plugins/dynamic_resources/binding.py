@@ -1,0 +1,224 @@
+"""Writing of a pod's allocations once its node is chosen: reserve in memory, write, wait for drivers, or undo.
+
+`reserve` counts the chosen devices as allocated until the API server shows the allocation. `write_claims` writes the
+finalizer, the allocation and the reservation of each claim in a binding thread, and creates the claim for extended
+resources. `is_ready` runs in the scheduling loop's thread until drivers report their binding conditions.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go v1.36 (Reserve, PreBind, bindClaim,
+Unreserve) and extendeddynamicresources.go. Claims are patched with their version; upstream replaces the object.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.engine.dra.extended_resources import CLAIM_NAME
+from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ResourceClaim, to_json
+from scheduler.engine.plugins.dynamic_resources import binding_conditions
+from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
+
+MAX_TRIES: Final = 5  # of a write that conflicts with another one, as in client-go's DefaultRetry
+
+
+class ClaimBindingError(Exception):
+    """The error of a claim that cannot be bound, after which the pod is scheduled again."""
+
+
+@dataclass
+class ReservedDevices:
+    """The state that Reserve writes: what each claim of the pod gets on `node`.
+
+    `allocations` maps the index of a claim to its new allocation. `written` holds the claims that were written, by
+    index; the binding thread adds them one after the other.
+    """
+
+    node: str
+    on_node: NodeAllocation
+    allocations: dict[int, AllocationResult] = field(default_factory=dict)
+    pending: list[str] = field(default_factory=list)
+    written: dict[int, ResourceClaim] = field(default_factory=dict)
+
+
+def reserve(devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> ReservedDevices:
+    """Count the devices that the claims get on the node as allocated, and return them.
+
+    Raises ClaimBindingError if the attempt found no devices for the node.
+    """
+    found = attempt.nodes.get(node, NodeAllocation(()))
+    reserved = ReservedDevices(node, found)
+    numbers = list(attempt.to_allocate())
+    if not found.results:
+        if all(number == attempt.extended for number in numbers):
+            return reserved
+        raise ClaimBindingError("claim allocation not found for node")
+    for number, result in zip(numbers, found.results, strict=True):
+        if number == attempt.extended and not result.devices.results:
+            continue
+        claim, allocation = attempt.claims[number], _with_share_ids(result)
+        uid = claim.metadata.uid or f"{CLAIM_NAME}/{pod.uid}"
+        devices.add_pending(uid, claim, allocation)
+        reserved.allocations[number] = allocation
+        reserved.pending.append(uid)
+    return reserved
+
+
+def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo) -> None:
+    """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests."""
+    for number, claim in enumerate(attempt.claims):
+        allocation = reserved.allocations.get(number)
+        if claim.is_reserved_for(pod.uid) or (number == attempt.extended and allocation is None):
+            reserved.written[number] = claim
+            continue
+        if claim.metadata.name == CLAIM_NAME:
+            claim = writes.create_claim(pod.namespace, _build_extended_claim(pod, reserved.on_node))
+            reserved.written[number] = claim
+        _write_claim(writes, claim, allocation, reserved, number, pod)
+        if number == attempt.extended:
+            writes.set_extended_claim(pod, _build_pod_status(reserved.written[number], reserved.on_node))
+
+
+def _write_claim(
+    writes: ClaimWrites,
+    claim: ResourceClaim,
+    allocation: AllocationResult | None,
+    reserved: ReservedDevices,
+    number: int,
+    pod: PodInfo,
+) -> None:
+    """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile."""
+    for tries_left in reversed(range(MAX_TRIES)):
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimBindingError(f"claim {claim.full_name} got deleted in the meantime")
+        if allocation is not None and claim.status.allocation is not None:
+            raise ClaimBindingError(f"claim {claim.full_name} got allocated elsewhere in the meantime")
+        if allocation is None and claim.status.allocation is None:
+            raise ClaimBindingError(f"claim {claim.full_name} got deallocated elsewhere in the meantime")
+        try:
+            finalizers = claim.metadata.finalizers or []
+            if allocation is not None and FINALIZER not in finalizers:
+                claim = writes.patch_claim(claim, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
+            reserved.written[number] = writes.patch_claim_status(claim, _build_status(claim, allocation, pod))
+            return
+        except ChangedMeanwhileError as e:
+            if not tries_left:
+                raise ClaimBindingError(f"add reservation to claim {claim.full_name}: {e}") from e
+            claim = writes.read_claim(claim)
+
+
+def is_ready(objects: ClusterObjects, reserved: ReservedDevices, timeout_s: float, now_s: float) -> bool:
+    """Return whether the binding conditions of all claims are true.
+
+    Raises ClaimBindingError if binding failed, or is not done in time. `now_s` is in seconds since 1970.
+    """
+    for written in reserved.written.values():
+        claim = objects.get(ResourceClaim, written.metadata.name, written.metadata.namespace)
+        if claim is None:
+            raise ClaimBindingError(f'could not find ResourceClaim "{written.full_name}"')
+        try:
+            ready = binding_conditions.is_ready(claim)
+        except binding_conditions.DeviceBindingError as e:
+            raise ClaimBindingError(str(e)) from e
+        if not ready:
+            if binding_conditions.is_late(claim, timeout_s, now_s):
+                raise ClaimBindingError(f"device binding timeout: claim={claim.metadata.name}")
+            return False
+    return True
+
+
+def has_binding_conditions(reserved: ReservedDevices) -> bool:
+    """Return whether a device of the pod's claims must become ready before the pod is bound."""
+    allocations = (claim.status.allocation for claim in reserved.written.values())
+    return any(r.binding_conditions for a in allocations if a is not None for r in a.devices.results or ())
+
+
+def unreserve(
+    writes: ClaimWrites | None,
+    devices: ClusterDevices,
+    attempt: ClaimsOfAttempt,
+    reserved: ReservedDevices,
+    pod: PodInfo,
+) -> None:
+    """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod."""
+    for uid in reserved.pending:
+        devices.remove_pending(uid)
+    for number, claim in list(reserved.written.items()):
+        if writes is None:
+            continue
+        if number == attempt.extended:
+            writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
+        elif claim.is_reserved_for(pod.uid):
+            writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
+
+
+def _remove_reservation(writes: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -> None:
+    for tries_left in reversed(range(MAX_TRIES)):
+        others = to_json([each for each in claim.status.reserved_for or () if each.uid != pod.uid])
+        try:
+            writes.patch_claim_status(claim, {"reservedFor": others or None})
+            return
+        except ChangedMeanwhileError:
+            if not tries_left:
+                raise
+            claim = writes.read_claim(claim)
+
+
+def deallocate(writes: ClaimWrites, claim: ResourceClaim) -> None:
+    """Remove the allocation of a claim, so that it is allocated anew."""
+    writes.patch_claim_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
+
+
+def _build_status(claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> dict[str, Any]:
+    """Return the change of a claim's status that reserves it for the pod, with its new allocation if it has one."""
+    consumers = to_json(claim.status.reserved_for or [])
+    status: dict[str, Any] = {
+        "reservedFor": [*consumers, {"resource": "pods", "name": pod.name, "uid": pod.uid}],
+    }
+    known = claim.status.allocation
+    if known is None or not known.allocation_timestamp:
+        written = {} if allocation is None else to_json(allocation)
+        status["allocation"] = {**written, "allocationTimestamp": _format_now()}
+    return status
+
+
+def _with_share_ids(allocation: AllocationResult) -> AllocationResult:
+    """Return an allocation with a random share ID for each shared device."""
+    results = [
+        result if result.share_id is None else msgspec.structs.replace(result, share_id=str(uuid.uuid4()))
+        for result in allocation.devices.results or ()
+    ]
+    return msgspec.structs.replace(allocation, devices=msgspec.structs.replace(allocation.devices, results=results))
+
+
+def _build_extended_claim(pod: PodInfo, on_node: NodeAllocation) -> dict[str, Any]:
+    assert on_node.extended_claim is not None
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    return {
+        "metadata": {
+            "generateName": f"{pod.name}-extended-resources-",
+            "namespace": pod.namespace,
+            "ownerReferences": [owner],
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        },
+        "spec": to_json(on_node.extended_claim.spec),
+    }
+
+
+def _build_pod_status(claim: ResourceClaim, on_node: NodeAllocation) -> dict[str, Any]:
+    mappings = [
+        {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
+        for each in on_node.mappings
+    ]
+    return {"resourceClaimName": claim.metadata.name, "requestMappings": mappings}
+
+
+def _format_now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
