@@ -494,8 +494,15 @@ def test_default_preemption_leaves_it_to_the_rejectors_but_has_its_gate_looked_a
     assert not HINTS.is_registered("DefaultPreemption", ClusterEvent.NODE_ADD)
 
 
-def test_nothing_helps_a_pod_that_is_refused() -> None:
-    assert not any(HINTS.is_registered("DynamicResources", event) for event in ClusterEvent)
+def test_devices_and_claims_help_a_pod_with_claims() -> None:
+    helping = {event for event in ClusterEvent if HINTS.is_registered("DynamicResources", event)}
+    assert helping == {
+        *(ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL, ClusterEvent.NODE_ALLOCATABLE, ClusterEvent.NODE_TAINT),
+        *(ClusterEvent.RESOURCE_CLAIM_ADD, ClusterEvent.RESOURCE_CLAIM_UPDATE),
+        *(ClusterEvent.POD_CLAIM_GENERATED, ClusterEvent.WAITING_POD_CLAIM_GENERATED),
+        *(ClusterEvent.DEVICE_CLASS_ADD, ClusterEvent.DEVICE_CLASS_UPDATE),
+        *(ClusterEvent.RESOURCE_SLICE_ADD, ClusterEvent.RESOURCE_SLICE_UPDATE),
+    }
 
 
 def test_an_extender_asks_about_everything_but_wildcards() -> None:
