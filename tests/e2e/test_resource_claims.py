@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_no_device_is_allocated_twice_when_many_pods_arrive_at_once(
     assert len(taken) == len(set(taken)) == 12
     waiting = set(names) - set(cluster.bound(namespace))
     for name in waiting:
-        eventually(lambda name=name: cluster.condition(namespace, name) or None, f"{name} to be rejected")
+        eventually(partial(cluster.condition, namespace, name), f"{name} to be rejected")
         assert not allocated(cluster.get(f"{claims}/{name}"))
 
 
