@@ -147,7 +147,8 @@ class Plantation:
         for code, sentence in {**reasons.CATALOGUE, **notes.CATALOGUE, **suggestions.CATALOGUE}.items():
             shown = dict.fromkeys(re.findall(r"\{(\w+)\}", sentence), "1")
             unshown = {Discloses.POD, Discloses.THIS_POD}  # parameters of texts other than the sentence
-            hidden = {name: word for name, word in words.items() if name in shown or PARAMETERS[name] in unshown}
+            more = {"holders"} if code == "cannot-allocate" else set()
+            hidden = {n: word for n, word in words.items() if n in shown or n in more or PARAMETERS[n] in unshown}
             yield Reason(code, shown | hidden)
         unknown = self._word(f"{label}-code", Discloses.REASON, True)
         yield Reason(unknown, {"text": unknown})

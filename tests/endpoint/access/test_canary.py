@@ -30,10 +30,11 @@ from herodotus_endpoint.parameters import (
     Parameter,
     TimeParameter,
 )
-from herodotus_endpoint.resources import RESOURCES
+from herodotus_endpoint.resources import CLUSTER_REVIEW, RESOURCES
 from herodotus_endpoint.routing import Access, Route, list_routes
 from herodotus_endpoint.store import Pruner, RetentionLimits
 from herodotus_record import codec, disclosure, model
+from herodotus_record.cluster_reviews import BlockedPod, ClusterReviewStatus, RemovedPod, ReviewedPlacement
 from herodotus_record.codec.deltas import DeltaWriter
 from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
@@ -43,6 +44,7 @@ from herodotus_serving.wsgi import CANCELLED
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.access.canaries import HIDDEN_NAMESPACE, KEPT, MARK, NODES, SHOWN, Plantation, find_canaries
+from tests.endpoint.api.test_cluster_reviews import Scheduler as ClusterScheduler
 from tests.endpoint.api.test_reviews import answering, review
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
@@ -358,6 +360,9 @@ def ask(
             body = review(allNodes=True) if route.method == "POST" else None
             headers = bearer(reader) | {"Accept": accepted}
             scheduler = answering(scene.service, *reviewed(scene, namespace)).working()
+            if route.path.endswith(CLUSTER_REVIEW.plural):
+                body = {"kind": CLUSTER_REVIEW.kind, "spec": {"changes": [{"kind": "Cordon", "nodes": [NODES[0]]}]}}
+                scheduler = ClusterScheduler(scene.service, reviewed_cluster(scene)).working()
             with scheduler if route.method == "POST" else nullcontext():
                 answer = client.open(
                     path,
@@ -376,6 +381,18 @@ def reviewed(scene: Scene, namespace: str) -> list[Frame]:
     """Return the answer of a scheduler to a review in the namespace: a hypothetical pod that is rejected."""
     found = scene.reviewed.get(namespace) or scene.reviewed["outside"]
     return [rows(a_table(WORKERS)), found]
+
+
+def reviewed_cluster(scene: Scene) -> ClusterReviewStatus:
+    """Return the answer of a scheduler to a question about the cluster: a hidden pod in every list."""
+    pod = scene.decisions_in(HIDDEN_NAMESPACE)[0].pod
+    where, full = {"namespace": pod.namespace, "name": pod.name}, f"{pod.namespace}/{pod.name}"
+    moved = ReviewedPlacement(**where, cause="Drained", reason=pod.name, victims=[full])
+    held = BlockedPod(**where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
+    gone = RemovedPod(**where, node=NODES[0], cause="NoController", owner=pod.name)
+    return ClusterReviewStatus(
+        placements=[moved], pending=[moved], blocked=[held], ignored=[gone], deleted=[gone], notes=[pod.name]
+    )
 
 
 @pytest.fixture(scope="module")
