@@ -1,6 +1,6 @@
 """Asks a question about the whole cluster, a ClusterReview, and prints the answer.
 
-Owns: the request. Does not own: which changes are asked about (`commands.whatif_actions`), the screen.
+Owns: the request. Does not own: the changes in the question (`commands.whatif_actions`), the screen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESOURCES = {
 
 
 class ReviewOptions(NamedTuple):
-    """How a question is asked and its answer shown.
+    """The options of a question and of its answer's display.
 
     `title` names the question on the screen. `cluster` holds paths of files with the objects to use instead of a
     running cluster. `every_row` is --all.

@@ -1,4 +1,4 @@
-"""Answers about existing pods that no scheduler decided, or whose scheduler nobody records.
+"""Answers about existing pods that no scheduler decided, or whose scheduler is not recorded.
 
 Owns: the cause as far as the Pod object shows it, and the answer. Does not own: fetching the Pod (`not_found`), pods
 with scheduling gates (`gated_pods`), the screen.

@@ -54,7 +54,7 @@ class Uncordon(_Change):
 
 
 class RemoveNodes(_Change):
-    """Remove nodes with everything on them. Controllers replace the pods; no PodDisruptionBudget is asked."""
+    """Remove nodes with everything on them. Controllers replace the pods; no PodDisruptionBudget is checked."""
 
     nodes: list[str]
 
@@ -140,7 +140,7 @@ class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
     continue_: str = msgspec.field(name="continue", default="")
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless exactly one question is asked."""
+        """Raise ValueError unless the spec has exactly one question."""
         asked = (self.changes, self.capacity, self.consolidate, self.continue_ or None)
         if sum(question is not None for question in asked) != 1:
             raise ValueError("expected exactly one of changes, capacity, consolidate and continue")
@@ -182,7 +182,7 @@ class BlockedPod(_Struct):
 
 
 class RemovedPod(_Struct):
-    """A pod that a drain leaves alone, or that ends without a replacement; `cause` says why."""
+    """A pod that a drain ignores, or that is deleted without a replacement; `cause` is the reason."""
 
     namespace: str
     name: str

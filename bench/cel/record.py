@@ -163,7 +163,7 @@ class Recorder:
         self._create("/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
 
     def _remove(self, path: str) -> None:
-        """Delete all objects of a collection; nobody but us removes the finalizers of claims."""
+        """Delete all objects of a collection; no controller runs that would remove the finalizers of claims."""
         for item in self._client.get(path).json()["items"]:
             name = item["metadata"]["name"]
             self._client.delete(f"{path}/{name}?gracePeriodSeconds=0")

@@ -1,4 +1,7 @@
-"""The agent `reward` (kubeRL): prefers nodes on which pods of the same type succeeded, as the monitor learned."""
+"""The agent `reward`: prefers nodes on which pods of the same type succeeded, by rewards in the nodes' annotations.
+
+An annotator writes the rewards. Source: IBM's kubeRL.
+"""
 
 from __future__ import annotations
 

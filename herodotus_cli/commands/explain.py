@@ -26,7 +26,7 @@ def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> 
     """Explain a plugin, a filter or a reason: what it checks, which fields it reads, and how to fix it.
 
     REASON is a sentence of kube-scheduler, as in a FailedScheduling event, or a reason's code. Without an argument,
-    lists the plugins. No service is asked.
+    lists the plugins. Needs no service.
 
     \b
     kubectl herodotus explain TaintToleration

@@ -149,7 +149,7 @@ def _uncordon(ctx: click.Context, _environment: Environment) -> list[Json]:
 
 
 def _remove(ctx: click.Context, _environment: Environment) -> list[Json]:
-    """Remove nodes with everything on them, as when machines fail. Controllers replace the pods; no budget is asked."""
+    """Remove nodes with all their pods, as when machines fail. Controllers replace the pods; no budget is checked."""
     return [{"kind": "RemoveNodes", "nodes": _names(ctx.params["nodes"])}]
 
 

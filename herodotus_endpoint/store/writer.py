@@ -6,7 +6,7 @@ Owns: which frames of a batch are new, the transaction. Does not own: decoding b
 Invariant: a batch is stored completely or not at all, and each frame once, even if it is sent again. The writer's
 caches follow from the database and are cleared when a transaction fails.
 
-Imported files may leave records out, which then do not count as missing (`sequences`). A summary is not counted in
+Imported files may omit records, which then do not count as missing (`sequences`). A summary is not counted in
 histories: it lacks most nodes, and the rest would be misleading.
 """
 
@@ -125,7 +125,7 @@ class Writer:
         """Store the frames of a batch in order and return how many were new. After any exception, none is stored.
 
         Each frame is given decoded and as bytes. A summary is one item, a DecisionRecord with the bytes of
-        `summaries.encode_summary`. `imported` means that the frames come from a file that may leave records out. If
+        `summaries.encode_summary`. `imported` means that the frames come from a file that may omit records. If
         `cluster` is given, all frames must be of this cluster, and an incarnation whose cluster is unknown gets it.
 
         Raises ForeignClusterError if a frame is of another cluster, NodeRowsMissingError if a complete node table must

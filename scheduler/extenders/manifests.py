@@ -38,7 +38,10 @@ class KeptManifests:
         )
 
     def of_pod(self, pod: Pod, raw: msgspec.Raw) -> bytes:
-        """Return the pod's JSON without managedFields, as kube-scheduler sends it, or b"" if such pods are not kept."""
+        """Return the pod's JSON without managedFields, as kube-scheduler sends it.
+
+        Return b"" if no extender receives such a pod: a bound one, or a pending one.
+        """
         if not (self.bound_pods if pod.spec.node_name else self.pending_pods):
             return b""
         members = _typeless(raw)

@@ -1,4 +1,4 @@
-"""A pool of connections for requests that nobody blocks on, served by one thread.
+"""A pool of connections for requests whose callers do not block, served by one thread.
 
 Owns: the connections, their TLS handshakes, timeouts. Does not own: the content of requests and responses (`http`),
 retries: a request that was sent is never sent again here, because the server may have executed it.

@@ -29,7 +29,7 @@ class ServiceConnection:
         self._checked_s = 0.0
 
     def send(self, method: str, url: str, *, headers: dict[str, str], **options: Any) -> httpx.Response:
-        """Send an authenticated request to the decisions service and return the response, whatever its status.
+        """Send an authenticated request to the decisions service and return the response with any status.
 
         Raise OSError if a token or certificate cannot be read, httpx.HTTPError if there is no response.
         """

@@ -182,7 +182,7 @@ class IncarnationSpool:
         """Return a batch of frames after the acknowledged position, or None if there is none yet.
 
         `ended` says that the scheduler has begun another segment, so this one is complete. Damaged bytes are skipped
-        unless the scheduler is asked to write the segment again.
+        unless the reader requests that the scheduler write the segment again.
         """
         scan = self._scan(BATCH_BYTES)
         if isinstance(scan.stopped, codec.TruncatedError) and not scan.frames:  # perhaps a frame larger than a batch

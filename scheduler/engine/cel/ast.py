@@ -1,4 +1,4 @@
-"""The syntax tree of an expression after macros are expanded, and where each node stands in the text."""
+"""The syntax tree of an expression after macros are expanded, and the position of each node in the text."""
 
 from __future__ import annotations
 

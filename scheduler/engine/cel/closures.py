@@ -1,4 +1,4 @@
-"""What the parts of a compiled expression are: functions of a frame."""
+"""Closures: a compiled expression is a tree of functions, which compute values from the values of variables."""
 
 from __future__ import annotations
 

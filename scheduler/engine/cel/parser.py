@@ -107,7 +107,7 @@ class _Parser:
         self._position += 1
 
     def _expect(self, text: str, *also: str) -> Token:
-        """Take a sign; `also` are tokens that could stand there too, for the message."""
+        """Consume the expected token; `also` are tokens that the error message lists as alternatives."""
         if not self._at(text):
             self._unexpected(f"'{text}'", *also)
             if not self._at(text):

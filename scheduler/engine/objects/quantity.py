@@ -146,7 +146,7 @@ class Quantity:
         return Quantity(unscaled, places, is_decimal=True)
 
     def __gt__(self, other: object) -> bool:
-        """Return whether this amount is greater, whatever the forms of the two quantities."""
+        """Return whether this amount is greater; the two quantities may have different forms."""
         assert isinstance(other, Quantity)
         places = max(self.places, other.places)
         return self.unscaled * _ten_to(places - self.places) > other.unscaled * _ten_to(places - other.places)

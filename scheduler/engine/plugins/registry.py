@@ -1,7 +1,7 @@
 """The registry that resolves the plugin names of a configuration to plugin classes.
 
     in-tree            NodeName                       `IN_TREE`
-    given in code      with_plugin(name, factory)     a command of one's own: `app.main(plugins=…)`
+    given in code      with_plugin(name, factory)     a custom command: `app.main(plugins=…)`
     installed          an entry point of the group `herodotus.plugins`, by its name
     importable         module:Class                   anything on the import path
 

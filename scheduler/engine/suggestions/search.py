@@ -4,7 +4,7 @@ Owns: the order, the number of suggestions, the limit of time, reuse for pods of
 the check.
 
 Invariant: a suggestion that says it is checked fits the snapshot that the caller passed. The search takes no longer
-than its share of the time, whatever the number of rejected pods.
+than its share of the time, for any number of rejected pods.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from scheduler.offline.observe.window import Message
 
 
 class ImageCounts:
-    """For each node, how many nodes had each of its images when that node last changed.
+    """For each node and each image on it: how many nodes had the image when this node last changed.
 
-    kube-scheduler may still score with these counts.
+    kube-scheduler may still score with these counts, because it refreshes a node's counts only when that node changes.
     """
 
     def __init__(self) -> None:

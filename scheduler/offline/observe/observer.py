@@ -149,7 +149,10 @@ class Observer:
         return Reason("reviewed-by-observer", {"scheduler": scheduler}), *self._theirs[scheduler].build_notes()
 
     def step(self, wait_s: float) -> None:
-        """Receive messages, waiting at most `wait_s` seconds, and apply those that were held back long enough."""
+        """Receive list results and watch events for at most `wait_s` seconds, and apply those whose delay is over.
+
+        Events are delayed because the watch may show them in another order than the observed scheduler saw them.
+        """
         self._metrics.beat(len(self._queue), len(self._window))
         if self.synced and not self._prepared:
             for framework in self.frameworks.values():

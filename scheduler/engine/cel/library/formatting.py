@@ -192,7 +192,7 @@ def _text(value: Value) -> str | None:
 
 
 def _element(value: Value) -> str:
-    """Return a value as it stands in a list or map."""
+    """Return a value as text, in the form that it has inside a list or map."""
     kind = type(value)
     if kind is list:
         return f"[{', '.join(map(_element, value))}]"

@@ -1,4 +1,4 @@
-"""Optional values. `or` and `orValue` are part of the evaluator, because they do not evaluate what is not needed."""
+"""Optional values. `or` and `orValue` are part of the evaluator, because they evaluate an argument only if needed."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _NO_LIMIT = np.iinfo(np.int64).max
 class AttachedVolumes:
     """The attached CSI volumes, and each driver's limit of them, for every node slot of one `NodeColumns`.
 
-    Callers bring it up to date with `update` before they read it.
+    Callers call `update` before they read it.
     """
 
     def __init__(self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment]) -> None:
