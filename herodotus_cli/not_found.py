@@ -37,6 +37,15 @@ _NO_RECORDS = [
 _POD_COLUMNS = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
 
+class PodRequest(NamedTuple):
+    """The pod that a command asks about, and the cluster in which to look for it."""
+
+    name: str
+    namespace: str
+    connection: ConnectionSettings
+    environment: Environment
+
+
 class PodLookup(NamedTuple):
     """The result of asking the API server for a pod.
 
@@ -72,13 +81,12 @@ def workload_hints(error: ServerError) -> list[str]:
 
 def fetch_pod_answer(
     ask: Callable[[], Json],
-    pod: str,
-    namespace: str,
-    connection: ConnectionSettings,
-    environment: Environment,
+    request: PodRequest,
     answer_unrecorded: Callable[[Json, bool], Json | None] | None = None,
 ) -> Json:
-    """Return the document about a pod that `ask` requests. For a pod just created, wait for its first decision.
+    """Return the document about the pod of `request` that `ask` requests.
+
+    For a pod just created, wait for its first decision.
 
     `answer_unrecorded` builds the document for an existing pod without decisions, or returns None if it does not know
     why there is none. Its arguments are the Pod object, and whether the service has records of any scheduler. Raises
@@ -89,16 +97,16 @@ def fetch_pod_answer(
     except ServerError as e:
         if not _is_without_decision(e):
             raise e.with_hints([*similar_name_hints(e), *_attempt_hints(e)]) from None
-        absent = str(e.details.get("name") or pod)
-        lookup = _look_up_pod(absent, namespace, connection, environment)
-        if lookup.pod and _is_fresh(lookup.pod, environment.now()):
+        absent = request._replace(name=str(e.details.get("name") or request.name))
+        lookup = _look_up_pod(absent)
+        if lookup.pod and _is_fresh(lookup.pod, request.environment.now()):
             try:
                 return _wait_for_first_decision(ask)
             except ServerError as later:
                 e = later
         if lookup.pod and answer_unrecorded and (answer := answer_unrecorded(lookup.pod, not _no_records_hints(e))):
             return answer
-        raise e.with_hints(_pod_hints(e, absent, namespace, connection, lookup)) from None
+        raise e.with_hints(_pod_hints(e, absent, lookup)) from None
 
 
 def _no_records_hints(error: ServerError) -> list[str]:
@@ -117,15 +125,15 @@ def _attempt_hints(error: ServerError) -> list[str]:
     return ["the last attempt: leave out --attempt", "all of them: --attempts"] if missing else []
 
 
-def _look_up_pod(pod: str, namespace: str, connection: ConnectionSettings, environment: Environment) -> PodLookup:
+def _look_up_pod(request: PodRequest) -> PodLookup:
     """Ask the API server for the Pod object. With --endpoint the result is unknown, because kubectl is not used."""
-    if connection.endpoint:
+    if request.connection.endpoint:
         return PodLookup()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    transport = KubectlTransport(connection, environment.environ)
+    transport = KubectlTransport(request.connection, request.environment.environ)
     try:
-        found = transport.get_from_api_server(api_paths.cluster_pod(namespace, pod))
+        found = transport.get_from_api_server(api_paths.cluster_pod(request.namespace, request.name))
     except CliError as e:
         return PodLookup(known=isinstance(e, ServerError) and e.reason == "NotFound" and e.words.startswith("pods "))
     return PodLookup(True, found) if found.get("kind") == "Pod" else PodLookup()
@@ -157,9 +165,7 @@ def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
                 raise
 
 
-def _pod_hints(
-    error: ServerError, pod: str, namespace: str, connection: ConnectionSettings, lookup: PodLookup
-) -> list[str]:
+def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> list[str]:
     """Return the hints for a pod without decisions.
 
     They name similar pods, namespaces with a pod of that name, and why there may be no record.
@@ -171,13 +177,17 @@ def _pod_hints(
     if lookup.pod:
         return [*named, _explain_missing_record(lookup.pod)]
     if lookup.known:
-        return [*similar_name_hints(error), *named, f"the API server has no such pod in namespace {namespace} either"]
+        return [
+            *similar_name_hints(error),
+            *named,
+            f"the API server has no such pod in namespace {request.namespace} either",
+        ]
     return [
         *similar_name_hints(error),
         *named,
         "if the pod exists: another scheduler decides it, spec.nodeName was set, another client bound it, it waits for"
         " its schedulingGates, or its record was pruned. To see which:",
-        _kubectl_command(pod, namespace, connection),
+        _kubectl_command(request),
     ]
 
 
@@ -204,11 +214,12 @@ def _explain_missing_record(pod: Json) -> str:
     )
 
 
-def _kubectl_command(pod: str, namespace: str, connection: ConnectionSettings) -> str:
+def _kubectl_command(request: PodRequest) -> str:
     """Return a `kubectl get pod` command with which the user can see why the pod has no record."""
     import shlex  # here, because only this failure needs it
 
-    command = ["kubectl", "get", "pod", pod, "-n", namespace]
+    connection = request.connection
+    command = ["kubectl", "get", "pod", request.name, "-n", request.namespace]
     command += ["--context", connection.context] * bool(connection.context)
     command += ["--kubeconfig", connection.kubeconfig] * bool(connection.kubeconfig)
     return shlex.join([*command, "-o", _POD_COLUMNS])

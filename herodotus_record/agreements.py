@@ -1,7 +1,7 @@
 """Build the answer document `Agreements`: how outcomes of other schedulers compare with their reconstructions.
 
-Owns: the document's shape and its sums. Does not own: the comparison (`scheduler.observe`), which disagreements are
-listed (the store). Pure.
+Owns: the document's shape and its sums. Does not own: the comparison (`scheduler.offline.observe`), which disagreements
+are listed (the store). Pure.
 
 Invariant: the four classes of a scheduler add up to its outcomes, and its causes to those that do not agree.
 """
@@ -18,6 +18,18 @@ from herodotus_record.units import format_timestamp
 from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CoveredTime:
+    """The time that a document covers, from `since_us` to `until_us`, both in microseconds since 1970.
+
+    `complete` is whether everything stored of that time was read.
+    """
+
+    since_us: int
+    until_us: int
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -42,18 +54,15 @@ class ComparedOutcome:
 def build_agreements(
     outcomes: Sequence[ComparedOutcome],
     disagreements: Iterable[ComparedOutcome],
+    time: CoveredTime,
     *,
-    since_us: int,
-    until_us: int,
-    complete: bool,
     omitted: int = 0,
     namespace: str = "",
 ) -> Json:
     """Return the JSON document of kind Agreements: by scheduler, how many outcomes agree with their reconstruction.
 
-    `outcomes` are all outcomes to count; `disagreements` are those to list, in order, and `omitted` counts those not
-    listed. `complete` is whether `outcomes` covers the whole time from `since_us` to `until_us`, in microseconds since
-    1970.
+    `outcomes` are all outcomes of `time` to count; `disagreements` are those to list, in order, and `omitted` counts
+    those not listed.
     """
     by_scheduler: dict[str, list[ComparedOutcome]] = {}
     for outcome in outcomes:
@@ -62,9 +71,9 @@ def build_agreements(
         "apiVersion": API_VERSION,
         "kind": "Agreements",
         "metadata": {"namespace": namespace} if namespace else {},
-        "since": format_timestamp(since_us),
-        "until": format_timestamp(until_us),
-        "complete": complete,
+        "since": format_timestamp(time.since_us),
+        "until": format_timestamp(time.until_us),
+        "complete": time.complete,
         "schedulers": [_scheduler(name, found) for name, found in sorted(by_scheduler.items())],
         "causes": [
             {"cause": cause, "outcomes": n, "text": CAUSES[Cause(cause)]} for cause, n in _causes(outcomes).items()

@@ -87,13 +87,20 @@ def find_deciding_factor(decision: Decision) -> DecidingFactor:
     return DecidingFactor(TIE if tied else ahead.shares[0][0], ahead.points)
 
 
+class WorkloadName(NamedTuple):
+    """The namespace of a workload, and `Kind/name`."""
+
+    namespace: str
+    name: str
+
+
 def build_workload_placement(
-    namespace: str, workload: str, placements: Sequence[Placement], *, since_us: int, nodes_total: int, complete: bool
+    workload: WorkloadName, placements: Sequence[Placement], nodes_total: int, *, since_us: int, complete: bool
 ) -> Json:
     """Return the JSON document of kind WorkloadPlacement: on which nodes a workload's pods were placed, and why.
 
-    `placements` holds the last placement of each pod, newest first. `workload` is `Kind/name`, `nodes_total` the number
-    of the cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`,
+    `placements` holds the last placement of each pod, newest first, and `nodes_total` the number of the
+    cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`,
     which is in microseconds since 1970.
     """
     placed = [p for p in placements if p.node is not None]
@@ -104,10 +111,10 @@ def build_workload_placement(
     return {
         "apiVersion": API_VERSION,
         "kind": "WorkloadPlacement",
-        "metadata": {"namespace": namespace, "name": workload},
+        "metadata": workload._asdict(),
         "since": format_timestamp(since_us),
         "complete": complete,
-        "headline": _headline(workload, placed, len(waiting), on, nodes_total),
+        "headline": _headline(workload.name, placed, len(waiting), on, nodes_total),
         "placed": len(placed),
         "pending": [{"pod": p.pod, "message": p.message, "startedAt": format_timestamp(p.started_us)} for p in waiting],
         "nodesTotal": nodes_total,

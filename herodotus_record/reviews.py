@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from herodotus_record.answers import build_pod_explanation
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
@@ -65,18 +65,24 @@ def parse_attempts(frames: Iterable[Frame]) -> Iterable[ReviewedAttempt]:
         raise ValueError("an attempt without its outcome")
 
 
+class ReviewedWorkload(NamedTuple):
+    """The hypothetical workload of a review: its kind, its name, and how many pods it creates."""
+
+    kind: str
+    name: str
+    replicas: int
+
+
 def build_placement_review(
+    workload: ReviewedWorkload,
     attempts: Iterable[ReviewedAttempt],
     *,
-    name: str,
-    kind: str,
-    replicas: int,
     every_node: bool = False,
     node: str = "",
 ) -> Json:
     """Return the JSON document of kind PlacementReview: where hypothetical pods of a workload would be placed.
 
-    The workload is of `kind`, has the `name` and creates `replicas` pods. `every_node` and `node` are passed to
+    `attempts` are those of its pods, in order. `every_node` and `node` are passed to
     `build_pod_explanation`. Raises KeyError if `node` is not in the cluster, ValueError if there is no attempt.
     """
     pods: list[Json] = []
@@ -97,10 +103,10 @@ def build_placement_review(
     return {
         "apiVersion": API_VERSION,
         "kind": "PlacementReview",
-        "metadata": {"namespace": decision.pod.namespace, "name": name},
-        "spec": {"kind": kind, "replicas": replicas, "schedulerName": decision.scheduler.profile},
+        "metadata": {"namespace": decision.pod.namespace, "name": workload.name},
+        "spec": {"kind": workload.kind, "replicas": workload.replicas, "schedulerName": decision.scheduler.profile},
         "status": {
-            "headline": _headline(replicas, pods, on, first, stopped),
+            "headline": _headline(workload.replicas, pods, on, first, stopped),
             "fits": len(pods),
             "nodes": [{"node": n, "pods": on[n]} for n in sorted(on, key=lambda n: (-on[n], natural_sort_key(n)))],
             "pods": pods,

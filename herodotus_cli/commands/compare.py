@@ -90,7 +90,9 @@ def run(
     else:
         path = api_paths.pod_comparison(namespace, *arguments.pods)
     ask = partial(environment.fetch, connection, path, output, "comparison")
-    answer = not_found.fetch_pod_answer(ask, arguments.pods[0], namespace, connection, environment)
+    answer = not_found.fetch_pod_answer(
+        ask, not_found.PodRequest(arguments.pods[0], namespace, connection, environment)
+    )
     from herodotus_cli.render import comparison
 
     screen = comparison.build_nodes_screen if arguments.nodes else comparison.build_pods_screen

@@ -164,13 +164,13 @@ def _once(
     screen = "attempts" if arguments.history else "pod_on_node" if arguments.node else "pod"
     with _live_pod(arguments, connection, output, environment, namespace) as query:
         ask = partial(environment.fetch, connection, path, output, screen)
-        unrecorded = partial(_answer_unrecorded, namespace, connection, output, environment)
-        answer = not_found.fetch_pod_answer(ask, arguments.name, namespace, connection, environment, unrecorded)
+        request = not_found.PodRequest(arguments.name, namespace, connection, environment)
+        answer = not_found.fetch_pod_answer(ask, request, partial(_answer_unrecorded, request, output))
         fate = query.fate(answer)
     if fate and answer["kind"] == "PodExplanation":
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
-    _show(answer, arguments, output, environment, fate=fate, live=live)
+    _show(answer, _LiveState(fate, live), arguments, output, environment)
 
 
 def _find_preemption(
@@ -226,39 +226,35 @@ def _read_live_facts(
     return live_facts.read_blocks(answer, KubectlTransport(connection, environment.environ, environment.prefetched))
 
 
+class _LiveState(NamedTuple):
+    """What the API server says now: the pod's fate since the decision, a key of `_FATE_NOTES` or "", and sections."""
+
+    fate: str
+    sections: list[list[Block]]
+
+
 def _show(
-    answer: Json,
-    arguments: PodArguments,
-    output: OutputOptions,
-    environment: Environment,
-    *,
-    fate: str,
-    live: list[list[Block]],
+    answer: Json, now: _LiveState, arguments: PodArguments, output: OutputOptions, environment: Environment
 ) -> None:
     from herodotus_cli.render.screen_elements import TextLine
 
-    if fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
+    if now.fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
         answer["attempt"]["retry"] = None
         answer["nextSteps"], answer["suggestions"] = [], []
 
     def screen(view: ViewOptions) -> list[Block]:
-        note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
+        note: list[Block] = [TextLine(_FATE_NOTES[now.fate])] if now.fate else []
         if "preemptedBy" in answer:
             from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
 
             note = [TextLine(describe_eviction(answer["preemptedBy"], view), "strong")]
-        return [*note, *_screen(answer, arguments, view, live)]
+        return [*note, *_screen(answer, arguments, view, now.sections)]
 
     environment.print_answer(answer, output, screen)
 
 
 def _answer_unrecorded(
-    namespace: str,
-    connection: ConnectionSettings,
-    output: OutputOptions,
-    environment: Environment,
-    pod: Json,
-    has_records: bool,
+    request: not_found.PodRequest, output: OutputOptions, pod: Json, has_records: bool
 ) -> Json | None:
     """Return the answer about a pod without decisions from its Pod object, or None if the cause is unknown.
 
@@ -269,9 +265,10 @@ def _answer_unrecorded(
 
     def is_recorded(scheduler: str) -> bool:
         selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
-        path = api_paths.decisions(namespace, selector=selector, limit=1)
+        path = api_paths.decisions(request.namespace, selector=selector, limit=1)
         try:
-            return not has_records or bool(environment.fetch(connection, path, output)["items"])
+            found = request.environment.fetch(request.connection, path, output) if has_records else None
+            return found is None or bool(found["items"])
         except CliError:  # not known
             return True
 

@@ -121,11 +121,11 @@ def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     other = next(iter(_best_other_node(answer, node)), None)
     names = {s["plugin"]: s["plugin"] for s in plugins}
-    full = _score_table(node, other, plugins, names, _FULL, other["node"] if other else "")
+    full = _score_table(node, other, plugins, names, (*_FULL, other["node"] if other else ""))
     if view.width is None or _width(full) <= view.width:
         return [full]
     short = short_plugin_names(list(names))
-    layouts = [_score_table(node, other, plugins, its, _BRIEF, "OTHER") for its in (names, short)]
+    layouts = [_score_table(node, other, plugins, its, (*_BRIEF, "OTHER")) for its in (names, short)]
     found = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
     if _width(found) > view.width and not view.wide:
         found = _drop_columns(found, "RAW", "NORM")
@@ -139,14 +139,14 @@ def _best_other_node(answer: Json, node: Json) -> list[Json]:
 
 
 def _score_table(
-    node: Json, other: Json | None, plugins: Sequence[Json], names: dict[str, str], header: Sequence[str], theirs: str
+    node: Json, other: Json | None, plugins: Sequence[Json], names: dict[str, str], header: Sequence[str]
 ) -> Table:
     """Return a table with one row per score plugin and one for the total.
 
-    `names` maps plugins to the names to show. `header` holds the column titles, and `theirs` is the title of the column
-    with the points of `other`.
+    `names` maps plugins to the names to show. `header` holds the column titles; the last one is that of the column with
+    the points of `other`, which is shown before the difference.
     """
-    *ours, difference = header
+    *ours, difference, theirs = header
     rows: list[list[Cell | str]] = []
     for s in plugins:
         got = node["scores"][s["plugin"]]

@@ -34,13 +34,13 @@ from herodotus_endpoint.store.labels import parse_labels
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, UnsuccessfulCondition
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
-from herodotus_record.agreements import ComparedOutcome, build_agreements
+from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_record.attempts import AttemptRecords
 from herodotus_record.balance import UnknownPluginError, build_balance
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement
 from herodotus_record.pending import PendingPod, build_pending_pods
-from herodotus_record.placements import build_workload_placement
+from herodotus_record.placements import WorkloadName, build_workload_placement
 from herodotus_record.preemptions import build_preemption, build_preemptions
 
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
@@ -159,7 +159,7 @@ class AggregateViews:
         complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
         shown = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
         document = build_workload_placement(
-            namespace, shown, placements, since_us=since_us, nodes_total=last[0].nodes_total, complete=complete
+            WorkloadName(namespace, shown), placements, last[0].nodes_total, since_us=since_us, complete=complete
         )
         return json_response(document)
 
@@ -217,9 +217,7 @@ class AggregateViews:
         document = build_agreements(
             [_build_compared_outcome(row) for row in within],
             [self._with_headline(row) for row in disagreeing[:MAX_DECISIONS_READ]],
-            since_us=since_us,
-            until_us=int(self._clock() * 1e6),
-            complete=len(rows) < MAX_ROWS or len(within) < len(rows),
+            CoveredTime(since_us, int(self._clock() * 1e6), len(rows) < MAX_ROWS or len(within) < len(rows)),
             omitted=max(0, len(disagreeing) - MAX_DECISIONS_READ),
             namespace=namespace,
         )

@@ -144,7 +144,8 @@ def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: s
     attempt, uid = ATTEMPT.parse() or None, UID.parse()
     stored = reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt)
     if stored is None:
-        raise _decision_not_found(reader, namespace, pod, attempt, uid, kind)
+        narrowed = [f"attempt {attempt}"] * (attempt is not None) + [f"UID {uid}"] * bool(uid)
+        raise _decision_not_found(reader, namespace, pod, " and ".join(narrowed), kind)
     return stored
 
 
@@ -163,19 +164,17 @@ def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
     return StatusError(404, said, details={"name": node, "kind": "nodes", "similar": similar})
 
 
-def _decision_not_found(
-    reader: MaskedReader, namespace: str, pod: str, attempt: int | None, uid: str, kind: str
-) -> StatusError:
+def _decision_not_found(reader: MaskedReader, namespace: str, pod: str, selection: str, kind: str) -> StatusError:
     """Return the 404 error for a pod without a matching decision.
 
-    If the pod has other decisions, the error names the missing attempt or UID. Otherwise it suggests similar pod names,
+    `selection` names the attempt or UID that was asked for, or is empty. If the pod has other decisions, the error
+    contains it. Otherwise it suggests similar pod names,
     and other namespaces with a pod of this name.
     """
     details: dict[str, Any] = {"name": pod, "kind": kind}
     whole = f'no decision for pod "{pod}" in namespace "{namespace}"'
-    if (attempt is not None or uid) and reader.decision_of_pod(namespace, pod):
-        narrowed = [f"attempt {attempt}"] * (attempt is not None) + [f"UID {uid}"] * bool(uid)
-        return StatusError(404, f"{whole} with {' and '.join(narrowed)}", details=details)
+    if selection and reader.decision_of_pod(namespace, pod):
+        return StatusError(404, f"{whole} with {selection}", details=details)
     details["similar"] = reader.similar_pods(namespace, pod)
     elsewhere = reader.other_namespaces(namespace, pod)
     if elsewhere:

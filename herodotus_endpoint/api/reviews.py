@@ -31,7 +31,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_record import codec
-from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
+from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 
 Json = dict[str, Any]
@@ -186,10 +186,8 @@ class ReviewViews:
         spec, template = review.spec, review.template
         try:
             return build_placement_review(
+                ReviewedWorkload(template.kind, template.name, review.replicas),
                 attempts,
-                name=template.name,
-                kind=template.kind,
-                replicas=review.replicas,
                 every_node=spec.all_nodes,
                 node=spec.node,
             )

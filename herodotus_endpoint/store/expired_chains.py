@@ -9,7 +9,7 @@ Invariant: all members of a chain leave a tier together, and only after the youn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -55,23 +55,36 @@ class StoredChain:
         return sa.not_(sa.and_(*same_chain, sa.func.coalesce(row.base, -1) == self.base))
 
 
-def find_expired_chains(
-    connection: sa.Connection, tier: int, where: sa.ColumnElement[bool], after: int, before_us: int, now_us: int
-) -> tuple[list[StoredChain], int]:
-    """Return the next chains of a tier whose decisions were all ingested before `before_us`, and a row id.
+@dataclass(frozen=True)
+class ExpiredChainQuery:
+    """Which chains of the tier `tier` have expired: those whose decisions were all ingested before `before_us`.
 
-    A chain is a group of decisions that are deleted together. Only rows of `decisions` that meet `where` and have an id
-    above `after` are searched. The returned id is the `after` for the next call. Rows with an ingest time after
-    `now_us`, which a wrong clock stored in an earlier version, are ignored.
+    Only rows of `decisions` that meet `where` are searched. Rows with an ingest time after `now_us`, which a wrong
+    clock stored in an earlier version, are ignored. Times are in microseconds since 1970.
+    """
+
+    tier: int
+    before_us: int
+    now_us: int
+    where: sa.ColumnElement[bool] = field(default_factory=sa.true)
+
+
+def find_expired_chains(
+    connection: sa.Connection, query: ExpiredChainQuery, after: int = 0
+) -> tuple[list[StoredChain], int]:
+    """Return the next expired chains, groups of decisions that are deleted together, and a row id.
+
+    Only rows with an id above `after` are searched. The returned id is the `after` for the next call.
     """
     row = DECISIONS.c
     statement = sa.select(row.id, row.incarnation_id, row.tier, row.base, row.ingested_us)
-    statement = statement.where(row.tier == tier, row.id > after, where, row.ingested_us <= max(now_us, before_us))
+    newest_us = max(query.now_us, query.before_us)
+    statement = statement.where(row.tier == query.tier, row.id > after, query.where, row.ingested_us <= newest_us)
     statement = statement.order_by(row.id).limit(ROWS_PER_STEP)
     rows = connection.execute(statement).all()
     chains: dict[tuple[object, ...], StoredChain] = {}
     for d in rows:
-        if d.ingested_us < before_us and (d.base is None or _ends_us(d.ingested_us) <= before_us):
+        if d.ingested_us < query.before_us and (d.base is None or _ends_us(d.ingested_us) <= query.before_us):
             key = (d.incarnation_id, d.base) if d.base is not None else (d.id,)
             chains.setdefault(key, StoredChain(d.id, d.incarnation_id, d.tier, d.base))
     return list(chains.values())[:CHAINS_PER_STEP], rows[0].id - 1 if rows else after

@@ -257,7 +257,8 @@ class Pruner:
         while True:
             with self._writer.transaction() as connection:
                 ended_us = before_us - before_us % PARTITION_US
-                chains, _ = expired_chains.find_expired_chains(connection, FULL, sa.true(), 0, ended_us, before_us)
+                query = expired_chains.ExpiredChainQuery(FULL, ended_us, before_us)
+                chains, _ = expired_chains.find_expired_chains(connection, query)
                 for chain in chains:
                     expired_chains.move_to_kept_longer(connection, self._database, chain)
             if not chains:
@@ -280,9 +281,8 @@ class Pruner:
         where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
         where = sa.and_(where, *(chain.others for chain in excluded))
         after = self._start_after.get(scope, 0) if tier == FULL else 0
-        chains, reached = expired_chains.find_expired_chains(
-            connection, tier, where, after, before_us, self._clock.now_us()
-        )
+        query = expired_chains.ExpiredChainQuery(tier, before_us, self._clock.now_us(), where)
+        chains, reached = expired_chains.find_expired_chains(connection, query, after)
         if (
             tier == FULL and not self._damaged
         ):  # damaged chains stay before the others, so the start must not move past them

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -251,7 +251,7 @@ class Writer:
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: FrameBytes
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
-        if not _is_new(connection, batch, incarnation, decision.sequence, DECISIONS):
+        if not _is_new(connection, batch, incarnation, _FrameKey(DECISIONS, decision.sequence)):
             return False
         slot_map = incarnation.slot_map
         if decision.generation > slot_map.generation:
@@ -286,7 +286,7 @@ class Writer:
     ) -> bool:
         """Add a summary with its node table and outcomes to the batch, and return whether it was new."""
         d = summary.decision
-        new = _is_new(connection, batch, incarnation, d.sequence, DECISIONS)
+        new = _is_new(connection, batch, incarnation, _FrameKey(DECISIONS, d.sequence))
         if batch.imported:
             incarnation.sequences.mark_left_out(max((o.sequence for o in summary.outcomes), default=d.sequence))
         if not new:
@@ -320,7 +320,8 @@ class Writer:
     def _add_outcome(
         self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: FrameBytes
     ) -> bool:
-        if not _is_new(connection, batch, incarnation, outcome.sequence, OUTCOMES, outcome.decision_sequence):
+        key = _FrameKey(OUTCOMES, outcome.sequence, outcome.decision_sequence)
+        if not _is_new(connection, batch, incarnation, key):
             return False
         end = state_after_outcome(outcome) if outcome.final else None
         if end and (incarnation.id, outcome.decision_sequence) in batch.found_later:
@@ -373,9 +374,9 @@ class Writer:
     def _add_gap(self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, gap: Gap) -> bool:
         reported_by_shipper = gap.first <= gap.sequence <= gap.last
         if reported_by_shipper:  # its sequence is one of the lost ones, and stays a hole
-            new = not _is_stored(connection, batch, incarnation, gap.sequence, GAPS)
+            new = not _is_stored(connection, batch, incarnation, _FrameKey(GAPS, gap.sequence))
         else:
-            new = _is_new(connection, batch, incarnation, gap.sequence, GAPS)
+            new = _is_new(connection, batch, incarnation, _FrameKey(GAPS, gap.sequence))
         if not new:
             return False
         incarnation.sequences.explain(gap.first, gap.last)
@@ -442,42 +443,31 @@ class Writer:
             self._considered_ids |= fresh
 
 
-def _is_new(
-    connection: sa.Connection,
-    batch: _Batch,
-    incarnation: Incarnation,
-    sequence: int,
-    table: sa.Table,
-    decision_sequence: int | None = None,
-) -> bool:
-    """Return whether a frame is new, and mark its sequence number as received.
+class _FrameKey(NamedTuple):
+    """The table for a frame, and its sequence number in the incarnation; for an outcome also its decision's number."""
 
-    `table` is the table for such frames. For an outcome, `decision_sequence` is the sequence number of its decision.
-    """
+    table: sa.Table
+    sequence: int
+    decision_sequence: int | None = None
+
+
+def _is_new(connection: sa.Connection, batch: _Batch, incarnation: Incarnation, key: _FrameKey) -> bool:
+    """Return whether a frame is new, and mark its sequence number as received."""
     if batch.imported:
-        incarnation.sequences.mark_left_out(sequence)
-    if not incarnation.sequences.is_left_out(sequence):
-        return incarnation.sequences.receive(sequence)
-    return not _is_stored(connection, batch, incarnation, sequence, table, decision_sequence)
+        incarnation.sequences.mark_left_out(key.sequence)
+    if not incarnation.sequences.is_left_out(key.sequence):
+        return incarnation.sequences.receive(key.sequence)
+    return not _is_stored(connection, batch, incarnation, key)
 
 
-def _is_stored(
-    connection: sa.Connection,
-    batch: _Batch,
-    incarnation: Incarnation,
-    sequence: int,
-    table: sa.Table,
-    decision_sequence: int | None = None,
-) -> bool:
-    """Return whether a frame is stored or occurred before in this batch.
-
-    `table` is the table for such frames. For an outcome, `decision_sequence` is the sequence number of its decision.
-    """
-    at = [table.c.incarnation_id == incarnation.id, table.c.sequence == sequence]
-    if decision_sequence is not None:  # the primary key begins with it
-        at.append(table.c.decision_sequence == decision_sequence)
-    known = (incarnation.id, sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
-    batch.looked_up.add((incarnation.id, sequence))
+def _is_stored(connection: sa.Connection, batch: _Batch, incarnation: Incarnation, key: _FrameKey) -> bool:
+    """Return whether a frame is stored or occurred before in this batch."""
+    columns = key.table.c
+    at = [columns.incarnation_id == incarnation.id, columns.sequence == key.sequence]
+    if key.decision_sequence is not None:  # the primary key begins with it
+        at.append(columns.decision_sequence == key.decision_sequence)
+    known = (incarnation.id, key.sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
+    batch.looked_up.add((incarnation.id, key.sequence))
     return bool(known)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from herodotus_record.reviews import MAX_REPLICAS, build_placement_review, parse_attempts
+from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
 from scheduler.config import Configuration, Registry
 from scheduler.engine.manifests.cluster import ManifestError
@@ -67,10 +67,8 @@ def review_files(
     frames = place(engine.framework, engine.nodes, each.with_notes(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:
         return build_placement_review(
+            ReviewedWorkload(template.kind, template.name, replicas),
             parse_attempts(frames),
-            name=template.name,
-            kind=template.kind,
-            replicas=replicas,
             every_node=options.every_node,
             node=options.node,
         )

@@ -19,6 +19,7 @@ from herodotus_record.placements import (
     DecidingFactor,
     Placement,
     PlacementCount,
+    WorkloadName,
     build_workload_placement,
     find_deciding_factor,
     list_top_workloads,
@@ -130,7 +131,7 @@ def placed(pod: str, node: str | None, by: str = "NodeResourcesFit", points: int
 def test_placements_of_a_workload_are_counted_by_node() -> None:
     pods = [placed("a", "worker-1"), placed("b", "worker-1", TIE, 0), placed("c", "worker-2"), placed("d", None)]
     document = build_workload_placement(
-        "shop", "Deployment/web", pods, since_us=MONDAY_US, nodes_total=3, complete=True
+        WorkloadName("shop", "Deployment/web"), pods, 3, since_us=MONDAY_US, complete=True
     )
     assert document["headline"] == (
         "3 pods went to 2 of 3 nodes, at most 2 to one (worker-1). NodeResourcesFit decided 2 of 3."

@@ -16,7 +16,13 @@ from herodotus_cli.commands import whatif as whatif_command
 from herodotus_cli.render import plain_text, terminal, whatif
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Code, Decision, Outcome
-from herodotus_record.reviews import NOTHING_CREATED, REVIEWED, ReviewedAttempt, build_placement_review
+from herodotus_record.reviews import (
+    NOTHING_CREATED,
+    REVIEWED,
+    ReviewedAttempt,
+    ReviewedWorkload,
+    build_placement_review,
+)
 from tests.builders import bound
 from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
@@ -38,7 +44,7 @@ def attempt(decision: Decision) -> ReviewedAttempt:
 
 
 def review(decisions: Iterable[Decision], *, replicas: int, kind: str = "Deployment", **more: Any) -> Json:
-    return build_placement_review(map(attempt, decisions), name="checkout", kind=kind, replicas=replicas, **more)
+    return build_placement_review(ReviewedWorkload(kind, "checkout", replicas), map(attempt, decisions), **more)
 
 
 def several() -> list[Decision]:

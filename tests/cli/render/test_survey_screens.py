@@ -11,7 +11,7 @@ import pytest
 
 from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal, workload
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.agreements import ComparedOutcome, build_agreements
+from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_record.model import Agreement, Cause, Owner, Retry
 from herodotus_record.wording import CAUSES
 from tests.builders import MONDAY_US, a_table, bound
@@ -95,9 +95,7 @@ def test_disagreements_are_as_recorded(view: str) -> None:
     document = build_agreements(
         [*outcomes, *told, an_outcome(99, Agreement.UNKNOWN, Cause.NOT_WATCHED)],
         told,
-        since_us=NOON_US - 86_400 * SECOND_US,
-        until_us=NOON_US,
-        complete=True,
+        CoveredTime(NOON_US - 86_400 * SECOND_US, NOON_US, complete=True),
         omitted=2,
     )
     seen = ViewOptions(NOW, VIEWS[view].width)

@@ -201,7 +201,9 @@ def test_an_outcome_that_arrives_during_summarising_is_kept(store: Store, clock:
     put(store, ROWS, sent)
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = expired_chains.find_expired_chains(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
+        chains, _ = expired_chains.find_expired_chains(
+            connection, expired_chains.ExpiredChainQuery(0, int(clock.now_s * 1e6), 0)
+        )
         prepared = [expired_chains.summarise_chain(connection, store.records, chain, 1) for chain in chains]
     put(store, bound(sent, TABLE))
     with store.writer.transaction() as connection:
@@ -399,7 +401,9 @@ def test_retention_does_not_restore_decisions_purged_meanwhile(store: Store, clo
     put(store, ROWS, *decisions(1, 39))
     clock.now_s += 8 * DAY_S
     with store.snapshot() as connection:
-        chains, _ = expired_chains.find_expired_chains(connection, 0, sa.true(), 0, int(clock.now_s * 1e6), 0)
+        chains, _ = expired_chains.find_expired_chains(
+            connection, expired_chains.ExpiredChainQuery(0, int(clock.now_s * 1e6), 0)
+        )
         prepared = [expired_chains.summarise_chain(connection, store.records, chain, 1) for chain in chains]
     assert purge_decisions(store.writer, PurgeSelection(pod_uid="uid-shop-p-1")) == 1
     with store.writer.transaction() as connection:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -277,10 +278,11 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
 ) -> None:
     """A question about the cluster that lasts has a thread of its own; its client gets the progress and a token."""
 
+    may_end = Event()
+
     def slow(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
-        for done in range(30):
-            report(done, 30)
-            time.sleep(0.1)
+        while not may_end.wait(0.05):
+            report(10, 30)
         return ClusterReviewStatus(notes=["slow"])
 
     monkeypatch.setattr("scheduler.reviews.reviewer.answer_review", slow)
@@ -301,7 +303,8 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
             assert status(placed.result())["fits"] == 1
             running = status(asked.result())
             assert (running["phase"], running["progress"]["total"]) == ("Running", 30)
-            assert running["progress"]["done"] > 0
+            assert running["progress"]["done"] == 10
+            may_end.set()
             found = running
             while found["phase"] == "Running":
                 found = status(post(path, json={"spec": {"continue": running["continue"]}}))
@@ -309,6 +312,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
             again = envelope(post(path, json={"spec": {"continue": running["continue"]}}))
             assert (again["code"], again["reason"]) == (410, "Expired")
     finally:
+        may_end.set()
         rig.reviewer.close()
         rig.reviewer._thread.join(5)
 
