@@ -277,7 +277,6 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question about the cluster that lasts has a thread of its own; its client gets the progress and a token."""
-
     may_end = Event()
 
     def slow(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
