@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import httpx
@@ -277,7 +277,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question about the cluster that lasts has a thread of its own; its client gets the progress and a token."""
-    may_end = Event()
+    may_end = multiprocessing.get_context("fork").Event()  # the review runs in a forked copy
 
     def slow(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
         while not may_end.wait(0.05):
