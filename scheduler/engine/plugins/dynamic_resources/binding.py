@@ -24,7 +24,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ResourceClaim, to_json
 from scheduler.engine.plugins.dynamic_resources import binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
-from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation
 
 MAX_TRIES: Final = 5  # of a write that conflicts with another one, as in client-go's DefaultRetry
 
@@ -37,14 +37,13 @@ class ClaimBindingError(Exception):
 class ReservedDevices:
     """The state that Reserve writes: what each claim of the pod gets on `node`.
 
-    `allocations` maps the index of a claim to its new allocation. `written` holds the claims that were written, by
-    index; the binding thread adds them one after the other.
+    `pending` maps the index of a claim to its new allocation. `written` holds the claims that were written, by index;
+    the binding thread adds them one after the other.
     """
 
     node: str
     on_node: NodeAllocation
-    allocations: dict[int, AllocationResult] = field(default_factory=dict)
-    pending: list[str] = field(default_factory=list)
+    pending: dict[int, PendingAllocation] = field(default_factory=dict)
     written: dict[int, ResourceClaim] = field(default_factory=dict)
 
 
@@ -63,38 +62,33 @@ def reserve(devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, nod
     for number, result in zip(numbers, found.results, strict=True):
         if number == attempt.extended and not result.devices.results:
             continue
-        claim, allocation = attempt.claims[number], _with_share_ids(result)
-        uid = claim.metadata.uid or f"{CLAIM_NAME}/{pod.uid}"
-        devices.add_pending(uid, claim, allocation)
-        reserved.allocations[number] = allocation
-        reserved.pending.append(uid)
+        reserved.pending[number] = devices.add_pending(attempt.claims[number], _with_share_ids(result))
     return reserved
 
 
 def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo) -> None:
     """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests."""
     for number, claim in enumerate(attempt.claims):
-        allocation = reserved.allocations.get(number)
-        if claim.is_reserved_for(pod.uid) or (number == attempt.extended and allocation is None):
+        pending = reserved.pending.get(number)
+        if claim.is_reserved_for(pod.uid) or (number == attempt.extended and pending is None):
             reserved.written[number] = claim
             continue
         if claim.metadata.name == CLAIM_NAME:
             claim = writes.create_claim(pod.namespace, _build_extended_claim(pod, reserved.on_node))
             reserved.written[number] = claim
-        _write_claim(writes, claim, allocation, reserved, number, pod)
+            if pending is not None:
+                pending.claim = claim
+        reserved.written[number] = _write_claim(writes, claim, pending.allocation if pending is not None else None, pod)
+        if pending is not None:
+            pending.written = reserved.written[number]
         if number == attempt.extended:
             writes.set_extended_claim(pod, _build_pod_status(reserved.written[number], reserved.on_node))
 
 
 def _write_claim(
-    writes: ClaimWrites,
-    claim: ResourceClaim,
-    allocation: AllocationResult | None,
-    reserved: ReservedDevices,
-    number: int,
-    pod: PodInfo,
-) -> None:
-    """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile."""
+    writes: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo
+) -> ResourceClaim:
+    """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile; return the result."""
     for tries_left in reversed(range(MAX_TRIES)):
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimBindingError(f"claim {claim.full_name} got deleted in the meantime")
@@ -106,12 +100,12 @@ def _write_claim(
             finalizers = claim.metadata.finalizers or []
             if allocation is not None and FINALIZER not in finalizers:
                 claim = writes.patch_claim(claim, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
-            reserved.written[number] = writes.patch_claim_status(claim, _build_status(claim, allocation, pod))
-            return
+            return writes.patch_claim_status(claim, _build_status(claim, allocation, pod))
         except ChangedMeanwhileError as e:
             if not tries_left:
                 raise ClaimBindingError(f"add reservation to claim {claim.full_name}: {e}") from e
             claim = writes.read_claim(claim)
+    raise AssertionError("the last try returns or raises")
 
 
 def is_ready(objects: ClusterObjects, reserved: ReservedDevices, timeout_s: float, now_s: float) -> bool:
@@ -148,8 +142,8 @@ def unreserve(
     pod: PodInfo,
 ) -> None:
     """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod."""
-    for uid in reserved.pending:
-        devices.remove_pending(uid)
+    for pending in reserved.pending.values():
+        devices.remove_pending(pending)
     for number, claim in list(reserved.written.items()):
         if writes is None:
             continue

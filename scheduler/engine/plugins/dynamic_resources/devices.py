@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from scheduler.engine.cel import CelDevice
 
 
+@dataclass(eq=False)
+class PendingAllocation:
+    """An allocation that is counted before the API server shows it.
+
+    `name` is the one that it is counted under, `since` the revision of the claims when it was reserved. A binding
+    thread sets `claim` once the claim of an extended resource is created, and `written` once the allocation is written.
+    """
+
+    claim: ResourceClaim
+    allocation: AllocationResult
+    name: str
+    since: int
+    written: ResourceClaim | None = None
+
+
 class ClusterDevices:
     """Indexes of the device classes, resource slices and allocated claims of `objects`.
 
@@ -34,7 +50,7 @@ class ClusterDevices:
         self._revisions: dict[type, int] = {}
         self._prepared: dict[str, PreparedSlice] = {}
         self._allocations: dict[tuple[str, str], AllocationResult] = {}
-        self._pending: dict[str, tuple[ResourceClaim, AllocationResult]] = {}  # by the claim's UID
+        self._pending: dict[PendingAllocation, None] = {}  # an ordered set
         self.slices = SliceCatalog(())
         self.allocated = AllocatedDevices()
         self.classes: dict[str, DeviceClass] = {}
@@ -57,42 +73,43 @@ class ClusterDevices:
             if changed is None:
                 self.allocated, self._allocations = AllocatedDevices(), {}
                 changed = [(c.metadata.namespace, c.metadata.name) for c in self._objects.all(ResourceClaim)]
-                for claim, allocation in self._pending.values():
-                    self.allocated.add(claim.full_name, allocation)
+                for pending in self._pending:
+                    self.allocated.add(pending.name, pending.allocation)
             for key in dict.fromkeys(changed):
                 self._update_claim(*key)
-            self._settle_pending()
+        for pending in [each for each in self._pending if self._is_shown(each)]:
+            self.remove_pending(pending)
 
-    def add_pending(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Count an allocation that is about to be written for the claim with this UID."""
-        self._pending[uid] = (claim, allocation)
-        self.allocated.add(claim.full_name, allocation)
+    def add_pending(self, claim: ResourceClaim, allocation: AllocationResult) -> PendingAllocation:
+        """Count an allocation that is about to be written for the claim."""
+        pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim))
+        self._pending[pending] = None
+        self.allocated.add(pending.name, allocation)
+        return pending
 
-    def remove_pending(self, uid: str) -> None:
-        """Stop counting an allocation that will not be written, or that the API server shows by now."""
-        claim, allocation = self._pending.pop(uid, (None, None))
-        if claim is not None:
-            self.allocated.remove(claim.full_name, allocation)
+    def remove_pending(self, pending: PendingAllocation) -> None:
+        """Stop counting an allocation that will not be written, or that the API server has shown."""
+        if pending in self._pending:
+            del self._pending[pending]
+            self.allocated.remove(pending.name, pending.allocation)
 
     def is_pending(self, claim: ResourceClaim) -> bool:
         """Return whether an allocation of the claim is being written."""
-        return claim.metadata.uid in self._pending
+        uid = claim.metadata.uid
+        return bool(uid) and any(each.claim.metadata.uid == uid for each in self._pending)
 
-    def _settle_pending(self) -> None:
-        """Stop counting twice the allocations that the API server shows."""
-        for uid, (claim, _) in list(self._pending.items()):
-            shown = self._find_written(uid, claim)
-            if shown is not None and shown.status.allocation is not None:
-                self.remove_pending(uid)
-
-    def _find_written(self, uid: str, claim: ResourceClaim) -> ResourceClaim | None:
-        """Return the claim that a pending allocation is written to, if it exists by now."""
-        if claim.metadata.uid:
-            shown = self._objects.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
-            return shown if shown is not None and shown.metadata.uid == uid else None
-        owner = uid.rpartition("/")[2]
-        claims = self._objects.in_namespace(ResourceClaim, claim.metadata.namespace)
-        return next((c for c in claims if c.is_for_extended_resources and c.is_controlled_by(owner)), None)
+    def _is_shown(self, pending: PendingAllocation) -> bool:
+        """Return whether the API server has shown the allocation, even if it has been removed again since."""
+        written = pending.claim.metadata
+        if not written.uid:
+            return False
+        shown = self._objects.get(ResourceClaim, written.name, written.namespace)
+        if shown is None or shown.metadata.uid != written.uid:
+            changed = self._objects.changed_since(ResourceClaim, pending.since)
+            return changed is None or (written.namespace, written.name) in changed
+        if shown.status.allocation is not None or pending.written is None:
+            return shown.status.allocation is not None
+        return int(shown.metadata.resource_version) >= int(pending.written.metadata.resource_version)
 
     def update_classes(self) -> None:
         """Apply the changes to device classes since the last call."""
