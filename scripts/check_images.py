@@ -166,7 +166,7 @@ def check(stage: Stage, root: Path, work: Path) -> None:
         not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
     )
     lines = (ROOT / "packages/locks/servers.txt").read_text("utf-8")
-    locked = set(re.findall(r"^([\w.-]+)==", lines, re.MULTILINE)) | {"herodotus", "herodotus-servers"}
+    locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines, re.MULTILINE)) | {"herodotus", "herodotus-servers"}
     listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
     python = "/opt/herodotus/bin/python"
     names = json.loads(output(stage, root, work, "-c", listed, program=python))
