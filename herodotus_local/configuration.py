@@ -2,11 +2,12 @@
 
 The sources, in this order: a file that the user names; the ConfigMap that kube-scheduler's pod mounts as its --config;
 the default profile. Where the pod or its file cannot be read, the default profile is used, and `origin` says so.
+Without a file of the user, the feature gates on kube-scheduler's command line apply.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ import msgspec
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
 from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
+from scheduler.config.feature_gates import override_feature_gates
+from scheduler.engine.framework.feature_gates import FeatureGateError, parse_feature_gates, select_declared
 
 Json = dict[str, Any]
 
@@ -51,22 +54,32 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
         return FoundConfiguration(
             _DEFAULT, "default profile, because kube-scheduler's configuration is not visible here", notes
         )
-    path = _config_path(pods[0])
+    found = _find_pod_configuration(fetch, pods[0])
+    try:
+        gates = select_declared(parse_feature_gates(",".join(_flag_values(pods[0], "--feature-gates"))))
+        changed = override_feature_gates(found.configuration, gates)
+    except FeatureGateError as e:
+        return replace(found, notes=(*notes, *found.notes, f"note: kube-scheduler's feature gates do not apply ({e})"))
+    return replace(found, configuration=changed, notes=(*notes, *found.notes))
+
+
+def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
+    """Return the configuration of a kube-scheduler's pod, or the default where it cannot be read."""
+    path = next(iter(_flag_values(pod, "--config")), "")
     if not path:
-        return FoundConfiguration(_DEFAULT, "kube-scheduler's default profile", notes)
-    text = _read_mounted(fetch, pods[0], path)
+        return FoundConfiguration(_DEFAULT, "kube-scheduler's default profile")
+    text = _read_mounted(fetch, pod, path)
     try:
         if text is not None:
             warnings: list[str] = []
             found = parse_config(text, default_name=_NAME, legacy=warnings.append)
-            return FoundConfiguration(found, f"kube-scheduler's configuration {path}", (*notes, *warnings))
+            return FoundConfiguration(found, f"kube-scheduler's configuration {path}", tuple(warnings))
         why = "cannot be read from here"
     except ConfigError as e:
         why = f"cannot be used ({e})"
     return FoundConfiguration(
         _DEFAULT,
         f"default profile, because kube-scheduler's --config {path} {why}; name a copy: --config",
-        notes,
     )
 
 
@@ -83,16 +96,17 @@ def read_configuration(file: str) -> Configuration:
         raise UnusableInputError(str(e)) from e
 
 
-def _config_path(pod: Json) -> str:
-    """Return the value of --config on kube-scheduler's command line, or "" if it has none."""
+def _flag_values(pod: Json, flag: str) -> list[str]:
+    """Return the values of a flag on kube-scheduler's command line, in order."""
     container = pod["spec"]["containers"][0]
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    found = []
     for i, word in enumerate(words):
-        if word.startswith("--config="):
-            return str(word.partition("=")[2])
-        if word == "--config" and i + 1 < len(words):
-            return str(words[i + 1])
-    return ""
+        if word.startswith(f"{flag}="):
+            found.append(word.partition("=")[2])
+        elif word == flag and i + 1 < len(words):
+            found.append(words[i + 1])
+    return found
 
 
 def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:

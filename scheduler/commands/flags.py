@@ -15,6 +15,7 @@ from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
+from scheduler.engine.framework.feature_gates import FeatureGateError, parse_feature_gates
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
@@ -44,6 +45,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration, for cases without one"
     )
     add_legacy(command)
+    add_feature_gates(command)
     command.add_argument(
         "-o",
         "--output",
@@ -76,7 +78,7 @@ def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
 
 
 def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
-    """Add `--config` and `--accept-legacy-config`.
+    """Add `--config`, `--accept-legacy-config` and `--feature-gates`.
 
     `default_name` is the scheduler name of the only profile if there is no configuration file.
     """
@@ -87,6 +89,7 @@ def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
         help=f"KubeSchedulerConfiguration (v1); default: one profile, {default_name}",
     )
     add_legacy(command)
+    add_feature_gates(command)
 
 
 def add_cluster(command: argparse.ArgumentParser) -> None:
@@ -185,6 +188,25 @@ def add_legacy(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also read v1beta1, v1beta2 and v1beta3, each with its own default plugins",
     )
+
+
+def add_feature_gates(command: argparse.ArgumentParser) -> None:
+    """Add `--feature-gates`, whose values accumulate and override the configuration's `featureGates`."""
+    command.add_argument(
+        "--feature-gates",
+        type=_feature_gates,
+        action="append",
+        default=[],
+        metavar="GATES",
+        help="kube-scheduler's feature gates, such as SchedulerAsyncPreemption=false; docs/parity.md lists them",
+    )
+
+
+def _feature_gates(text: str) -> dict[str, bool]:
+    try:
+        return parse_feature_gates(text)
+    except FeatureGateError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def _omitted(text: str) -> OmittedLabels:

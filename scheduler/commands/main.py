@@ -30,8 +30,10 @@ from scheduler.commands.process import Records, StartupError
 from scheduler.commands.run import SchedulerOptions, run
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.defaulted import fill_defaults
+from scheduler.config.feature_gates import override_feature_gates
 from scheduler.config.load import convert_file
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
+from scheduler.engine.framework.feature_gates import FeatureGateError
 from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
@@ -65,6 +67,7 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ())
         ConfigError,
         KubeconfigError,
         endpoint.EndpointError,
+        FeatureGateError,
         ManifestError,
         PluginLoadError,
         read_log.ReadLogError,
@@ -137,7 +140,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config, arguments) if arguments.config else None
+    config = _configuration(arguments.config, arguments) if arguments.config or arguments.feature_gates else None
     if arguments.output == flags.REVIEW:
         asked = WhatIfOptions(
             arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes, config
@@ -201,9 +204,12 @@ def _configuration(path: Path | None, arguments: argparse.Namespace, default_nam
     `default_name` is the scheduler name of a profile without one, and of the only profile if there is no file.
     """
     if path is None:
-        return Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))
-    legacy = _warn_of(path) if arguments.accept_legacy_config else None
-    return load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
+        config = Configuration(profiles=(ProfileConfig(scheduler_name=default_name),))
+    else:
+        legacy = _warn_of(path) if arguments.accept_legacy_config else None
+        config = load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
+    settings = {name: value for gates in arguments.feature_gates for name, value in gates.items()}
+    return override_feature_gates(config, settings)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:
@@ -225,6 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
     validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
     flags.add_legacy(validate)
+    flags.add_feature_gates(validate)
     convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
     convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")

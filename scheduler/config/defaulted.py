@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
+from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.config.profiles import merge_multi_point, resolve_plugin_names
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, PluginSet, ProfileConfig, sets_by_point
+from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.plugin import NoArgs
 
 Json = dict[str, Any]
@@ -23,15 +25,17 @@ def fill_defaults(config: Configuration, registry: Registry) -> Json:
     Raise ConfigError if a profile's plugin arguments do not decode or are invalid.
     """
     document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
-    document["profiles"] = [_profile(config.profiles[i], i, registry) for i in range(len(config.profiles))]
+    gates = resolve_feature_gates(config)
+    document["profiles"] = [_profile(config.profiles[i], i, registry, gates) for i in range(len(config.profiles))]
     document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
-    if not config.extenders:
-        del document["extenders"]
+    for name in ("extenders", "featureGates"):
+        if not document[name]:
+            del document[name]
     return document
 
 
-def _profile(profile: ProfileConfig, index: int, registry: Registry) -> Json:
-    multi_point = merge_multi_point(profile.plugins.multi_point)
+def _profile(profile: ProfileConfig, index: int, registry: Registry, gates: FeatureGates) -> Json:
+    multi_point = merge_multi_point(profile.plugins.multi_point, gates)
     enabled = {ref.name for ref in multi_point} | {
         ref.name for point in sets_by_point(profile.plugins).values() for ref in point.enabled
     }

@@ -13,15 +13,15 @@ import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
 from scheduler.config.document import ConfigError
+from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.framework.failing import replace_failing
+from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.per_node import PerNodePlugin, adapt_filter, adapt_score
 from scheduler.engine.framework.plugin import DependsOn, Handle
 from scheduler.engine.framework.profile import Profile
-from scheduler.engine.plugins import DEFAULT
-
-_DEFAULTS = tuple(PluginRef(name=name, weight=weight) for name, weight in DEFAULT)
+from scheduler.engine.plugins import list_default_plugins
 
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
@@ -32,7 +32,8 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
     """
     profile = resolve_plugin_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
-    multi_point = merge_multi_point(profile.plugins.multi_point)
+    gates = resolve_feature_gates(config)
+    multi_point = merge_multi_point(profile.plugins.multi_point, gates)
     args = decode_arguments(profile, path, registry)
     objects: dict[str, Any] = {}
 
@@ -45,6 +46,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
                 objects[name] = factory(args.get(name, factory.args_type()), handle)
             except Exception as e:  # an out-of-tree plugin's constructor may raise anything
                 raise ConfigError(f'{path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
+            objects[name].gates = gates
         return objects[name]
 
     points: dict[str, tuple[Any, ...]] = {}
@@ -82,6 +84,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         scheduler_name=profile.scheduler_name,
         weights=_weights(path, profile.plugins, multi_point, points["score"]),
         percentage_of_nodes_to_score=0 if percentage == 100 else percentage,
+        gates=gates,
         **points,
     )
 
@@ -106,9 +109,10 @@ def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileC
     return msgspec.structs.replace(profile, plugins=Plugins(**points), plugin_config=all_named(profile.plugin_config))
 
 
-def merge_multi_point(user: PluginSet) -> tuple[PluginRef, ...]:
+def merge_multi_point(user: PluginSet, gates: FeatureGates) -> tuple[PluginRef, ...]:
     """Return the plugins of `multiPoint`: v1's defaults with the user's enabled and disabled plugins applied."""
-    return merge_plugin_set(_DEFAULTS, user)
+    defaults = tuple(PluginRef(name=name, weight=weight) for name, weight in list_default_plugins(gates))
+    return merge_plugin_set(defaults, user)
 
 
 def merge_plugin_set(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[PluginRef, ...]:

@@ -1,7 +1,7 @@
 """The fields of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with kube-scheduler's defaults.
 
 Three defaults differ on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
-`percentageOfNodesToScore: 0` means every node.
+`percentageOfNodesToScore: 0` means every node. `featureGates` is Herodotus' own: kube-scheduler has only the flag.
 """
 
 from __future__ import annotations
@@ -121,3 +121,4 @@ class Configuration(ConfigStruct, frozen=True):
     profiles: tuple[ProfileConfig, ...] = (ProfileConfig(scheduler_name=DEFAULT_NAME),)
     extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False
+    feature_gates: dict[str, bool] = {}

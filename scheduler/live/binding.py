@@ -15,6 +15,7 @@ from typing import Final
 
 from herodotus_record.model import Code, PluginVerdict
 from scheduler import klog
+from scheduler.engine.framework.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.reserve_and_bind import DeferredBind
 from scheduler.engine.framework.verdicts import Pending, error
@@ -72,7 +73,8 @@ class Binder:
         pod, framework = binding.pod, binding.framework
         if not binding.pre_binds:
             return None
-        if after is None and binding.waiting_since is None and self._leading():
+        expects = framework.profile.gates.enabled(NOMINATION_FOR_EXPECTATION)
+        if expects and after is None and binding.waiting_since is None and self._leading():
             self._writes.nominate(pod, binding.node)
         began, done = (time.monotonic(), 0) if after is None else (after.began, after.done)
         result: PluginVerdict | tuple[int, Pending] | None = _NOT_LEADING

@@ -29,6 +29,7 @@ from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.framework.waiting import WaitingPod
@@ -122,7 +123,8 @@ class BindingCycles:
         klog.info(4, "One or more plugins asked to wait and no plugin rejected pod", pod=pod.full_name)
         self._record(binding, PhaseResult("Permit", Code.WAIT, node, message))
         self._waiting.add(waiting)
-        scheduler.threads.submit(lambda: scheduler.writes.nominate(pod, node))
+        if binding.framework.profile.gates.enabled(NOMINATION_FOR_EXPECTATION):
+            scheduler.threads.submit(lambda: scheduler.writes.nominate(pod, node))
 
     def end_wait(self, message: PermitResult) -> None:
         """Continue the binding cycle of a pod whose wait on Permit ended, or undo it if a plugin rejected the pod."""

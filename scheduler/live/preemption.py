@@ -1,9 +1,9 @@
 """Carries preemption out: deletes the victims and clears the nominations of pods of lower priority.
 
 Owns: the order of the requests for one preemptor, and the outcome of each in the record. Does not own: the choice of
-victims (DefaultPreemption), the requests themselves (`Writes`). The requests run in other threads, so the loop never
-waits. Until the last request ends, the preemptor's UID is in `ClusterState.preempting`, which keeps it out of the
-active queue.
+victims (DefaultPreemption), the requests themselves (`Writes`). The requests run in other threads, so the loop does not
+wait, unless the gate SchedulerAsyncPreemption is off. Until the last request ends, the preemptor's UID is in
+`ClusterState.preempting`, which keeps it out of the active queue.
 
 Source: pkg/scheduler/framework/preemption/executor.go v1.36 (prepareCandidateAsync).
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from herodotus_record.model import Code, Decision, Reason
 from scheduler import klog
+from scheduler.engine.framework.feature_gates import ASYNC_PREEMPTION
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.live.in_flight import EvictionsFinished
@@ -51,9 +52,10 @@ class Preemptions:
         self._scheduler = scheduler
 
     def start(self, chosen: ChosenVictims) -> None:
-        """Evict the victims in other threads, except those that are terminating already.
+        """Evict the victims, except those that are terminating already.
 
-        Also clear the nominations of pods of lower priority on that node.
+        Also clear the nominations of pods of lower priority on that node. The evictions run in other threads, unless
+        the gate SchedulerAsyncPreemption is off: then they end before this method does.
         """
         scheduler, preemptor, node = self._scheduler, chosen.preemptor, chosen.node
         scheduler.metrics.preempted(len(chosen.victims))
@@ -64,7 +66,9 @@ class Preemptions:
             if nominated.pod.status.nominated_node_name:
                 scheduler.threads.submit(lambda nominated=nominated: scheduler.writes.nominate(nominated, ""))  # type: ignore[misc]
         running = [v for v in staying if not self._cancel_binding(v, chosen)]
-        if running:
+        if running and not scheduler.framework(preemptor).profile.gates.enabled(ASYNC_PREEMPTION):
+            _Evictions(scheduler, chosen, running).run()
+        elif running:
             scheduler.cluster.preempting.add(preemptor.uid)
             klog.info(
                 2,
@@ -120,6 +124,11 @@ class _Evictions:
             self._scheduler.threads.submit(lambda victim=victim: self._evict_one(victim))  # type: ignore[misc]
         if not self._first:
             self._scheduler.threads.submit(self._evict_last)
+
+    def run(self) -> None:
+        """Evict the victims one after the other in this thread. An eviction that fails does not end it."""
+        for victim in (*self._first, self._last):
+            self._evict(victim)
 
     def _evict_one(self, victim: PodInfo) -> None:
         evicted = self._evict(victim)

@@ -69,6 +69,7 @@ MEANINGS: Final[dict[type, dict[str, str]]] = {
         "profiles": "see below; pods choose one by `spec.schedulerName`",
         "extenders": "see below; called in this order",
         "delayCacheUntilActive": "read, without effect",
+        "featureGates": "feature gates by name, which `--feature-gates` overrides; kube-scheduler has only the flag",
     },
     LeaderElectionConfiguration: {
         "leaderElect": "`--no-leader-elect` takes precedence",

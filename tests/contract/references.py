@@ -36,6 +36,7 @@ from scheduler.config.types import (
     PluginRef,
     ProfileConfig,
 )
+from scheduler.engine.framework.feature_gates import FEATURE_GATES
 from scheduler.engine.framework.plugin import Args, NoArgs
 from scheduler.engine.plugins import IN_TREE
 from tests.contract.meanings import MEANINGS, VARIABLES
@@ -67,6 +68,26 @@ PROCESSES: Final = {
     "herodotus_agents": agents._parser,
     "herodotus_sim": sim._parser,
 }
+
+
+def parity() -> str:
+    """Return docs/parity.md with the table of feature gates written anew."""
+    page = (ROOT / "docs/parity.md").read_text()
+    rows = [
+        (
+            f"`{g.name}`",
+            g.stage.value + (", locked" if g.locked else ""),
+            "on" if g.default else "off",
+            g.support.value,
+            g.effect,
+        )
+        for g in FEATURE_GATES
+    ]
+    table = _table(("gate", "stage", "default", "here", "what it switches"), rows)
+    before, heading, section = page.partition("\n## Feature gates\n")
+    text, following, after = section.partition("\n## ")
+    introduction = text[: text.index("\n| ")] if "\n| " in text else text
+    return f"{before}{heading}{introduction.rstrip()}\n\n{table}\n{following}{after}"
 
 
 def flags() -> str:

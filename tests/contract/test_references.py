@@ -32,6 +32,7 @@ ELSEWHERE = {"kubectl herodotus": {*pager._VARIABLES}, "scheduler": CREDENTIALS,
     ("name", "text"),
     [
         ("flags.md", references.flags),
+        ("parity.md", references.parity),
         ("configuration-reference.md", references.configuration),
         ("record.md", references.record),
         ("metrics.md", references.metrics),

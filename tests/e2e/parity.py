@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,22 +59,35 @@ class Parity:
     """One random cluster with a kube-scheduler, which runs until `stop`."""
 
     def __init__(
-        self, api: Cluster, binary: Path, directory: Path, seed: int, nodes: int | None = None, keep: Path | None = None
+        self,
+        api: Cluster,
+        binary: Path,
+        directory: Path,
+        seed: int,
+        nodes: int | None = None,
+        keep: Path | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
-        """Create the cluster; `nodes` overrides the seed's number, `keep` is a folder for differing cases."""
+        """Create the cluster; `nodes` overrides the seed's number, `keep` is a folder for differing cases.
+
+        `gates` are feature gates with another value than their default.
+        """
+        gates = gates or {}
+        self._preempts_asynchronously = gates.get("SchedulerAsyncPreemption", True)
         self.figures = Figures()
         self._api = api
         self._seed = seed
         self._keep = keep
-        self._random = RandomCluster(seed, nodes)
+        self._random = RandomCluster(seed, nodes, compares=gates.get("TaintTolerationComparisonOperators", False))
         self._cluster = ParityCluster(api, self._random)
         self._failures: list[tuple[str, str]] = []
         configuration = self._random.configuration()
         self._configurations = {
-            profile["schedulerName"]: {**configuration, "profiles": [profile]} for profile in configuration["profiles"]
+            profile["schedulerName"]: {**configuration, "profiles": [profile], "featureGates": dict(gates)}
+            for profile in configuration["profiles"]
         }
         # started last: what exists by now is in its caches before it decides anything
-        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory)
+        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory, gates)
 
     def stop(self) -> None:
         self._scheduler.stop()
@@ -176,7 +190,8 @@ class Parity:
 
     def _compare_preemption(self, name: str, attempt: Attempt, preemption: Json) -> None:
         expected = sorted(preemption.get("victims") or [])
-        if attempt.target and sorted(attempt.victims) != expected:  # it evicts in the background
+        evicts_later = self._preempts_asynchronously and sorted(attempt.victims) != expected
+        if attempt.target and evicts_later:
             self._scheduler.wait_for(lambda: attempt.preempted, f"the preemption for {name}")
         self.figures.same("preemption nodes", name, attempt.target, preemption.get("nominatedNode", ""))
         self.figures.same("victim sets", name, sorted(attempt.victims), expected)

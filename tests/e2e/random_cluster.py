@@ -21,8 +21,12 @@ SCHEDULERS = ("parity-default", "parity-packed", "parity-odd", "parity-bare")
 class RandomCluster:
     """The initial objects of a seed, and the pods that are created later."""
 
-    def __init__(self, seed: int, nodes: int | None = None) -> None:
-        """Draw the cluster; `nodes` overrides the number that the seed gives."""
+    def __init__(self, seed: int, nodes: int | None = None, *, compares: bool = False) -> None:
+        """Draw the cluster; `nodes` overrides the number that the seed gives.
+
+        With `compares`, taints have numbers and tolerations compare them (TaintTolerationComparisonOperators).
+        """
+        self._compares = compares
         self._rng = random.Random(seed)
         self.size = nodes or self._rng.randrange(10, 61)
         self.graceful = self._rng.random() < 0.3
@@ -57,6 +61,9 @@ class RandomCluster:
         made = [self._node(name) for name in self.node_names]
         if self._rare.random() < 0.25:
             rare.claim_absurd_amounts(self._rare, self._rare.choice(made)["status"])
+        if self._compares:
+            for node in made:
+                rare.number_taints(self._rare, node["spec"])
         return made
 
     def running(self) -> list[Json]:
@@ -83,6 +90,8 @@ class RandomCluster:
             rare.prefer_what_is_no_label(self._rare, pod["spec"])
         if self._rare.random() < 0.06:
             rare.request_absurd_amounts(self._rare, pod["spec"])
+        if self._compares:
+            rare.compare_numbers(self._rare, pod["spec"])
         return pod
 
     def _node(self, name: str) -> Json:

@@ -45,3 +45,22 @@ def request_absurd_amounts(rng: random.Random, spec: Json) -> None:
         resources, resource = container["resources"], rng.choice(("cpu", "memory"))
         resources.setdefault("requests", {})[resource] = rng.choice(ABSURD)
         resources.get("limits", {}).pop(resource, None)
+
+
+def number_taints(rng: random.Random, spec: Json) -> None:
+    """Add a taint whose value is mostly a number, to half of the nodes."""
+    if rng.random() < 0.5:
+        effect = rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
+        taint = {"key": "level", "value": rng.choice(("0", "3", "-7", "950", "x", "007")), "effect": effect}
+        spec["taints"] = [*(spec.get("taints") or ()), taint]
+
+
+def compare_numbers(rng: random.Random, spec: Json) -> None:
+    """Add a toleration that compares numbers, to two of three pods."""
+    if rng.random() < 0.67:
+        toleration = {
+            "key": "level",
+            "operator": rng.choice(("Lt", "Gt")),
+            "value": rng.choice(("1", "5", "-8", "900")),
+        }
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), toleration]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,14 @@ class Attempt:
 class KubeScheduler:
     """One kube-scheduler process with a configuration, and its attempts by pod."""
 
-    def __init__(self, binary: Path, kubeconfig: Path, configuration: Json, directory: Path) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        kubeconfig: Path,
+        configuration: Json,
+        directory: Path,
+        gates: Mapping[str, bool] | None = None,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "kube-scheduler.yaml"
         connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000}
@@ -62,6 +69,7 @@ class KubeScheduler:
                 "--authorization-always-allow-paths=*",
                 "-v=3",
                 "--vmodule=schedule_one=10",
+                f"--feature-gates={format_gates(gates or {})}",
             ],
             directory / "kube-scheduler.log",
         )
@@ -150,6 +158,11 @@ class KubeScheduler:
 
     def _deleted(self, fields: Json) -> None:
         self.gone.add(fields["pod"])
+
+
+def format_gates(gates: Mapping[str, bool]) -> str:
+    """Return the value of `--feature-gates` for these gates."""
+    return ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
 
 
 def _value(text: str) -> str:

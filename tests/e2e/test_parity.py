@@ -1,7 +1,8 @@
 """On random clusters our engine decides as the real kube-scheduler does.
 
-PARITY_SEEDS (`1-40`), PARITY_PODS and PARITY_NODES make the run longer or larger (`make parity`). PARITY_CASES is a
-folder for the cases that differ.
+PARITY_SEEDS (`1-40`), PARITY_PODS and PARITY_NODES make the run longer or larger (`make parity`). PARITY_GATES are
+feature gates for every seed (`SchedulerAsyncPreemption=false`), or `flipped`. PARITY_CASES is a folder for the cases
+that differ.
 """
 
 import os
@@ -11,23 +12,46 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.engine.framework.feature_gates import parse_feature_gates
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity import Figures, Parity
+from tests.e2e.real_scheduler import format_gates
 
 NOT_FOUND = "NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver"
 PODS = int(os.environ.get("PARITY_PODS", "30"))
 NODES = int(os.environ.get("PARITY_NODES", "0")) or None
+# Every gate that both programs switch and that decides something, with the other value than its default.
+FLIPPED = {
+    "SchedulerAsyncPreemption": False,
+    "SchedulerPopFromBackoffQ": False,
+    "SchedulerAsyncAPICalls": True,
+    "NominatedNodeNameForExpectation": False,
+    "OpportunisticBatching": False,
+    "TaintTolerationComparisonOperators": True,
+    "MatchLabelKeysInPodTopologySpread": False,
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": False,
+    "NodeDeclaredFeatures": False,
+    "ExtendWebSocketsToKubelet": False,
+    "RestartAllContainersOnContainerExits": False,
+    "InPlacePodVerticalScalingInitContainers": False,
+    "InPlacePodLevelResourcesVerticalScaling": False,
+}
 CASES = Path(os.environ["PARITY_CASES"]) if "PARITY_CASES" in os.environ else None
 
 
-def seeds() -> list[int]:
-    """Return the seeds of `1-40`, `7`, or a comma-separated list; by default two that cover every feature."""
-    found: list[int] = []
+def runs() -> Iterator[tuple[int, dict[str, bool]]]:
+    """Return the seeds and gates: by default two seeds that cover every feature, and one with the gates flipped.
+
+    PARITY_SEEDS is `1-40`, `7`, or a comma-separated list.
+    """
+    gates = os.environ.get("PARITY_GATES", "")
     for part in os.environ.get("PARITY_SEEDS", "403,406").split(","):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        for seed in range(int(first), int(last or first) + 1):
+            yield seed, FLIPPED if gates == "flipped" else parse_feature_gates(gates)
+    if "PARITY_SEEDS" not in os.environ:
+        yield 403, FLIPPED
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +61,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip(NOT_FOUND)
     directory = tmp_path_factory.mktemp("parity")
-    plane = control_plane.ControlPlane(binaries, directory)
+    gates = "--feature-gates=TaintTolerationComparisonOperators=true"  # the API server accepts Lt and Gt
+    plane = control_plane.ControlPlane(binaries, directory, gates)
     plane.wait_until_ready()
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
@@ -57,13 +82,15 @@ def total() -> Iterator[list[Figures]]:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize(
+    ("seed", "gates"), runs(), ids=lambda v: str(v) if isinstance(v, int) else format_gates(v)[:20]
+)
 def test_decisions_equal_those_of_kube_scheduler(
-    real: Cluster, total: list[Figures], tmp_path: Path, seed: int
+    real: Cluster, total: list[Figures], tmp_path: Path, seed: int, gates: dict[str, bool]
 ) -> None:
     binaries = control_plane.assets()
     assert binaries is not None
-    parity = Parity(real, binaries / "kube-scheduler", tmp_path, seed, NODES, CASES)
+    parity = Parity(real, binaries / "kube-scheduler", tmp_path, seed, NODES, CASES, gates)
     try:
         for number in range(PODS):
             parity.decide(number)

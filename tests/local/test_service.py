@@ -256,6 +256,22 @@ def test_the_origin_of_the_configuration_is_stated(objects: list[Json], origin: 
     assert (names(found.configuration), found.origin) == (["default-scheduler"], origin)
 
 
+def test_the_feature_gates_of_kube_scheduler_apply() -> None:
+    flags = "--feature-gates=TaintTolerationComparisonOperators=true,GracefulNodeShutdown=false"
+    found = find_configuration(ApiServer([scheduler_pod(flags)]).fetch)
+    assert found.configuration.feature_gates == {"TaintTolerationComparisonOperators": True}
+    assert found.notes == ()
+
+
+def test_feature_gates_that_are_not_built_are_stated() -> None:
+    found = find_configuration(ApiServer([scheduler_pod("--feature-gates", "StorageCapacityScoring=true")]).fetch)
+    assert found.configuration.feature_gates == {}
+    assert found.notes == (
+        "note: kube-scheduler's feature gates do not apply (cannot set feature gate StorageCapacityScoring to true,"
+        " only false is built here)",
+    )
+
+
 def test_another_minor_version_is_stated() -> None:
     api = ApiServer([])
     api.version = {"minor": "33+", "gitVersion": "v1.33.4"}

@@ -14,7 +14,7 @@ Owns: which pod is next, and when a rejected pod is tried again. Does not own: w
 queueing hints), the cluster's state. Times are monotonic seconds, passed in. Not thread-safe: only the loop's thread
 uses it.
 
-Source: pkg/scheduler/backend/queue v1.36, with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
+Source: pkg/scheduler/backend/queue v1.36, with its gate SchedulerQueueingHints on.
 
 Invariant: a pod is in exactly one place (active, backoff, unschedulable, in flight), and an event that occurs while a
 pod is in flight is kept until the pod returns.
@@ -34,6 +34,7 @@ from scheduler.backend.queue.in_flight import InFlight
 from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
 from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
 from scheduler.engine.framework.events import ClusterEvent
+from scheduler.engine.framework.feature_gates import DEFAULT_GATES, POP_FROM_BACKOFF, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_pod_events
@@ -64,6 +65,7 @@ class SchedulingQueue:
         hints: Mapping[str, QueueingHints],
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """Create an empty queue.
 
@@ -77,6 +79,7 @@ class SchedulingQueue:
         self._initial_backoff_s = initial_backoff_s
         self._max_backoff_s = max_backoff_s
         self._window_s = min(WINDOW_S, initial_backoff_s)
+        self.pops_from_backoff = gates.enabled(POP_FROM_BACKOFF)
         self._pods: dict[str, QueuedPod] = {}  # every pod that is in a queue
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
@@ -97,6 +100,7 @@ class SchedulingQueue:
             {name: framework.profile.hints for name, framework in frameworks.items()},
             initial_backoff_s,
             max_backoff_s,
+            next(iter(frameworks.values())).profile.gates,
         )
 
     def __len__(self) -> int:
@@ -197,13 +201,13 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """Remove and return the next pod to schedule, or None if no pod is ready.
 
-        If the active queue is empty, a pod is taken early from backoff, unless its attempt ended with an error. The pod
-        is in flight until it goes back to the queue or until `done`.
+        If the active queue is empty, a pod is taken early from backoff, unless its attempt ended with an error or the
+        gate SchedulerPopFromBackoffQ is off. The pod is in flight until it goes back to the queue or until `done`.
         """
         self.flush(now)
         first = self._active.first()
         if first is None:
-            first = self._backoff.first()
+            first = self._backoff.first() if self.pops_from_backoff else None
             if first is None:
                 return None
             self.incoming[ACTIVE, POPPED_EARLY] += 1
@@ -236,7 +240,10 @@ class SchedulingQueue:
         """
         for heap in (self._backoff, self._error_backoff):
             while (first := heap.first()) is not None and first[1].ready_at <= now:
-                self._move(first[1], ACTIVE, now, BACKOFF_OVER)
+                if self.pops_from_backoff:
+                    self._move(first[1], ACTIVE, now, BACKOFF_OVER)  # PreEnqueue ran before the backoff
+                else:
+                    self._enqueue(first[1], ACTIVE, now, BACKOFF_OVER)
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
             for queued in self._unschedulable:
@@ -355,9 +362,10 @@ class SchedulingQueue:
     def _enqueue(self, queued: QueuedPod, where: str, now: float, label: str) -> bool:
         """Move a pod to the queue `where`, or to the gated pods if a PreEnqueue plugin gates it.
 
-        Return whether the pod was not gated.
+        Return whether the pod was not gated. PreEnqueue runs before backoff only if pods may leave it early.
         """
-        gate = self._pre_enqueue(queued.pod)
+        runs = where == ACTIVE or self.pops_from_backoff
+        gate = self._pre_enqueue(queued.pod) if runs else None
         if gate is not None:
             queued.rejectors |= {gate.plugin}
         queued.gate = gate
@@ -401,9 +409,12 @@ class SchedulingQueue:
     def _backoff_end(self, tries: int, now: float) -> float:
         """Return the monotonic time at which the backoff after `tries` failures ends, or 0 if backoff is disabled.
 
-        It is rounded up to the end of a window of at most one second.
+        It is rounded up to the end of a window of at most one second, if pods may leave backoff early: pods of one
+        window are ordered as in the active queue.
         """
         if not self._max_backoff_s:
             return 0.0
         backoff_s = min(self._initial_backoff_s * 2.0 ** min(tries - 1, 32), self._max_backoff_s)
+        if not self.pops_from_backoff:
+            return now + backoff_s
         return (math.floor((now + backoff_s) / self._window_s) + 1) * self._window_s

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -235,6 +236,9 @@ class BasePlugin:
     # that declares annotations and less than DependsOn.ANYTHING, because a row does not count as changed when an
     # annotation changes.
     annotations: frozenset[str] = frozenset()
+
+    # The feature gates of the process. A profile sets them on the plugins that it builds, after their constructor.
+    gates: FeatureGates = DEFAULT_GATES
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

@@ -5,6 +5,7 @@ Source: k8s.io/component-helpers/scheduling/corev1 and core/v1 ToleratesTaint.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from scheduler.engine.objects.types import Taint, Toleration
@@ -13,10 +14,15 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
     """Return whether a toleration covers a taint. A toleration with an empty key covers every key.
 
-    A toleration with the operator Lt or Gt covers no taint, since their alpha feature gate is off.
+    The operators Lt and Gt compare integers. Without `comparison_operators`, the gate
+    TaintTolerationComparisonOperators, they cover no taint.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -27,10 +33,20 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
             return toleration.value == taint.value
         case "Exists":
             return True
+        case "Lt" | "Gt" if comparison_operators:
+            limit, value = _parse_int64(toleration.value), _parse_int64(taint.value)
+            if limit is None or value is None:
+                return False
+            return value < limit if toleration.operator == "Lt" else value > limit
         case _:
             return False
 
 
-def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Return whether any of the tolerations covers the taint."""
-    return any(tolerates(t, taint) for t in tolerations)
+def is_tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> bool:
+    """Return whether any of the tolerations covers the taint. `comparison_operators` is that of `tolerates`."""
+    return any(tolerates(t, taint, comparison_operators=comparison_operators) for t in tolerations)
+
+
+def _parse_int64(text: str) -> int | None:
+    """Return the number that the text writes in canonical decimal form, or None if it is no int64."""
+    return int(text) if _INTEGER.fullmatch(text) and int(text) in _INT64 else None

@@ -6,6 +6,7 @@ test, and its row in docs/parity.md.
 
 from __future__ import annotations
 
+from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, FeatureGates
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.plugins.best_price import BestPrice
 from scheduler.engine.plugins.congestion import Congestion
@@ -91,3 +92,11 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
+
+# The feature gates that enable some of these plugins.
+_GATES = {"NodeDeclaredFeatures": DECLARED_FEATURES}
+
+
+def list_default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:
+    """Return the names and weights of kube-scheduler's default plugins with these feature gates."""
+    return tuple((name, weight) for name, weight in DEFAULT if name not in _GATES or gates.enabled(_GATES[name]))

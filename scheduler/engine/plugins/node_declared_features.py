@@ -13,6 +13,7 @@ from typing import ClassVar
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.feature_gates import DECLARED_FEATURES
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unresolvable
@@ -52,9 +53,9 @@ class NodeDeclaredFeatures(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Skip the filter for pods that require no feature, which are most pods."""
+        """Skip the filter for pods that require no feature, which are most pods, and if the plugin's gate is off."""
         features = find_required_features(pod.pod.spec)
-        if not features:
+        if not features or not self.gates.enabled(DECLARED_FEATURES):
             return SKIPPED
         state.write(_Needed(features))
         return PreFilterResult()

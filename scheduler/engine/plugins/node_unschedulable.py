@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.feature_gates import COMPARISON_OPERATORS
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
@@ -29,19 +30,20 @@ class NodeUnschedulable(BasePlugin):
             EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
         )
         yield ClusterEventWithHint(
-            EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _is_schedulable_after_toleration_change
+            EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._is_schedulable_after_toleration_change
         )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject cordoned nodes, unless the pod tolerates the taint node.kubernetes.io/unschedulable."""
-        if is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or ()):
-            return PASS
-        return Verdicts.reject(nodes.unschedulable, CORDONED)
+        return PASS if self._tolerates_cordoning(pod) else Verdicts.reject(nodes.unschedulable, CORDONED)
+
+    def _is_schedulable_after_toleration_change(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+        return new.uid == pod.uid and self._tolerates_cordoning(new)
+
+    def _tolerates_cordoning(self, pod: PodInfo) -> bool:
+        compares = self.gates.enabled(COMPARISON_OPERATORS)
+        return is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or (), comparison_operators=compares)
 
 
 def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
     return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
-
-
-def _is_schedulable_after_toleration_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    return new.uid == pod.uid and is_tolerated(UNSCHEDULABLE, new.pod.spec.tolerations or ())

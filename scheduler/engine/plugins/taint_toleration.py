@@ -11,13 +11,14 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
+from scheduler.engine.framework.feature_gates import COMPARISON_OPERATORS
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
-from scheduler.engine.objects.types import Node, Taint
+from scheduler.engine.objects.types import Node, Taint, Toleration
 
 SOFT_EFFECT = "PreferNoSchedule"
 
@@ -38,7 +39,7 @@ class TaintToleration(BasePlugin):
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         yield ClusterEventWithHint(
-            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _is_schedulable_after_node_change
+            EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self._is_schedulable_after_node_change
         )
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, queue_own_update)
 
@@ -49,7 +50,7 @@ class TaintToleration(BasePlugin):
         """
 
         def verdict(number: int) -> Verdict:
-            return _rejection(_untolerated(nodes.taints.values[number], pod))
+            return _rejection(self._untolerated(nodes.taints.values[number], pod))
 
         return Verdicts.from_ids(nodes.taints.ids(nodes.slots), len(nodes.taints.values), verdict)
 
@@ -57,12 +58,27 @@ class TaintToleration(BasePlugin):
         """Return, for each node slot, the number of PreferNoSchedule taints that the pod does not tolerate."""
         soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
         counts = [
-            sum(t.effect == SOFT_EFFECT and not is_tolerated(t, soft) for t in taints) for taints in nodes.taints.values
+            sum(t.effect == SOFT_EFFECT and not self._is_tolerated(t, soft) for t in taints)
+            for taints in nodes.taints.values
         ]
         return np.array(counts, np.int64).take(nodes.taints.ids(nodes.slots))
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         return default_normalize(raw, feasible, reverse=True)
+
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        was_closed = old is None or not self._is_open(old, pod)
+        return was_closed and self._is_open(new, pod)
+
+    def _is_open(self, node: Node, pod: PodInfo) -> bool:
+        return next(self._untolerated(node.spec.taints or (), pod), None) is None
+
+    def _untolerated(self, taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:
+        tolerations = pod.pod.spec.tolerations or ()
+        return (t for t in taints if t.effect in HARD_EFFECTS and not self._is_tolerated(t, tolerations))
+
+    def _is_tolerated(self, taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+        return is_tolerated(taint, tolerations, comparison_operators=self.gates.enabled(COMPARISON_OPERATORS))
 
 
 def _rejection(taints: Iterator[Taint]) -> Verdict:
@@ -72,17 +88,3 @@ def _rejection(taints: Iterator[Taint]) -> Verdict:
     params = {"key": first.key, "value": first.value, "effect": first.effect}
     others = ", ".join(f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}" for t in taints)
     return unresolvable(Reason("untolerated-taint", params | ({"others": others} if others else {})))
-
-
-def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
-    was_closed = old is None or not _is_open(old, pod)
-    return was_closed and _is_open(new, pod)
-
-
-def _is_open(node: Node, pod: PodInfo) -> bool:
-    return next(_untolerated(node.spec.taints or (), pod), None) is None
-
-
-def _untolerated(taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:
-    tolerations = pod.pod.spec.tolerations or ()
-    return (t for t in taints if t.effect in HARD_EFFECTS and not is_tolerated(t, tolerations))

@@ -13,6 +13,7 @@ from typing import Final
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
+from scheduler.engine.framework.feature_gates import BATCHING
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
@@ -34,7 +35,8 @@ class BatchDetection:
     def __init__(self, profile: Profile) -> None:
         plugins = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.score)}
         spread = plugins.get(PodTopologySpread.name)
-        self._allowed = not (isinstance(spread, PodTopologySpread) and spread.has_default_constraints)
+        by_default = isinstance(spread, PodTopologySpread) and spread.has_default_constraints
+        self._allowed = profile.gates.enabled(BATCHING) and not by_default
         self._ranking: _Ranking | None = None
 
     def explains(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> bool:

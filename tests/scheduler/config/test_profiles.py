@@ -44,6 +44,14 @@ def refused(text: str) -> str:
     return str(raised.value)
 
 
+def test_feature_gates_of_a_configuration_are_checked_when_it_is_read() -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(HEAD + "featureGates: {SidecarContainers: false}")
+    assert str(raised.value) == (
+        "featureGates: cannot set feature gate SidecarContainers to false, feature is locked to true"
+    )
+
+
 def names(group: Sequence[Plugin]) -> list[str]:
     return [p.name for p in group]
 

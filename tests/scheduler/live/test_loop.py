@@ -108,7 +108,9 @@ class SentWrites(Writes):
 class World:
     """A loop and everything around it; `step` and `until` take the place of its thread."""
 
-    def __init__(self, spool: Path, *, preempts: bool = True, dry_run: bool = False) -> None:
+    def __init__(
+        self, spool: Path, *, preempts: bool = True, dry_run: bool = False, gates: dict[str, bool] | None = None
+    ) -> None:
         self.spool = spool
         self.shared = ClusterState()
         self.cluster = Cluster(spool, self.shared)
@@ -116,7 +118,7 @@ class World:
         self.writes = SentWrites()
         self.leading = True
         self.synced: list[int] = []  # nodes that were known whenever the loop said that it is ready
-        profile = build_profile(Configuration(), 0, IN_TREE, self.cluster)
+        profile = build_profile(Configuration(feature_gates=gates or {}), 0, IN_TREE, self.cluster)
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
         scheduler = Scheduler(

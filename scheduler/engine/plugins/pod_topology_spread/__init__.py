@@ -254,10 +254,12 @@ class PodTopologySpread(BasePlugin):
     def _constraints(self, pod: PodInfo, action: str, kind: str) -> Constraints:
         if pod.pod.spec.topology_spread_constraints:
             return _wrap_selector_error(
-                lambda: spread.parse_constraints(pod, action), f"obtaining pod's {kind} topology spread constraints"
+                lambda: spread.parse_constraints(pod, action, self.gates),
+                f"obtaining pod's {kind} topology spread constraints",
             )
-        objects = self.handle.objects
-        return spread.build_default_constraints(pod, action, self._defaults, objects) if self._defaults else ()
+        if not self._defaults:
+            return ()
+        return spread.build_default_constraints(pod, action, self._defaults, self.handle.objects, self.gates)
 
 
 def _wrap_selector_error(constraints: Callable[[], Constraints], what: str) -> Constraints:

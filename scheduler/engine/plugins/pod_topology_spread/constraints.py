@@ -12,6 +12,12 @@ import numpy as np
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.tallies import Tally
+from scheduler.engine.framework.feature_gates import (
+    COMPARISON_OPERATORS,
+    DEFAULT_GATES,
+    MATCH_LABEL_KEYS,
+    FeatureGates,
+)
 from scheduler.engine.framework.interface import Mask
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -36,6 +42,7 @@ class Constraint:
     min_domains: int
     honor_affinity: bool
     honor_taints: bool
+    comparison_operators: bool  # whether tolerations with Lt and Gt count
 
     def selects(self, pod: PodInfo) -> bool:
         """Return whether the constraint's selector matches the pod's labels; the namespace is not checked."""
@@ -46,17 +53,21 @@ Constraints = tuple[Constraint, ...]
 Keys = frozenset[str]
 
 
-def parse_constraints(pod: PodInfo, action: str) -> Constraints:
+def parse_constraints(pod: PodInfo, action: str, gates: FeatureGates = DEFAULT_GATES) -> Constraints:
     """Return the pod's own constraints whose whenUnsatisfiable is `action`."""
     return tuple(
-        _constraint(c, _add_match_label_keys(c, pod))
+        _constraint(c, _build_selector(c, pod, gates), gates)
         for c in pod.pod.spec.topology_spread_constraints or ()
         if c.when_unsatisfiable == action
     )
 
 
 def build_default_constraints(
-    pod: PodInfo, action: str, constraints: Iterable[TopologySpreadConstraint], objects: ClusterObjects
+    pod: PodInfo,
+    action: str,
+    constraints: Iterable[TopologySpreadConstraint],
+    objects: ClusterObjects,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Constraints:
     """Return the profile's default constraints whose whenUnsatisfiable is `action`, with a selector for the pod.
 
@@ -64,7 +75,7 @@ def build_default_constraints(
     """
     applicable = [c for c in constraints if c.when_unsatisfiable == action]
     selector = deduce_selector(pod, objects) if applicable else None
-    return tuple(_constraint(c, selector) for c in applicable) if selector is not None else ()
+    return tuple(_constraint(c, selector, gates) for c in applicable) if selector is not None else ()
 
 
 def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
@@ -112,8 +123,9 @@ def find_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCo
     )
 
 
-def _policies(constraint: Constraint, pod: PodInfo) -> tuple[bytes, bool, bool]:
-    return pod.spec_digest, constraint.honor_affinity, constraint.honor_taints
+def _policies(constraint: Constraint, pod: PodInfo) -> tuple[bytes, bool, bool, bool]:
+    c = constraint
+    return pod.spec_digest, c.honor_affinity, c.honor_taints, c.comparison_operators
 
 
 def _evaluate_policies(constraint: Constraint, pod: PodInfo, nodes: NodeColumns) -> Mask:
@@ -121,10 +133,13 @@ def _evaluate_policies(constraint: Constraint, pod: PodInfo, nodes: NodeColumns)
     if constraint.honor_affinity:
         counts &= match_required_affinity(pod, nodes)
     if constraint.honor_taints:
-        tolerations = pod.pod.spec.tolerations or ()
+        tolerations, compares = pod.pod.spec.tolerations or (), constraint.comparison_operators
         counts &= nodes.taints.where(
             nodes.slots,
-            lambda taints: all(t.effect not in HARD_EFFECTS or is_tolerated(t, tolerations) for t in taints),
+            lambda taints: all(
+                t.effect not in HARD_EFFECTS or is_tolerated(t, tolerations, comparison_operators=compares)
+                for t in taints
+            ),
         )
     return counts
 
@@ -157,7 +172,7 @@ def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumn
     return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
 
 
-def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> Constraint:
+def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None, gates: FeatureGates) -> Constraint:
     return Constraint(
         key=c.topology_key,
         max_skew=c.max_skew,
@@ -165,12 +180,15 @@ def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None) -> 
         min_domains=1 if c.min_domains is None else c.min_domains,
         honor_affinity=c.node_affinity_policy in (None, HONOR),
         honor_taints=c.node_taints_policy == HONOR,
+        comparison_operators=gates.enabled(COMPARISON_OPERATORS),
     )
 
 
-def _add_match_label_keys(c: TopologySpreadConstraint, pod: PodInfo) -> LabelSelector | None:
+def _build_selector(c: TopologySpreadConstraint, pod: PodInfo, gates: FeatureGates) -> LabelSelector | None:
     """Return the selector extended by the pod's values of matchLabelKeys, or None if there is no selector."""
     selector = validate_selector(c.label_selector)
+    if not gates.enabled(MATCH_LABEL_KEYS):
+        return selector
     same = [
         Requirement(key=k, operator="In", values=[pod.labels[k]]) for k in c.match_label_keys or () if k in pod.labels
     ]

@@ -13,6 +13,7 @@ from scheduler.engine.framework.events import (
     QueueingHint,
     always_queue,
 )
+from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.priority_sort import PrioritySort
@@ -53,10 +54,15 @@ def gate(pod: PodInfo) -> PluginVerdict | None:
     return PluginVerdict(GATES.name, verdict) if verdict.code else None
 
 
-def a_queue(*plugins: Asks, initial_backoff_s: float = 1.0, max_backoff_s: float = 10.0) -> SchedulingQueue:
+def a_queue(
+    *plugins: Asks,
+    initial_backoff_s: float = 1.0,
+    max_backoff_s: float = 10.0,
+    gates: FeatureGates = DEFAULT_GATES,
+) -> SchedulingQueue:
     """Fit wakes on nodes and on pods that go, Taints on labels, and whatever `plugins` add."""
     hints = QueueingHints([GATES, FIT_ASKS, TAINTS_ASKS, *plugins])
-    return SchedulingQueue(SORT.sort_key, gate, {PROFILE: hints}, initial_backoff_s, max_backoff_s)
+    return SchedulingQueue(SORT.sort_key, gate, {PROFILE: hints}, initial_backoff_s, max_backoff_s, gates)
 
 
 def add(queue: SchedulingQueue, *pods: PodBuilder, now: float = 0.0) -> None:

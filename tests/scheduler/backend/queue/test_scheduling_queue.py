@@ -10,6 +10,7 @@ from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
 from scheduler import klog
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEvent, EventResource
+from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.backend.queue.queues import (
@@ -476,3 +477,32 @@ class TestWhatIsToldOfIt:
             ("active", "BackoffComplete"): 1,
             ("unschedulable", "UnschedulablePodAdd"): 1,
         }
+
+
+class TestWithoutPopFromBackoffQ:
+    """The gate SchedulerPopFromBackoffQ is off."""
+
+    def queue(self) -> SchedulingQueue:
+        return a_queue(gates=FeatureGates.from_settings({"SchedulerPopFromBackoffQ": False}))
+
+    def test_a_pod_stays_in_backoff_while_the_active_queue_is_empty(self) -> None:
+        queue = self.queue()
+        rejected(queue, make_pod("a"), now=0.3)
+        queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.5)
+        assert queue.pop(1.2) is None
+
+    def test_backoff_is_not_rounded_up_to_a_window(self) -> None:
+        queue = self.queue()
+        rejected(queue, make_pod("a"), now=0.3)
+        queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.5)
+        assert queue.next_backoff_end() == pytest.approx(1.3)
+        assert names(queue, 1.3) == ["a"]
+
+    def test_pre_enqueue_runs_after_the_backoff_and_not_before(self) -> None:
+        queue = self.queue()
+        rejected(queue, make_pod("a"), now=0.3)
+        queue.update(make_pod("a").gate("later").info(), 0.4)
+        queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.5)
+        assert queue.lengths()["backoff"] == 1
+        queue.flush(2.0)
+        assert queue.lengths()["gated"] == 1

@@ -42,3 +42,28 @@ def test_one_toleration(toleration: Toleration, covers: bool) -> None:
 def test_one_that_covers_is_enough() -> None:
     assert is_tolerated(GPU, [Toleration(key="x", operator="Exists"), Toleration(key="dedicated", operator="Exists")])
     assert not is_tolerated(GPU, [])
+
+
+@pytest.mark.parametrize(
+    ("operator", "limit", "value", "covers"),
+    [
+        ("Gt", "5", "6", True),
+        ("Gt", "5", "5", False),
+        ("Lt", "5", "-7", True),
+        ("Lt", "5", "5", False),
+        ("Lt", "5", "04", False),
+        ("Lt", "5", "+4", False),
+        ("Lt", "five", "4", False),
+        ("Lt", "-0", "-1", False),
+        ("Lt", "9223372036854775807", "9223372036854775806", True),
+        ("Gt", "1", "9223372036854775808", False),
+        ("Gt", "", "1", False),
+    ],
+)
+def test_with_their_gate_operators_compare_canonical_integers(
+    operator: str, limit: str, value: str, covers: bool
+) -> None:
+    toleration = Toleration(key="level", operator=operator, value=limit)
+    taint = Taint(key="level", value=value, effect="NoSchedule")
+    assert tolerates(toleration, taint, comparison_operators=True) is covers
+    assert not tolerates(toleration, taint)
