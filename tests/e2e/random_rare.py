@@ -51,7 +51,7 @@ def number_taints(rng: random.Random, spec: Json) -> None:
     """Add a taint whose value is mostly a number, to half of the nodes."""
     if rng.random() < 0.5:
         effect = rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
-        taint = {"key": "level", "value": rng.choice(("0", "3", "-7", "950", "x", "007")), "effect": effect}
+        taint = {"key": "level", "value": rng.choice(("0", "3", "7", "950", "x", "007")), "effect": effect}
         spec["taints"] = [*(spec.get("taints") or ()), taint]
 
 

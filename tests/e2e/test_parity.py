@@ -83,7 +83,7 @@ def total() -> Iterator[list[Figures]]:
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("seed", "gates"), runs(), ids=lambda v: str(v) if isinstance(v, int) else format_gates(v)[:20]
+    ("seed", "gates"), list(runs()), ids=lambda v: str(v) if isinstance(v, int) else format_gates(v)[:20]
 )
 def test_decisions_equal_those_of_kube_scheduler(
     real: Cluster, total: list[Figures], tmp_path: Path, seed: int, gates: dict[str, bool]

@@ -1,4 +1,4 @@
-"""The feature gates of kube-scheduler: the declaration of each gate that touches scheduling, and the values of one process.
+"""The feature gates of kube-scheduler: the declaration of each that touches scheduling, and the values of a process.
 
     --feature-gates, featureGates  ->  parse_feature_gates  ->  FeatureGates.from_settings  ->  Profile, plugins, queue
 
