@@ -23,7 +23,7 @@ SHARE: Final = 0.75  # of a pool's threads
 Key = tuple[str, str]  # pool, reader
 
 
-def reader_name() -> str:
+def _reader_name() -> str:
     """Return the user who sent the current request, or a name made of the client's address if no user is known."""
     return g.user or f"address {request.remote_addr}"
 
@@ -43,7 +43,7 @@ def install_reader_limits(app: Flask, threads: Mapping[str, int]) -> None:
         limit = limits.get(pool)
         if limit is None:
             return
-        key = pool, reader_name()
+        key = pool, _reader_name()
         with lock:
             if running[key] >= limit:
                 raise retry_later(429, f"{limit} requests of this reader are already running; try again")

@@ -27,7 +27,7 @@ from herodotus_record.reviews import ReviewedAttempt
 
 FindVisible = Callable[
     [frozenset[str]], VisibleNamespaces
-]  # of the namespaces that a value tells of, what this request's reader sees
+]  # of the namespaces that a value names, those that this request's reader may see
 
 
 class MaskedListing:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 
 from herodotus_endpoint import openapi
 from herodotus_endpoint.api import documents, explanations, node_history
@@ -40,7 +40,6 @@ from herodotus_endpoint.parameters import (
     TextParameter,
     check_name,
 )
-from herodotus_endpoint.reader_limits import reader_name
 from herodotus_endpoint.resources import DECISION, GROUP, HISTORY, PREFIX
 from herodotus_endpoint.routing import (
     READ_ERRORS,
@@ -207,7 +206,7 @@ class ObjectViews:
         listing = self._reader.listing()
         conditions = [*listing.within, *conditions]
         before: Iterator[watches.Event] = iter(())
-        give_back = self._places.take(reader_name())
+        give_back = self._places.take(g.user, request.remote_addr or "")
         try:
             if version in ("", "0"):  # what there is first, as far as a page goes
                 newest = listing.decisions([], None, MAX_PAGE)

@@ -38,25 +38,32 @@ Event = tuple[str, Any]  # ADDED, MODIFIED or DELETED and a row, BOOKMARK and No
 
 
 class WatchLimiter:
-    """A thread-safe limit on the number of running watches, per user and in total."""
+    """A thread-safe limit on the number of running watches, per reader and in total.
+
+    A user may run `per_user` watches. An address may run half of all, since readers whose names are unknown share the
+    API server's address behind its service proxy.
+    """
 
     def __init__(self, total: int, per_user: int, metrics: EndpointMetrics) -> None:
         self._total, self._per_user, self._metrics = total, per_user, metrics
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def take(self, user: str) -> Callable[[], None]:
-        """Count a new watch of the user and return the function to call when the watch ends.
+    def take(self, user: str, address: str) -> Callable[[], None]:
+        """Count a new watch and return the function to call when the watch ends. `user` is "" if it is unknown.
 
-        Raises StatusError 429 if the limit of the user or the total limit is reached.
+        Raises StatusError 429 if the limit of the user, or of the address of an unknown user, or the total is reached.
         """
+        reader = user or f"address {address}"
+        limit = self._per_user if user else max(self._per_user, self._total // 2)
         with self._lock:
-            full, his = self._held.total() >= self._total, self._held[user] >= self._per_user
-            if full or his:
+            full = self._held.total() >= self._total
+            if full or self._held[reader] >= limit:
                 self._metrics.watches_refused.inc()
-                whose = f"{self._total} watches run" if full else f"{self._per_user} watches of this user run"
-                raise retry_later(429, f"{whose}, and no more are served at the same time")
-            self._held[user] += 1
+                kind = "user" if user else "address"
+                running = f"{self._total} watches run" if full else f"{limit} watches of this {kind} run"
+                raise retry_later(429, f"{running}, and no more are served at the same time")
+            self._held[reader] += 1
             self._metrics.watches.inc()
         given_back = threading.Event()
 
@@ -65,8 +72,8 @@ class WatchLimiter:
                 if not given_back.is_set():
                     given_back.set()
                     self._metrics.watches.dec()
-                    self._held[user] -= 1
-                    self._held += Counter()  # users without a watch are forgotten
+                    self._held[reader] -= 1
+                    self._held += Counter()  # readers without a watch are forgotten
 
         return give_back
 

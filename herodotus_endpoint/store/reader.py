@@ -325,7 +325,7 @@ class Reader:
     def _load_stored_attempt(
         self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int
     ) -> StoredAttempt:
-        """Load the attempt number `ordinal`, counted from 1, of `same`, which are all attempts of one pod by start."""
+        """Load attempt number `ordinal`, counted from 1. `same` holds all attempts of one pod, ordered by start."""
         row, decision, outcomes, table, origins = self._load_attempt(connection, same[ordinal - 1])
         return StoredAttempt(
             decision,

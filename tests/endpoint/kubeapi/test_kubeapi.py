@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from herodotus_endpoint.api.selectors import parse_field_selector
 from herodotus_endpoint.kubeapi.representations import format_age
 from herodotus_endpoint.kubeapi.watches import RESEND_WITHIN_S, Watch, iterate_events
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -240,18 +241,52 @@ def test_version_before_pruned_decisions_is_expired(service: Service) -> None:
     assert codes == {"1": 410, "2": 200}
 
 
+def watch_as(service: Service, user: str) -> TestResponse:
+    query = {"watch": "true", "timeoutSeconds": 1}
+    return service.client.get(f"{API}/decisions", query_string=query, headers=bearer(user) if user else {})
+
+
+def refusals(service: Service, users: Sequence[str]) -> list[str]:
+    """Start a watch for each user, "" without a name, and return the messages of those that were refused."""
+    answers = [watch_as(service, user) for user in users]
+    refused = [envelope(answer)["message"] for answer in answers if answer.status_code == 429]
+    assert service.metric("herodotus_watches") == len(users) - len(refused)
+    for answer in answers:
+        answer.close()
+    assert service.metric("herodotus_watches") == 0
+    assert service.metric("herodotus_watches_refused_total") == len(refused)
+    return refused
+
+
+NO_MORE = "and no more are served at the same time"
+
+
 def test_watches_are_limited_per_user_and_in_total(tmp_path: Path) -> None:
-    service = a_service(tmp_path, max_watches=3, max_watches_per_user=2)
-    running = [watch(service), watch(service)]
+    users = ("ann", "bob", "eve")
+    allowed = {(user, verb, "decisions", "*") for user in users for verb in ("list", "watch", "get")}
+    api = Reviewer(tokens={user: (user, "") for user in users}, allowed=allowed)
+    service = a_service(tmp_path, max_watches=3, max_watches_per_user=2, access=api.access())
+    assert refusals(service, ["ann", "ann", "ann", "bob", "eve"]) == [
+        f"2 watches of this user run, {NO_MORE}",
+        f"3 watches run, {NO_MORE}",
+    ]
+    service.store.close()
+
+
+def test_readers_without_a_name_share_half_of_the_watches(tmp_path: Path) -> None:
+    """Behind the service proxy all of them have the API server's address, so the limit of one user is too low."""
+    service = a_service(tmp_path, max_watches=8, max_watches_per_user=2)
+    assert refusals(service, [""] * 5) == [f"4 watches of this address run, {NO_MORE}"]
+    service.store.close()
+
+
+def test_a_watch_that_ended_makes_room_for_another(tmp_path: Path) -> None:
+    service = a_service(tmp_path, max_watches=1, max_watches_per_user=1)
+    running = watch(service)
     refused = service.client.get(f"{API}/decisions?watch=1")
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-    assert service.metric("herodotus_watches") == 2
-    running.pop().close()
-    assert service.metric("herodotus_watches") == 1
-    running.append(watch(service))
-    for answer in running:
-        answer.close()
-    assert (service.metric("herodotus_watches"), service.metric("herodotus_watches_refused_total")) == (0, 1)
+    running.close()
+    watch(service).close()
     service.store.close()
 
 
