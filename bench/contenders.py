@@ -59,7 +59,7 @@ class Contender(ABC):
 
 
 class KubeScheduler(Contender):
-    """kube-scheduler, with protobuf for its requests."""
+    """Kubernetes' own scheduler, with protobuf for its requests."""
 
     name = "kube-scheduler"
 

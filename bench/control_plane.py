@@ -80,7 +80,7 @@ class PreparedPlane:
 
 
 class AuditedControlPlane:
-    """etcd and a kube-apiserver that logs bindings."""
+    """An etcd and a kube-apiserver that logs bindings."""
 
     def __init__(self, binaries: Path, directory: Path) -> None:
         policy = directory / "audit.yaml"

@@ -30,7 +30,7 @@ _HEADERS: Final = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "applicat
 
 
 class FillClient:
-    """An administrator's client. Each thread has a connection."""
+    """A client with administrator rights that fills the API server. Each thread has its own connection."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
@@ -58,7 +58,7 @@ class FillClient:
         return msgspec.json.decode(text)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of all threads."""
         for connection in self._opened:
             connection.close()
 

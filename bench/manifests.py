@@ -131,7 +131,7 @@ def csi_node(i: int) -> Json:
 
 
 def namespace(name: str, labels: Mapping[str, str]) -> Json:
-    """Return a namespace."""
+    """Return the manifest of a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}}
 
 

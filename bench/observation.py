@@ -161,7 +161,7 @@ class Run:
         return self._build_report(pods, placed)
 
     def stop(self) -> None:
-        """Stop both processes."""
+        """Stop the scheduler and the observer."""
         for process in (self._scheduler, self._observer):
             if process.running:
                 process.stop()

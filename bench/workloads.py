@@ -114,7 +114,7 @@ class Workload:
                 yield pod
 
     def nodes(self, size: Size) -> Iterator[Json]:
-        """Yield the nodes."""
+        """Yield the manifests of the nodes."""
         return (manifests.node(i, self.zones, self.node_pods) for i in range(size.nodes))
 
     def others(self, size: Size) -> Iterator[tuple[str, Json]]:

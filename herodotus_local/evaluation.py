@@ -109,14 +109,14 @@ class ClusterEvaluation:
                 if node:
                     self.nodes.add_pod(PodInfo(pod, running=True), node)
 
-    def review(self, asked: ReviewedPods) -> Iterator[Frame]:
+    def review(self, question: ReviewedPods) -> Iterator[Frame]:
         """Place hypothetical pods one after the other and yield the records.
 
         It changes the cluster, so nothing else can be decided afterwards. Raises ManifestError for an invalid pod.
         """
-        pods = build_pods(asked.template, asked.namespace, asked.scheduler, asked.replicas, self._classes())
+        pods = build_pods(question.template, question.namespace, question.scheduler, question.replicas, self._classes())
         ensure(pods.controller, self._objects)
-        return place(self.framework(asked.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
+        return place(self.framework(question.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
 
     def review_cluster(self, spec: ClusterReviewSpec, report: Report) -> ClusterReviewStatus:
         """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.

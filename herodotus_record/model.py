@@ -22,7 +22,7 @@ from herodotus_record.fields import INLINE, Discloses, declare, record_part
 
 API_GROUP = "herodotus.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"
-EVALUATION: Final = "Evaluation"  # phase of the outcome of an evaluated pod that fits and that nobody has placed
+EVALUATION: Final = "Evaluation"  # phase of the outcome of an evaluated pod that fits and that no scheduler has placed
 
 if TYPE_CHECKING:
     Column = array[int]
@@ -94,7 +94,7 @@ class Source(str, Enum):
     SCHEDULER = "scheduler"  # the Herodotus scheduler decided
     RECONSTRUCTED = "reconstructed"  # evaluated afterwards for another scheduler's pod
     LOGGED = "logged"  # read from another scheduler's log
-    EVALUATED = "evaluated"  # evaluated on request, for an answer that nobody stores
+    EVALUATED = "evaluated"  # evaluated on request, for an answer that is not stored
 
 
 class Agreement(str, Enum):

@@ -98,7 +98,7 @@ class ResourceRegistry:
     """The verbs (list, create, update, patch, delete) for all resources of one storage."""
 
     def __init__(self, store: ObjectStorage, run_controllers: bool = False) -> None:
-        """Create a registry; `run_controllers` tells whether controllers act on stored objects."""
+        """Create a registry; `run_controllers` says whether controllers act on stored objects."""
         self.store = store
         self._run_controllers = run_controllers
         self._pages = ListPager(store)

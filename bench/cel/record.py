@@ -72,7 +72,7 @@ DEVICES: Final[dict[str, Json]] = {
 }
 
 
-class Recorder:
+class VerdictRecorder:
     """Sends requests to a control plane and collects its answers."""
 
     def __init__(self, url: str) -> None:
@@ -217,7 +217,7 @@ def record(plane: ControlPlane, binaries: Path, directory: Path) -> Iterator[Jso
     """Yield the lines of the recording: devices, verdicts of the API server, values."""
     for name, device in DEVICES.items():
         yield {"name": name, "driver": DRIVER, **device}
-    recorder = Recorder(plane.url)
+    recorder = VerdictRecorder(plane.url)
     expressions = all_expressions()
     compiled = []
     for expression in expressions:

@@ -45,7 +45,7 @@ class RetryingClient:
         self._send("POST", path, ())
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the API server."""
         self._http.close()
 
     def _send(self, method: str, path: str, accepted: tuple[int, ...], **request: Any) -> None:

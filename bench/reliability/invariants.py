@@ -57,7 +57,7 @@ class Evidence:
 
     @cached_property
     def bindings(self) -> list[ObservedChange]:
-        """The first change of each pod with a node."""
+        """For each pod that was bound, the first observed change in which it has a node."""
         known: set[str] = set()
         found = []
         for seen in self.history:

@@ -27,7 +27,7 @@ WATCHED = {
 
 
 class Journal:
-    """Records changes and keeps the model current. Thread-safe."""
+    """Watches the API server, records every change, and applies it to a model of the cluster. Thread-safe."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self.state = ClusterModel()
@@ -51,7 +51,7 @@ class Journal:
         return [seen for seen in self.history() if seen.uid == uid]
 
     def close(self) -> None:
-        """Stop recording."""
+        """Stop the watches; no further change is recorded."""
         self._over.set()
         self._http.close()
 

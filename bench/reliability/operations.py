@@ -103,7 +103,7 @@ def lift_gate(world: OperationContext) -> None:
 
 
 def delete_pod(world: OperationContext) -> None:
-    """Delete any pod."""
+    """Delete a pod that is chosen at random."""
     if len(world.state.pods) > MOST_PODS // 4 and (found := _pick_object(world, lambda p: True)):
         world.api.delete(_path(found))
 

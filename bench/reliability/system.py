@@ -54,7 +54,7 @@ class ApiProcess(Protocol):
         """Stop the storage (SIGSTOP) for some seconds: requests are received but executed only later."""
 
     def stop(self) -> None:
-        """Stop the server."""
+        """Stop the server and its storage."""
 
 
 class SimulatedApi:
@@ -76,12 +76,12 @@ class SimulatedApi:
         _freeze(self.process.pid, seconds)
 
     def stop(self) -> None:
-        """Stop the server."""
+        """Stop the server and its storage."""
         self.process.stop()
 
 
 class RealApi:
-    """etcd and kube-apiserver."""
+    """A real control plane: etcd and kube-apiserver."""
 
     faulty = False
 
@@ -185,7 +185,7 @@ class Replica:
 
 
 class System:
-    """All processes of a run."""
+    """The processes under test: API server, scheduler replicas and decisions service."""
 
     def __init__(self, api: ApiProcess, directory: Path, replicas: int, election: Election, verbosity: int = 3) -> None:
         """Create the processes; `verbosity` 3 logs every attempt, which `attempts` counts."""

@@ -111,7 +111,7 @@ def _node(i: int) -> Json:
 
 
 def _pod(name: str, template: int) -> PodInfo:
-    """Return a replica of a template; -1 requests more than any node has."""
+    """Return a pod of template number `template`. Template -1 requests more than any node has."""
     requests = {"cpu": f"{50 + 25 * (template % 5)}m", "memory": f"{128 << template % 3}Mi"}
     if template < 0:
         requests = {"cpu": "64", "memory": "512Mi"}

@@ -78,7 +78,9 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ())
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more: end quietly
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader has closed the pipe: end without an error
         return 1
 
 
@@ -152,7 +154,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         _print_json(answer(decided.pod.full_name, decided, arguments.output))
         return 0
     code = 0
-    lines = io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")  # a line that is no text is that line's error
+    lines = io.TextIOWrapper(
+        sys.stdin.buffer, "utf-8", errors="replace"
+    )  # a line of invalid UTF-8 is an error of that line only
     for outcome in evaluate_lines(lines, config, arguments.output, arguments.registry):
         if isinstance(outcome, CaseError):
             _say("error", outcome)

@@ -26,7 +26,9 @@ LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait
 SERIES: Final = 10_000  # remembered: beyond it a repeat becomes a new event, as for one that has ended
 SERIES_ENDS_S: Final = 360.0  # a repeat after this long is a new event
-TRIES: Final = 12  # to write one event while nobody answers, as client-go; what waits meanwhile is the backlog's limit
+TRIES: Final = (
+    12  # to write one event while the API server is away, as client-go; the backlog limits what waits meanwhile
+)
 PAUSE_S: Final = (0.5, 10.0)  # first and longest pause between them
 REFRESH_S: Final = 1800.0  # how often a series' count is written
 _MAX_CHECKED: Final = 16  # series looked at for each event: more than one event can add

@@ -275,5 +275,5 @@ class Reflector(Generic[T]):
         obj = self._objects.decode(raw)
         manifest = self._target.manifest(obj, raw)
         if manifest:
-            msgspec.structs.force_setattr(obj, "manifest", manifest)  # nobody else has seen the object yet
+            msgspec.structs.force_setattr(obj, "manifest", manifest)  # no other thread has seen the object yet
         return obj

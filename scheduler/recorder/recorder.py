@@ -240,7 +240,7 @@ class Recorder:
         first, reason = self._gap
         own = self._sequence + 1
         frame = codec.encode(Gap(self.incarnation, own, first, self._sequence, reason, self._now_us()))
-        with contextlib.suppress(SpoolFullError):  # still no room: the gap goes on
+        with contextlib.suppress(SpoolFullError):  # still no room: the gap continues
             if not urgent and not self._spool.has_room(self._unwritten + len(frame)):
                 return
             self._spool.append(frame, urgent=urgent)

@@ -13,16 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.test_layers import DISTRIBUTED
+
 ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    "herodotus_record",
-    "herodotus_serving",
-    "scheduler",
-    "herodotus_endpoint",
-    "herodotus_cli",
-    "herodotus_agents",
-    "herodotus_sim",
-)
+PACKAGES = (*DISTRIBUTED, "bench", "deploy", "packages", "scripts")
 SOURCES = {
     str(path.relative_to(ROOT)): path.read_text()
     for package in PACKAGES
@@ -57,6 +51,7 @@ FORBIDDEN_FUNCTIONS = frozenset({"of", "at", "by", "to"})
 # Class names in more than one module because they mean the same concept there.
 SAME_CONCEPT: dict[str, str] = {
     "NodeAffinity": "the field of a pod's spec, and the plugin that Kubernetes names after it",
+    "Workload": "a kind of load in a benchmark, as scheduler_perf names it, and a controller's object",
     "StatusError": "an error answered as a Kubernetes Status, in two servers that share no package",
 }
 

@@ -253,6 +253,10 @@ PAYLOAD = FRAME[12:]
         (framed(b"\xc1"), "Gap: MessagePack data is malformed: invalid opcode '\\xc1' (byte 0)"),
         (framed(msgspec.msgpack.encode({"first": "x"})), "Gap: Expected `int`, got `str` - at `$.first`"),
         (framed(msgspec.msgpack.encode({})), "Gap: Object missing required field `incarnation`"),
+        (
+            framed(b"\x81\xa1a" * 100_000 + b"\xc0"),
+            "Gap: maximum recursion depth exceeded while deserializing an object",
+        ),
     ],
 )
 def test_bytes_that_are_not_a_frame_are_refused(data: bytes, message: str) -> None:

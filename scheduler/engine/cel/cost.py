@@ -114,7 +114,7 @@ class _Variable:
 
 @dataclass
 class _Operand:
-    """An operand of a call, or the element of a list, as the estimates of functions see it."""
+    """An argument of a call, or an element of a list, with what is known about its size to estimate the call's cost."""
 
     type: Type
     path: _Path
@@ -128,7 +128,7 @@ class _Operand:
 
 
 def _declared_size(path: _Path) -> Range | None:
-    """Return the greatest size of a part of `device`, or None for a path that is none."""
+    """Return the size limits of the part of `device` that the path names, or None if the path names no part of it."""
     if not path or path[0] != "device":
         return None
     names = path[1:]

@@ -50,7 +50,7 @@ class _SyntaxError(Exception):
 
 
 def parse(source: str) -> Expression:
-    """Return the tree of an expression. Raise CelError with the API server's words for a text that is none."""
+    """Return the tree of an expression. Raise CelError with the API server's message if the text is no expression."""
     problems = Problems(source)
     parser = _Parser(source, tokenize(source, problems), problems)
     try:

@@ -1,4 +1,4 @@
-"""Selectors: compiled expressions that tell whether a device matches.
+"""Selectors: compiled expressions that decide whether a device matches.
 
 Owns: the limits of a selector, and the memory of results. Does not own: devices, or which selectors a claim has.
 Invariant: `Selector.matches` depends only on the values that the expression reads.

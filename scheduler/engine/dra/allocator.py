@@ -202,7 +202,7 @@ class _Search:
         if request.takes_all:
             pool, device = request.every[at.device]
             return self._take(at, request, pool, device, must=True) is None and self._continue(
-                at, request, pool, device, 0, 0
+                at, request, pool, device, (0, 0)
             )
         for pool_index in range(pool_start, len(self.pools)):
             pool = self.pools[pool_index]
@@ -210,22 +210,16 @@ class _Search:
             for device_index in range(first, len(pool.devices)):
                 device = pool.devices[device_index]
                 stopper = self._check(at, request, device) or self._take(at, request, pool, device, must=False)
-                if stopper is None and self._continue(at, request, pool, device, pool_index, device_index + 1):
+                if stopper is None and self._continue(at, request, pool, device, (pool_index, device_index + 1)):
                     return True
         return False
 
     def _continue(
-        self,
-        at: SearchPosition,
-        request: AllocatableRequest,
-        pool: Pool,
-        device: SlicedDevice,
-        next_pool: int,
-        start: int,
+        self, at: SearchPosition, request: AllocatableRequest, pool: Pool, device: SlicedDevice, start: tuple[int, int]
     ) -> bool:
-        """Choose the next device, and return this one if that fails."""
+        """Choose the next device, from `start` (pool, device) on; give this one back if that fails."""
         try:
-            done = self._allocate_device(at._replace(device=at.device + 1), next_pool, start)
+            done = self._allocate_device(at._replace(device=at.device + 1), *start)
         except _TooManyDevicesError:
             self._return(at, request, pool, device)
             raise

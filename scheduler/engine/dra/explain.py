@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.engine.dra import capacity
 from scheduler.engine.dra.allocator import Allocator, find_taint
@@ -42,15 +42,22 @@ class Shortage:
     holders: tuple[str, ...] = ()
 
 
+class _NodePools(NamedTuple):
+    """A node and the pools whose devices it can reach."""
+
+    node: Node
+    pools: Sequence[Pool]
+
+
 def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> Shortage:
     """Return the first request that lacks devices on a node where the allocator found no allocation."""
-    pools = allocator.slices.gather_pools(node)
+    reached = _NodePools(node, allocator.slices.gather_pools(node))
     needed, reachable = 0, set[DeviceId]()
     last = Shortage(0, "", 0, 0, 0, "")
     for number, claim in enumerate(claims):
         for request in claim.spec.devices.requests or ():
             found = [
-                _examine(allocator, node, pools, number, each, reachable) for each in list_alternatives(claim, request)
+                _examine(allocator, reached, number, each, reachable) for each in list_alternatives(claim, request)
             ]
             best = min(found, key=lambda shortage: shortage.needed - shortage.usable)
             if best.usable < best.needed or not best.needed:
@@ -64,25 +71,20 @@ def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceCla
 
 
 def _examine(
-    allocator: Allocator,
-    node: Node,
-    pools: Sequence[Pool],
-    claim: int,
-    request: AllocatableRequest,
-    reachable: set[DeviceId],
+    allocator: Allocator, reached: _NodePools, claim: int, request: AllocatableRequest, reachable: set[DeviceId]
 ) -> Shortage:
     """Return how many devices the request could use, and what stops the others; add the usable ones to `reachable`."""
     groups: dict[str, list[str]] = {}
     holders: dict[str, None] = {}
     devices = usable = 0
     request.device_class = allocator.classes.get(request.spec.device_class_name)
-    for pool in pools:
+    for pool in reached.pools:
         if pool.is_incomplete or pool.is_invalid:
             state = "is being updated" if pool.is_incomplete else "is invalid"
             groups[f"pool {pool} {state}"] = []
         for device in pool.devices:
             devices += 1
-            stopper = _find_stopper(allocator, node, pool, request, device)
+            stopper = _find_stopper(allocator, reached.node, pool, request, device)
             if stopper is None:
                 usable += 1
                 reachable.add(device.id)

@@ -89,7 +89,7 @@ class RecordPartCache(Generic[S, T]):
         self._made: tuple[T, ...] = ()
 
     def update(self, sources: Sequence[S]) -> tuple[T, ...]:
-        """Return the parts built from these elements, in order.
+        """Return one record part for each element, in order.
 
         If all elements are the same objects as in the last call, the result is the same tuple.
         """

@@ -44,7 +44,7 @@ from scheduler.offline.observe.window import Counted, Message, ReorderWindow, Sh
 from scheduler.recorder.recorder import PhaseResult, Recorder
 
 IDLE_S: Final = 0.5
-SEED: Final = 0  # which of the best nodes we would have drawn is nobody's question
+SEED: Final = 0  # the tie-break does not matter: the record names the node that the pod got
 UNKNOWN: Final = ("scheduler.identity", "seed", "times.phaseSeconds", "times.queueSeconds", "requeuedBy")
 SEEN: Final = (Reason(SEEN_AT), Reason("seen-attempts"))
 

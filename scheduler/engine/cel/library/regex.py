@@ -30,7 +30,7 @@ _WORDS: Final = {  # RE2's words for an error, and Go's
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
-    """Return the compiled pattern. Raise CelRuntimeError with Go's words for a text that is none."""
+    """Return the compiled pattern. Raise CelRuntimeError with Go's message if the text is no valid pattern."""
     if "\\C" in pattern.replace("\\\\", ""):
         raise CelRuntimeError("error parsing regexp: invalid escape sequence: `\\C`")
     try:

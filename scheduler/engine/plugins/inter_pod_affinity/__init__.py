@@ -307,7 +307,7 @@ def _find_closed_domains(
 ) -> _ClosedDomains:
     """Return the domains of topology key `key` that contain counted pods, with example pods if there are few.
 
-    `counted` has the number of pods by node slot; `counts` tells whether a pod is one of them.
+    `counted` has the number of pods by node slot; `counts` decides whether a pod is one of them.
     """
     domains = DomainCounts.from_tally(key, nodes, counted)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:

@@ -23,7 +23,7 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
 
 
 class AffinityHints:
-    """The queueing hints of InterPodAffinity, which tell whether a pod or node event may help a rejected pod."""
+    """The queueing hints of InterPodAffinity, which decide whether a pod or node event may help a rejected pod."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects

@@ -65,15 +65,15 @@ class MatchingTerms:
         self._weights[terms], self._cached_keys = weight, None
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """Return, for each node slot, the number of running pods that have such terms."""
+        """Return, for each node slot, the number of running pods that have one of these terms."""
         return nodes.pod_rows.tally_terms(self._tally_keys[0], dict.fromkeys(self._weights, 1), nodes.slots)
 
     def sum_weights(self, nodes: NodeColumns) -> Tally:
-        """Return, for each node slot, the total weight of such terms of its running pods."""
+        """Return, for each node slot, the total weight of these terms over its running pods."""
         return nodes.pod_rows.tally_terms(self._tally_keys[1], self._weights, nodes.slots)
 
     def includes(self, pod: PodInfo) -> bool:
-        """Return whether a running pod has such terms."""
+        """Return whether a running pod has one of these terms."""
         return pod.terms in self._weights
 
     @property
