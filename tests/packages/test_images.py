@@ -52,7 +52,7 @@ def test_an_image_starts_its_installed_program_as_a_numeric_user(name: str) -> N
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_an_image_says_what_it_is(name: str) -> None:
+def test_an_image_has_descriptive_labels(name: str) -> None:
     labels = {k.removeprefix("org.opencontainers.image."): v for k, v in image(name).labels.items()}
     assert labels.keys() == LABELS
     given = {"title": f"herodotus-{name}", "version": "1.2.3", "revision": "abc", "base.name": "python:3.11-slim"}
@@ -72,7 +72,7 @@ def test_packages_are_locked_by_hash_and_never_compiled() -> None:
     assert "TARGETARCH" not in TEXT
 
 
-def test_only_the_environment_goes_into_what_runs() -> None:
+def test_the_runtime_image_contains_only_the_environment() -> None:
     (step,) = FOUND["runtime"].steps[:1]
     assert (step.source, step.words) == ("build", ("/opt/herodotus", "/opt/herodotus"))
     assert not any(image(name).steps for name in IMAGES)

@@ -63,7 +63,7 @@ def test_an_error_comes_first(log: io.StringIO) -> None:
     assert line(log) == ("E", '"Error scheduling pod" err="broken" pod="p"\n')
 
 
-def test_a_traceback_follows_where_somebody_wants_it() -> None:
+def test_a_traceback_follows_if_requested() -> None:
     stream = io.StringIO()
     klog.setup(4, stream)
     try:

@@ -222,7 +222,7 @@ class TestTimes:
         assert service.explain(POD)["attempt"]["number"] == 2
         assert service.stored(decision)["duplicates"] == 1
 
-    def test_a_clock_that_is_a_little_ahead_is_believed(self, service: Service) -> None:
+    def test_a_clock_slightly_ahead_is_accepted(self, service: Service) -> None:
         started_us = int(service.clock() * 1e6) + 59_000_000
         service.stored(rows(a_table(HERE)), a_decision(started_us=started_us))
         stored = service.store.reader.decision_of_pod("shop", POD)

@@ -183,7 +183,7 @@ def test_a_long_answer_is_continued(service: Service, monkeypatch: pytest.Monkey
     assert (gone["code"], gone["reason"]) == (410, "Expired")
 
 
-def test_a_scheduler_learns_that_the_client_is_gone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_is_notified_when_the_client_disconnects(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.1)
     scheduler = Scheduler(service)
     scheduler.poll()

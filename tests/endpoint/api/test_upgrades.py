@@ -77,7 +77,7 @@ def spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     return write
 
 
-def test_a_newer_scheduler_speaks_to_an_older_service_in_its_version(
+def test_a_newer_scheduler_sends_the_frame_version_of_an_older_service(
     service: Service, spooled: Callable[..., Path]
 ) -> None:
     """It costs one refused batch, once; nothing is set aside, and nothing is waited for."""
@@ -91,7 +91,7 @@ def test_a_newer_scheduler_speaks_to_an_older_service_in_its_version(
     assert (shipper.deliver_pending(), again, wire.codes) == (True, spool, [415, 200, 200])
 
 
-def test_once_the_service_is_upgraded_it_gets_the_newer_version(service: Service, spooled: Callable[..., Path]) -> None:
+def test_an_upgraded_service_receives_the_newer_frame_version(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TOMORROW, shipper=TOMORROW)
     wire = Wire(service, TODAY)
     shipper = Shipper(spool, ServiceEndpoint("http://service"), wire)
@@ -115,7 +115,7 @@ def test_only_unconvertible_frames_are_quarantined(service: Service, spooled: Ca
 
 
 @pytest.mark.parametrize("version", [TOMORROW, TODAY], ids=["newer service", "older service"])
-def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
+def test_a_rolled_back_scheduler_forwards_frames_that_it_cannot_read(
     service: Service, spooled: Callable[..., Path], version: int
 ) -> None:
     """Its predecessor's records: to a service that reads them; before one that does not they are set aside."""
@@ -126,14 +126,14 @@ def test_a_scheduler_that_was_put_back_passes_on_what_it_cannot_read(
     assert len(service.store.reader.incarnations()) == (2 if version == TOMORROW else 0)
 
 
-def test_an_older_scheduler_speaks_to_a_newer_service(service: Service, spooled: Callable[..., Path]) -> None:
+def test_a_newer_service_reads_frames_of_an_older_scheduler(service: Service, spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TODAY, shipper=TODAY)
     wire = Wire(service, TOMORROW)
     Shipper(spool, ServiceEndpoint("http://service"), wire).deliver_pending()
     assert wire.codes == [200]
 
 
-def test_somebody_else_s_415_refuses_nothing_for_good(spooled: Callable[..., Path]) -> None:
+def test_a_415_of_another_server_quarantines_nothing(spooled: Callable[..., Path]) -> None:
     spool = spooled(DECISION, by=TODAY, shipper=TODAY)
     elsewhere = httpx.MockTransport(lambda _: httpx.Response(415, text="a proxy"))
     shipper = Shipper(spool, ServiceEndpoint("http://service"), elsewhere)
@@ -172,7 +172,7 @@ class TestDeltas:
         [(TODAY, [409, 200]), (TODAY - 1, [415, 409, 200]), (1, [415, 409, 200])],
         ids=["same", "older", "oldest"],
     )
-    def test_a_service_that_has_nothing_gets_what_it_needs(
+    def test_an_empty_service_receives_the_node_table_first(
         self, service: Service, herd: Path, version: int, codes: list[int]
     ) -> None:
         """From a shipper that has just been started in the middle of a segment; the table is asked for too."""
@@ -182,7 +182,7 @@ class TestDeltas:
         assert len(stored) == (3 if version == TODAY else 2), "a base goes along, an older service is told without"
         assert {item["spec"]["snapshot"]["evaluated"] for item in stored} == {3}
 
-    def test_around_a_refused_frame_each_part_of_a_batch_brings_its_base(
+    def test_each_half_of_a_split_batch_includes_its_base(
         self, service: Service, herd: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         taken = record_limits.check_frame

@@ -113,14 +113,14 @@ def test_a_bound_pod_that_changed_counts_as_it_is_now() -> None:
     assert cache.columns.requested(CPU).tolist() == [2000, 0]
 
 
-def test_an_unknown_pod_goes() -> None:
+def test_deleting_an_unknown_pod_changes_nothing() -> None:
     cache = a_cache()
     assert cache.remove_pod(UID) is False
     cache.forget(UID)
     assert state(cache) == UNKNOWN
 
 
-def test_a_pod_stays_while_its_node_goes_and_comes_back() -> None:
+def test_a_pod_survives_the_deletion_and_return_of_its_node() -> None:
     cache = a_cache()
     confirm(cache)
     cache.remove_node("a")

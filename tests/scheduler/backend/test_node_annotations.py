@@ -72,7 +72,7 @@ def test_a_profile_reads_what_its_plugins_read() -> None:
     assert {"mean-free-cpu", "herodotus.dev/usage-measured-at"} <= profile("SafeOverload").annotations
 
 
-def test_safe_overload_hopes_for_new_statistics() -> None:
+def test_new_statistics_requeue_a_pod_that_safe_overload_rejected() -> None:
     hints = profile("SafeOverload").hints
     old, new = make_node("n").annotation("mean-free-cpu", "1").obj(), make_node("n").obj()
     assert hints.may_help("SafeOverload", ClusterEvent.NODE_ANNOTATION, make_pod().info(), old, new)

@@ -60,7 +60,7 @@ def ready(health: Health) -> bool:
     return build_summary("readyz", health.readyz, {}).code == 200
 
 
-def test_at_work_nothing_is_wrong(health: Health) -> None:
+def test_all_checks_succeed_while_the_scheduler_works(health: Health) -> None:
     leading(health)
     assert [faults(health, path) for path in ("healthz", "livez", "readyz")] == [{}, {}, {}]
 
@@ -140,6 +140,6 @@ def test_recorder_state_is_a_metric(health: Health, tmp_path: Path) -> None:
     }
 
 
-def test_before_there_is_anything_to_say_the_metrics_are_there(health: Health) -> None:
+def test_metrics_exist_before_the_first_observation(health: Health) -> None:
     names = {s.name for family in health.collect() for s in family.samples}
     assert names == {"herodotus_spool_limit_bytes", "herodotus_spool_waiting_bytes"}

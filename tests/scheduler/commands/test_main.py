@@ -222,7 +222,7 @@ class TestRunRefuses:
         line = "error: --master localhost:8080: expected a URL such as http://127.0.0.1:8001"
         assert refused(capsys, "run", "--master", "localhost:8080") == line
 
-    def test_plugins_that_cannot_be_before_it_asks_the_api_server(self, tmp_path: Path, capsys: Captured) -> None:
+    def test_invalid_plugins_are_refused_before_the_first_request(self, tmp_path: Path, capsys: Captured) -> None:
         path = written(tmp_path, "profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}]")
         said = refused(capsys, "run", "--config", path, "--master", "http://127.0.0.1:9")
         assert said == 'error: profiles[0]: FilterPlugin "Nope" does not exist'

@@ -67,7 +67,7 @@ def test_failure_is_one_line(
     assert says in capsys.readouterr().err
 
 
-def test_the_recording_goes_through_the_decisions_service_twice_and_is_there_once(tmp_path: Path) -> None:
+def test_a_log_that_is_sent_twice_is_stored_once(tmp_path: Path) -> None:
     service = a_service(tmp_path)
     for _ in range(2):
         deliver(service, list(recorded_lines()))

@@ -170,7 +170,7 @@ def test_messages_are_counted_in_the_event_and_preemption_sees_the_codes() -> No
     assert result.rejectors == {"http://one"}
 
 
-def test_nodes_left_out_without_a_word_count_as_narrowed_where_others_were() -> None:
+def test_nodes_that_an_extender_omits_without_a_reason_count_as_restricted() -> None:
     """Upstream counts what is absent from its map of reasons; both are."""
     pod = make_pod().required_terms({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})
     result = attempt(pod, three(), FakeExtender(filter_answer=leaves()))
@@ -285,7 +285,7 @@ def test_an_extender_that_filters_changes_no_score() -> None:
 
 
 @pytest.mark.parametrize("points", [ExtenderError("gone"), {"a": 1 << 17}], ids=["failed", "beyond-any-sense"])
-def test_one_that_fails_to_prioritize_gives_no_points_ignorable_or_not(points: Any) -> None:
+def test_an_extender_that_fails_to_prioritize_gives_no_points(points: Any) -> None:
     plain = attempt(make_pod(), three())
     result = attempt(make_pod(), three(), FakeExtender(points=points))
     assert result.trace.totals is not None
@@ -322,7 +322,7 @@ def test_an_extender_that_binds_replaces_the_bind_plugins() -> None:
     assert extender.requests == [("bind", ["a"])]
 
 
-def test_its_failure_is_the_binding_s_unless_it_may_be_ignored() -> None:
+def test_an_extender_s_bind_failure_fails_the_binding_unless_ignorable() -> None:
     assert bound_by(FakeExtender(bind_answer=ExtenderError("no"))) == "no"
     assert bound_by(FakeExtender(bind_answer=ExtenderError("no"), ignorable=True)) == "plugins"
     assert bound_by(FakeExtender(bind_answer="done", is_interested=False)) == "plugins"
@@ -347,7 +347,7 @@ def found(result: CycleResult) -> Preemption:
     return result.trace.preemption
 
 
-def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
+def test_candidates_that_an_extender_removes_stay_in_the_record() -> None:
     one = FakeExtender("http://one", sacrifices={n: ExtenderVictims((f"uid-on-{n}",), 0) for n in "ab"})
     two = FakeExtender("http://two", sacrifices={"b": ExtenderVictims(("uid-on-b",), 3)})
     result = preempting(one, two)
@@ -358,7 +358,7 @@ def test_it_may_take_candidates_away_and_the_record_keeps_them() -> None:
     assert by_node == {"a": ("http://two", 0), "b": ("", 3), "c": ("http://one", 0)}
 
 
-def test_where_it_would_have_none_there_is_no_candidate() -> None:
+def test_no_candidate_remains_if_the_extender_accepts_none() -> None:
     result = preempting(FakeExtender(sacrifices={}))
     assert result.trace.preemption is None
     assert result.message.endswith("preemption: no candidate node for preemption")
@@ -387,7 +387,7 @@ def test_a_failure_ends_preemption_with_its_words(answer: Any, message: str) -> 
     assert notes.format_notes(result.trace.notes) == [f"extender http://one failed to preempt: {message}"]
 
 
-def test_one_that_may_be_ignored_loses_only_the_node_without_victims() -> None:
+def test_an_ignorable_extender_without_victims_removes_only_that_node() -> None:
     answer = {"a": ExtenderVictims((), 0), "b": ExtenderVictims(("uid-on-b",), 0)}
     result = preempting(FakeExtender(sacrifices=answer, ignorable=True))
     assert found(result).nominated_node == "b"

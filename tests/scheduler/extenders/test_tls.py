@@ -49,7 +49,7 @@ def asks(url: str, **config: Any) -> str:
             return str(e)
 
 
-def test_a_stranger_is_not_trusted(secured: Secured) -> None:
+def test_a_certificate_without_a_known_authority_is_refused(secured: Secured) -> None:
     said = asks(secured.stub.url)
     assert said.startswith(f'Post "{secured.stub.url}/prioritize": tls: failed to verify certificate: ')
 

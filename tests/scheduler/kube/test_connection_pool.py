@@ -103,7 +103,7 @@ def send(api: ApiServer, number: int, results: Results, timeout_s: float = 10.0)
     api.send(ApiRequest("POST", f"/p/{number}", {"number": number}, timeout_s=timeout_s), results.put)
 
 
-def test_a_request_to_the_letter(serving: Any) -> None:
+def test_the_bytes_of_a_request(serving: Any) -> None:
     server, api = serving(lambda _: OK)
     results: Results = queue.SimpleQueue()
     api.send(ApiRequest("PATCH", "/p", {"a": "é"}, "application/merge-patch+json", timeout_s=1.5), results.put)
@@ -139,7 +139,7 @@ def test_a_large_request_leaves_in_pieces(serving: Any) -> None:
     assert len(server.requests[0]) > 4 << 20
 
 
-def test_a_refusal_is_the_servers_words(serving: Any) -> None:
+def test_an_error_has_the_server_s_message(serving: Any) -> None:
     body = json.dumps({"message": "no such pod", "reason": "NotFound"}).encode()
     _, api = serving(
         lambda _: b"HTTP/1.1 404 Not Found\r\nRetry-After: 3\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -223,7 +223,7 @@ def test_refused_connection_fails_every_request() -> None:
     api.close()
 
 
-def test_closing_ends_what_is_under_way_and_later_requests_at_once(serving: Any) -> None:
+def test_closing_fails_running_and_later_requests(serving: Any) -> None:
     silent = threading.Event()
     server, api = serving(held_until(silent))
     results: Results = queue.SimpleQueue()
@@ -247,7 +247,7 @@ def test_garbage_after_a_response_fails_the_next_request(serving: Any) -> None:
     assert results.get(timeout=5) is None
 
 
-def test_where_a_proxy_is_set_the_way_is_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_proxy_is_used_through_the_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
     through = ApiServer(Credentials("http://api.example:1", None, dict))

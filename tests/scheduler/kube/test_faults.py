@@ -117,7 +117,7 @@ def test_a_reflector_ends_with_the_truth(
     assert model.backwards == []
 
 
-def test_it_survives_a_restart_of_the_server(
+def test_a_reflector_survives_a_restart_of_the_server(
     sim: SimulatedCluster, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What happened meanwhile is forgotten, so it lists again; what was deleted is gone."""

@@ -75,7 +75,7 @@ def held_by(other: str, **more: Any) -> Json:
     return {"holderIdentity": other, "leaseDurationSeconds": 15, "renewTime": "t0", "leaseTransitions": 3} | more
 
 
-def test_the_first_creates_it() -> None:
+def test_the_first_candidate_creates_the_lease() -> None:
     server = Server()
     mine = election(server)
     assert mine.acquire(threading.Event())
@@ -87,7 +87,7 @@ def test_the_first_creates_it() -> None:
     assert (server.holder, server.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
 
 
-def test_one_that_was_given_back_is_taken_at_once() -> None:
+def test_a_released_lease_is_acquired_at_once() -> None:
     server = Server(held_by(""))
     assert election(server)._try_acquire_or_renew()
     assert server.lease is not None
@@ -202,7 +202,7 @@ def test_annotations_of_others_are_kept() -> None:
     assert (server.holder, server.lease["spec"]["strategy"]) == ("", "OldestEmulationVersion")
 
 
-def test_a_leader_leaves_word_for_the_next_one() -> None:
+def test_a_leader_writes_annotations_for_its_successor() -> None:
     server, count = Server(), iter(range(1, 1000))
     first = election(server, "first")
     first.acquire(threading.Event())
@@ -219,7 +219,7 @@ def test_a_leader_leaves_word_for_the_next_one() -> None:
     assert second.previous_annotations == {"reached": said}
 
 
-def test_word_is_not_lost_with_the_answer_to_the_request_that_took_it() -> None:
+def test_annotations_survive_a_lost_response_to_the_acquisition() -> None:
     server = Server(held_by(""))
     assert server.lease is not None
     server.lease["metadata"]["annotations"] = {"reached": "7"}
@@ -261,7 +261,7 @@ def test_lease_of_another_holder_is_not_released() -> None:
     assert server.holder == "other"
 
 
-def test_waiting_ends_with_the_process() -> None:
+def test_waiting_for_the_lease_ends_when_the_process_stops() -> None:
     server, stop = Server(held_by("other")), threading.Event()
     mine, answers = election(server), []
     thread = threading.Thread(target=lambda: answers.append(mine.acquire(stop)))

@@ -168,7 +168,7 @@ def test_undecodable_event_lists_again(server: Server, garbage: bytes) -> None:
     assert seen(server) == [("listed", "a"), ("listed", "b")]
 
 
-def test_it_ends_quietly_with_its_connection(server: Server) -> None:
+def test_closing_the_connection_ends_the_watch_without_an_error(server: Server) -> None:
     server.lists = [page("a", 5)]
     api = api_of(server)
     reflector = Reflector(api, ListWatch("/api/v1/pods", "pods", Pod), lambda message: None)
@@ -246,7 +246,7 @@ class TestPauses:
         assert len(pauses) == 5
         assert self.doubled(pauses)
 
-    def test_an_event_begins_them_anew(self, server: Server, pauses: list[float]) -> None:
+    def test_an_event_resets_the_backoff(self, server: Server, pauses: list[float]) -> None:
         server.lists = [page("a", 5)]
         server.watches = [[], [], [], [line("ADDED", pod("b", 6))], []]
         seen(server)

@@ -231,7 +231,7 @@ class TestCondition:
             assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
         return server.bodies()
 
-    def test_the_first_one(self) -> None:
+    def test_the_first_condition_is_written(self) -> None:
         (body,) = self.patched(make_pod())
         assert body["metadata"] == {"uid": "uid-p"}
         (condition,) = body["status"]["conditions"]
@@ -268,7 +268,7 @@ def test_a_note_is_cut_to_what_the_api_takes(note: str, written: str) -> None:
     assert len(body["note"].encode()) <= 1024
 
 
-def test_an_event_to_the_letter() -> None:
+def test_the_fields_of_an_event() -> None:
     body = writes.build_event(POD, "herodotus-scheduler", "i" * 200, writes.build_scheduled_event(POD, "n"))
     name = body["metadata"].pop("name")
     assert name.startswith("p.")
@@ -320,7 +320,7 @@ class TestSeries:
             ("POST", "Successfully assigned shop/p to n"),
         ]
 
-    def test_an_event_that_has_expired_is_written_anew(self) -> None:
+    def test_an_expired_event_is_created_again(self) -> None:
         server = Script(OK, status(404, message="gone"), OK)
         assert self.sent(self.FAILED, writes.build_failed_event("again"), server=server) == [
             ("POST", "first"),
@@ -357,10 +357,10 @@ class TestSeries:
         assert sender.series == 3
 
     @pytest.mark.parametrize("answer", [status(404), status(403), status(500)], ids=repr)
-    def test_one_that_is_refused_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
+    def test_a_refused_event_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
         assert len(self.sent(self.FAILED, writes.build_scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
-    def test_too_many_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_events_over_the_limit_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.kube.events.LANES", 1)
         monkeypatch.setattr("scheduler.kube.events.BACKLOG", 1)
         answered = threading.Event()
@@ -492,7 +492,7 @@ def test_claim_gets_the_selected_node_unless_it_changed() -> None:
     assert body == {"metadata": {"resourceVersion": "3", "annotations": annotations}}
 
 
-def test_once_another_may_lead_nothing_is_sent() -> None:
+def test_nothing_is_sent_once_another_may_lead() -> None:
     server = Script(OK)
     api_writes = ApiWrites(api_of(server), None, RequestsOfTest(), ThreadsOfTest(), WriteFence(lambda: False))
     high = make_pod("high").info()

@@ -58,7 +58,7 @@ def test_the_limit_follows_the_requests_queued_in_the_server(way_s: float, each_
     assert found in (turns if isinstance(turns, range) else [turns])
 
 
-def test_a_way_that_became_longer_is_learnt() -> None:
+def test_a_longer_round_trip_raises_the_base_latency() -> None:
     """The shortest duration is forgotten: what moved away is not taken for busy for ever."""
     server = Server(0.001, 0.0)
     server.serve(100)
@@ -79,7 +79,7 @@ def test_work_begins_in_order_and_up_to_the_limit_at_once() -> None:
     assert begun == list(range(100))
 
 
-def test_work_that_is_over_while_it_begins_is_no_recursion() -> None:
+def test_work_that_finishes_at_once_does_not_recurse() -> None:
     begun: list[int] = []
 
     def begin(i: int) -> None:

@@ -81,7 +81,7 @@ class TestPermit:
         world.start(pods=[waiting()])
         world.until(lambda: len(world.shared.waiting))
 
-    def test_it_waits_in_sight_and_holds_its_room_but_no_thread(self, world: World) -> None:
+    def test_a_waiting_pod_is_listed_and_keeps_its_resources_without_a_thread(self, world: World) -> None:
         with_plugins(world, permit=Permits())
         world.start(make_node("n"), pods=[waiting(f"p{i}", "100m") for i in range(8)])  # of two threads
         world.until(lambda: len(world.shared.waiting) == 8)
@@ -94,7 +94,7 @@ class TestPermit:
         world.pod("ADDED", waiting("free", "100m"))
         world.until(lambda: world.cluster.bound == [("uid-free", "n")])
 
-    def test_it_goes_on_when_it_is_allowed(self, world: World) -> None:
+    def test_an_allowed_pod_is_bound(self, world: World) -> None:
         self.start(world)
         the_waiting(world).allow("Gate")
         world.until(lambda: world.cluster.bound == [("uid-p", "n")])
@@ -113,7 +113,7 @@ class TestPermit:
         assert (world.requested, len(world.shared.waiting)) == ({"n": 0}, 0)
         assert phases(world)[-1] == ("Permit", Code.UNSCHEDULABLE, True)
 
-    def test_its_time_is_over(self, world: World) -> None:
+    def test_a_waiting_pod_is_rejected_after_its_timeout(self, world: World) -> None:
         with_plugins(world, permit=Permits(timeout_s=0.01))
         world.start(pods=[waiting()])
         words = "rejected due to timeout after waiting 10ms at plugin Gate"
@@ -151,7 +151,7 @@ class TestPreBindThatWaits:
     @pytest.mark.parametrize(
         ("timeout_s", "said", "words"), [(60.0, error("ebb"), "ebb"), (0.0, None, "too late")], ids=["failed", "late"]
     )
-    def test_where_it_fails_the_attempt_does(
+    def test_a_failing_permit_plugin_fails_the_attempt(
         self, world: World, monkeypatch: pytest.MonkeyPatch, timeout_s: float, said: Verdict | None, words: str
     ) -> None:
         monkeypatch.setattr("scheduler.live.binding_cycle.POLL_S", 0.01)
@@ -162,7 +162,7 @@ class TestPreBindThatWaits:
         world.until(lambda: failed in world.writes.sent)
         assert world.cluster.bound == []
 
-    def test_deleted_it_ends_at_once(self, world: World) -> None:
+    def test_deleting_a_waiting_pod_ends_its_wait(self, world: World) -> None:
         self.start(world, PreBinds())
         world.pod("DELETED", waiting())
         world.until(lambda: not world.loop.scheduler.in_flight)
@@ -192,7 +192,7 @@ class TestUnknownResult:
         assert phases(world) == [("Bind", Code.WAIT, False), ("Bind", Code.SUCCESS, True)]
         assert world.writes.sent == [("scheduled", "p0", "n")]
 
-    def test_it_gives_its_turn_to_another_binding(self, world: World) -> None:
+    def test_a_binding_with_an_unknown_result_does_not_block_other_bindings(self, world: World) -> None:
         self.start(world, INITIAL_IN_FLIGHT + 1)
         world.until(lambda: len(world.cluster.bind_requests) == INITIAL_IN_FLIGHT + 1)
         assert world.cluster.hold is not None
@@ -216,7 +216,7 @@ class TestUnknownResult:
 
 
 class TestNominatedPods:
-    def test_a_pod_of_lower_priority_finds_their_room_taken(self, world: World) -> None:
+    def test_nominated_pods_count_for_pods_of_lower_priority(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("low", "2")])
         world.settle()
@@ -224,13 +224,13 @@ class TestNominatedPods:
         assert "1 Insufficient cpu" in world.decisions[0].message
         assert world.decisions[0].notes == (Reason("nominated-pods", {"node": "n", "nominated": "default/hopeful"}),)
 
-    def test_one_of_higher_priority_does_not(self, world: World) -> None:
+    def test_nominated_pods_do_not_count_for_pods_of_higher_priority(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("high", "2").priority(11)])
         world.settle()
         assert world.cluster.bound == [("uid-high", "n")]
 
-    def test_they_do_not_count_for_what_needs_them_there(self, world: World) -> None:
+    def test_nominated_pods_do_not_satisfy_required_affinity(self, world: World) -> None:
         """Affinity to a pod that is only nominated: the second pass, without it, decides."""
         hopeful = waiting("hopeful", "1").priority(10).label("app", "db").nominated("n").gate("wait")
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
@@ -240,7 +240,7 @@ class TestNominatedPods:
         world.settle()
         assert world.cluster.bound == []
 
-    def test_gone_they_leave_their_room(self, world: World) -> None:
+    def test_deleted_nominated_pods_free_their_resources(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("low", "2")])
         world.settle()
@@ -249,7 +249,7 @@ class TestNominatedPods:
 
 
 class TestPreemption:
-    def test_victims_go_and_the_node_is_kept_for_the_preemptor(self, world: World) -> None:
+    def test_victims_are_evicted_and_the_preemptor_is_nominated(self, world: World) -> None:
         high = waiting("high", "3").priority(10)
         world.start(pods=[ran("a", "2"), ran("b", "1500m", 1), high])
         world.until(lambda: ("preempted", "a", "high") in world.writes.sent)
@@ -286,7 +286,7 @@ class TestPreemption:
         hold.set()
         world.until(lambda: world.cluster.bound == [("uid-high", "n")])
 
-    def test_a_preemptor_that_is_deleted_meanwhile_leaves_its_room_to_others(self, world: World) -> None:
+    def test_a_deleted_preemptor_frees_its_nomination(self, world: World) -> None:
         hold, told = threading.Event(), threading.Event()
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
@@ -319,20 +319,20 @@ class TestPreemption:
         world.pod("DELETED", ran("a", "3"))
         world.until(lambda: world.cluster.bound == [("uid-high", "n")])
 
-    def test_an_eviction_that_fails_brings_the_preemptor_back_at_once(self, world: World) -> None:
+    def test_a_failed_eviction_requeues_the_preemptor_at_once(self, world: World) -> None:
         world.writes.refuse = ["server is tired"]
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.until(lambda: ("evicted", "a", "n") in world.writes.sent)
         assert [d.key.attempt for d in world.decisions] == [1, 2]
         assert "default/a not evicted: server is tired" in messages(world)
 
-    def test_victims_on_their_way_out_are_left_alone(self, world: World) -> None:
+    def test_terminating_victims_are_not_evicted_again(self, world: World) -> None:
         world.start(pods=[ran("a", "3").terminating(), waiting("high", "3").priority(10)])
         world.settle()
         assert not [said for said in world.writes.sent if said[0] == "evicted"]
         assert world.shared.nominator.node_of("uid-high") == "n"
 
-    def test_a_victim_that_waits_on_permit_goes_back_to_the_queue(self, world: World) -> None:
+    def test_a_victim_that_waits_on_permit_is_requeued(self, world: World) -> None:
         with_plugins(world, permit=Permits())
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: len(world.shared.waiting))
@@ -342,14 +342,14 @@ class TestPreemption:
         assert ("SchedulerError", "low", "preempted") in world.writes.sent
         assert not [said for said in world.writes.sent if said[0] == "evicted"]
 
-    def test_a_victim_in_pre_bind_is_taken_back_too(self, world: World) -> None:
+    def test_a_victim_in_pre_bind_is_requeued(self, world: World) -> None:
         with_plugins(world, pre_bind=PreBinds())
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: world.loop._cycles.parked)
         world.pod("ADDED", waiting("high", "3").priority(10))
         world.until(lambda: ("SchedulerError", "low", "preempted by DefaultPreemption") in world.writes.sent)
 
-    def test_pods_of_lower_priority_that_hoped_for_the_node_hope_no_longer(self, world: World) -> None:
+    def test_nominations_of_lower_priority_on_the_node_are_cleared(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(5).nominated("n").gate("wait")
         world.start(pods=[ran("a", "3"), hopeful, waiting("high", "3").priority(10)])
         world.until(lambda: ("nominated", "hopeful", "") in world.writes.sent)
@@ -390,7 +390,7 @@ class TestDryRun:
         dry.settle()
         assert (len(dry.decisions), dry.requested) == (2, {"n": 3000})
 
-    def test_bound_by_another_or_deleted_it_is_not_ours_any_more(self, dry: World) -> None:
+    def test_a_pod_that_another_bound_or_deleted_leaves_the_dry_run(self, dry: World) -> None:
         dry.start(make_node("n"), make_node("m"), pods=[waiting("a", "3"), waiting("b", "3")])
         dry.settle()
         dry.pod("MODIFIED", waiting("a", "3").node("m"))

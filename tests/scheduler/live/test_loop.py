@@ -197,7 +197,7 @@ FULL = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate
 NO_VICTIMS, UNHELPFUL = "1 No preemption victims found for incoming pod.", "1 Preemption is not helpful for scheduling."
 
 
-def test_it_gets_ready_once_when_everything_was_listed(world: World) -> None:
+def test_the_loop_is_ready_once_every_kind_is_listed(world: World) -> None:
     """Plugins build what they keep about the cluster before the first pod, with the nodes that there are."""
     world.nodes(make_node("a").allocatable(cpu="4", pods="9"))
     world.loop.step(0.0)
@@ -223,7 +223,7 @@ class TestTheWayOfAPod:
         assert world.outcomes == [("Bind", Code.SUCCESS, "n", True)]
         assert spools.sequences(world.spool) == [1, 2]
 
-    def test_it_is_assumed_before_it_is_bound(self, world: World) -> None:
+    def test_a_pod_is_assumed_before_it_is_bound(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting("a", "3"), waiting("b", "3")])
         world.loop.step(0.0)
@@ -243,7 +243,7 @@ class TestTheWayOfAPod:
         world.settle()
         assert (world.loop.cache.is_assumed("uid-p"), world.requested) == (False, {"n": 1000})
 
-    def test_nothing_is_tried_before_everything_was_listed(self, world: World) -> None:
+    def test_no_pod_is_tried_before_every_kind_is_listed(self, world: World) -> None:
         world.pods(waiting())
         world.settle()
         assert world.decisions == []
@@ -270,7 +270,7 @@ class TestTheWayOfAPod:
 
 
 class TestNotPlaced:
-    def test_it_waits_for_what_may_help(self, world: World) -> None:
+    def test_an_unschedulable_pod_waits_for_an_event_that_may_help(self, world: World) -> None:
         world.start(pods=[waiting(cpu="5")])
         world.settle()
         assert world.writes.sent == [("Unschedulable", "p", FULL + UNHELPFUL)]
@@ -361,19 +361,19 @@ class TestNotPlaced:
         assert world.writes.sent == [("skipped", "p", "skip schedule deleting pod: default/p")]
         assert (world.decisions, len(world.loop.queue)) == ([], 0)
 
-    def test_other_schedulers_pods_are_none_of_our_business(self, world: World) -> None:
+    def test_pods_of_other_schedulers_are_not_queued(self, world: World) -> None:
         world.start(pods=[waiting().scheduler("default-scheduler"), waiting("unset").scheduler("")])
         world.settle()
         assert (world.decisions, len(world.loop.queue)) == ([], 0)
 
-    def test_but_they_count_on_their_nodes(self, world: World) -> None:
+    def test_pods_of_other_schedulers_count_on_their_nodes(self, world: World) -> None:
         world.start(pods=[waiting(cpu="3").scheduler("default-scheduler").node("n")])
         world.settle()
         assert world.requested == {"n": 3000}
 
 
 class TestBindingFails:
-    def test_it_is_forgotten_and_tried_again(self, world: World) -> None:
+    def test_a_pod_whose_binding_failed_is_forgotten_and_retried(self, world: World) -> None:
         world.cluster.fail = [RuntimeError("the API server said no")]
         world.start(pods=[waiting()])
         world.until(lambda: world.writes.sent)
@@ -386,7 +386,7 @@ class TestBindingFails:
         world.settle()
         assert world.outcomes == [("Bind", Code.ERROR, "n", True), ("Bind", Code.SUCCESS, "n", True)]
 
-    def test_the_room_it_gives_back_wakes_others(self, world: World) -> None:
+    def test_resources_freed_by_a_failed_binding_requeue_other_pods(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.cluster.fail = [RuntimeError("no")]
         world.start(pods=[waiting("a", "3"), waiting("b", "3")])
@@ -411,7 +411,7 @@ class TestBindingFails:
         world.settle()
         assert (world.requested, len(world.loop.queue), world.writes.sent) == ({"n": 0}, 0, [])
 
-    def test_the_node_goes_during_binding_and_comes_back(self, world: World) -> None:
+    def test_a_node_is_deleted_during_binding_and_returns(self, world: World) -> None:
         world.start(make_node("n"), pods=[waiting()])
         world.cluster.hold = threading.Event()
         world.until(world.cluster.bind_requested.is_set)
@@ -424,7 +424,7 @@ class TestBindingFails:
         world.settle()
         assert (world.cluster.bound, world.requested) == ([("uid-p", "n")], {"n": 1000})
 
-    def test_bound_and_deleted_before_the_answer_came(self, world: World) -> None:
+    def test_a_pod_is_bound_and_deleted_before_the_response(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
@@ -462,7 +462,7 @@ class TestBindingFails:
         world.until(lambda: world.cluster.bound)
         assert [d.pod.labels for d in world.decisions] == [{}, {"v": "2"}]
 
-    def test_a_refused_reservation_is_undone_and_worded(self, world: World) -> None:
+    def test_a_rejected_reservation_is_undone_and_reported(self, world: World) -> None:
         calls: list[str] = []
         world.reserve_with(Reserves("One", calls), Reserves("Two", calls, said=text("no room")))
         world.start(pods=[waiting()])
@@ -501,7 +501,7 @@ class TestListedAgain:
         assert world.requested == {"n": 1000}
         assert len(world.loop.queue) == 0
 
-    def test_pods_that_were_assumed_and_vanished_give_their_room_back(self, world: World) -> None:
+    def test_assumed_pods_missing_from_a_new_list_free_their_resources(self, world: World) -> None:
         world.start(pods=[waiting()])
         world.settle()
         assert world.loop.cache.is_assumed("uid-p")
@@ -524,7 +524,7 @@ class TestListedAgain:
         world.settle()
         assert world.loop.cache.columns.uids == ["again"]
 
-    def test_a_pod_in_flight_is_left_alone(self, world: World) -> None:
+    def test_an_update_of_a_pod_in_flight_does_not_queue_it_again(self, world: World) -> None:
         world.cluster.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
@@ -598,6 +598,6 @@ def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
     assert sorted(world.writes.sent) == [("finished",), ("scheduled", "p", "n")]
 
 
-def test_work_aside_of_a_loop_that_has_ended_is_dropped(world: World) -> None:
+def test_work_submitted_after_the_loop_ended_is_dropped(world: World) -> None:
     world.loop.binder.close()
     world.loop.scheduler.threads.submit(lambda: pytest.fail("too late"))

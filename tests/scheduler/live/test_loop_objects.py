@@ -127,7 +127,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.loop.binder.close()
 
 
-def test_a_claim_and_its_volume_wake_the_pod_that_waits_for_them(world: World) -> None:
+def test_a_claim_and_its_volume_requeue_the_pod_that_waits_for_them(world: World) -> None:
     world.start()
     assert 'persistentvolumeclaim "c" not found' in world.messages[-1]
     world.change(CLAIMS, "ADDED", claim("c", volume="v"))
@@ -138,14 +138,14 @@ def test_a_claim_and_its_volume_wake_the_pod_that_waits_for_them(world: World) -
     assert world.cluster.bound == ["p"]
 
 
-def test_a_claim_that_changes_wakes_it_too(world: World) -> None:
+def test_a_changed_claim_requeues_the_pod(world: World) -> None:
     world.start({CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
     assert "pod has unbound immediate PersistentVolumeClaims" in world.messages[-1]
     world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
     world.until(lambda: world.cluster.bound)
 
 
-def test_so_does_a_list_that_came_anew(world: World) -> None:
+def test_a_new_list_of_claims_requeues_the_pod(world: World) -> None:
     world.start({VOLUMES: [volume("v")]})
     world.loop.inbox.put(ListResult(CLAIMS, [claim("c", volume="v")]))
     world.until(lambda: world.cluster.bound)
@@ -178,7 +178,7 @@ def test_absent_kind_counts_as_empty_and_is_marked_in_records(world: World) -> N
     )
 
 
-def test_the_mark_goes_when_the_kind_comes(world: World) -> None:
+def test_the_note_about_an_absent_kind_ends_when_it_is_served(world: World) -> None:
     world.start(absent=CLASSES)
     world.loop.inbox.put(ListResult(CLASSES, [storage_class()]))
     world.change(CLAIMS, "ADDED", claim("c"))

@@ -99,7 +99,7 @@ def test_disabled_recording_keeps_nothing_and_still_names_the_decision() -> None
     )
 
 
-def test_the_first_decision_brings_the_whole_table_and_later_ones_what_changed(tmp_path: Path) -> None:
+def test_the_first_decision_has_the_whole_table_and_later_ones_only_changes(tmp_path: Path) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     decide(recorder, columns)
@@ -177,7 +177,7 @@ def test_gap_is_reported_without_another_record(tmp_path: Path, say: Callable[[R
     assert [(gap.sequence, gap.first, gap.last) for gap in spools.of(Gap, tmp_path)] == [(3, 2, 2)]
 
 
-def test_rows_that_were_lost_are_made_good_by_a_whole_table(tmp_path: Path) -> None:
+def test_lost_rows_are_replaced_by_a_whole_table(tmp_path: Path) -> None:
     recorder, columns = a_recorder(tmp_path), cluster()
     decide(recorder, columns)
     columns.set_node(make_node("c").obj())

@@ -83,7 +83,7 @@ def write(directory: Path, *sequences: int, incarnation: str = "incarnation") ->
     return spool
 
 
-def test_everything_once_in_order(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+def test_every_frame_is_delivered_once_in_order(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1, 2, 3)
     assert shipper.deliver_pending() is True
     assert shipper.deliver_pending() is False
@@ -200,7 +200,7 @@ def test_quarantine_is_bounded_and_counts_the_rest(
     assert count_waiting_bytes(tmp_path) == 0
 
 
-def test_how_far_it_is_can_be_read_by_another_process(tmp_path: Path, service: Service, shipper: Shipper) -> None:
+def test_another_process_can_read_the_progress(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     assert Progress.read(tmp_path) == Progress()
     stop = threading.Event()
     write(tmp_path, 1, 2)
@@ -243,7 +243,7 @@ def test_on_a_full_disk_what_is_delivered_makes_room(
     assert [p.name for p in (tmp_path / ME).glob("*.seg")] == ["00000002.seg"]
 
 
-def test_an_outage_in_the_middle_of_halving_goes_on_behind_what_was_taken(
+def test_after_an_outage_a_halved_batch_continues_after_the_acknowledged_part(
     tmp_path: Path, service: Service, shipper: Shipper
 ) -> None:
     write(tmp_path, *range(1, 9))
@@ -378,7 +378,7 @@ def held(lock: Path) -> bool:
     return False
 
 
-def test_a_token_is_shown_and_read_anew_for_each_batch(tmp_path: Path, service: Service) -> None:
+def test_the_token_is_read_again_for_each_batch(tmp_path: Path, service: Service) -> None:
     shown: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -150,7 +150,7 @@ def test_damage_is_logged_and_passed_over(tmp_path: Path, capsys: pytest.Capture
     assert "bytes=80" in said
 
 
-def test_the_limit_counts_every_incarnation_and_lets_go_when_something_was_delivered(tmp_path: Path) -> None:
+def test_the_limit_covers_all_incarnations_and_delivery_frees_space(tmp_path: Path) -> None:
     other = Spool(tmp_path, "other", 1 << 20)
     other.rotate(b"x" * 1000)
     limit = 100_000
@@ -250,7 +250,7 @@ def now_on_disk(directory: Path) -> int:
     return (directory / ".now").stat().st_ctime_ns
 
 
-def test_incarnations_come_oldest_first_and_unnamed_ones_not_at_all(tmp_path: Path) -> None:
+def test_incarnations_are_listed_oldest_first_without_unnamed_ones(tmp_path: Path) -> None:
     Spool(tmp_path, "z").close()
     eventually(lambda: now_on_disk(tmp_path) > (tmp_path / "z").stat().st_ctime_ns, "the clock of the disk to tick")
     Spool(tmp_path, "a").close()

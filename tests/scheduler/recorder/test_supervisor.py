@@ -45,7 +45,7 @@ def started(supervisor: Supervisor, after: int | None = None) -> int:
     return supervisor.pid
 
 
-def test_one_that_dies_is_started_again(supervise: Callable[[str], Supervisor]) -> None:
+def test_a_shipper_that_exits_is_restarted(supervise: Callable[[str], Supervisor]) -> None:
     supervisor = supervise(SHIPPER)
     first = started(supervisor)
     os.kill(first, signal.SIGKILL)
@@ -55,7 +55,7 @@ def test_one_that_dies_is_started_again(supervise: Callable[[str], Supervisor]) 
 
 
 @pytest.mark.parametrize("program", [SHIPPER, STUBBORN], ids=["ends with its input", "is killed in the end"])
-def test_it_ends_with_its_scheduler(supervise: Callable[[str], Supervisor], program: str) -> None:
+def test_the_shipper_ends_with_its_scheduler(supervise: Callable[[str], Supervisor], program: str) -> None:
     supervisor = supervise(program)
     pid = started(supervisor)
     supervisor.close()

@@ -60,7 +60,7 @@ def test_a_trial_changes_the_copy_and_nothing_else(world: World) -> None:
     assert world.requested == {"n": 0}
 
 
-def test_it_is_a_copy_of_now(world: World) -> None:
+def test_the_copy_has_the_present_state(world: World) -> None:
     columns = world.loop.cache.columns
     world.node("ADDED", make_node("m").allocatable(cpu="4", pods="9"))
     assert run(world, lambda: ",".join(columns.index).encode()) == b"n,m"

@@ -116,7 +116,7 @@ def status(answer: Any) -> dict[str, Any]:
     return dict(answer.get_json()["status"])
 
 
-def test_a_pod_goes_where_the_scheduler_then_puts_it(rig: Rig) -> None:
+def test_a_review_predicts_the_node_that_the_scheduler_chooses(rig: Rig) -> None:
     rig.world.start(node("small", "2"), node("large", "9"))
     told = status(rig.ask(wanted("1")))
     assert (told["fits"], told["pods"][0]["node"]) == (1, "large")
@@ -316,7 +316,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
         rig.reviewer._thread.join(5)
 
 
-def test_a_review_of_the_cluster_ends_when_nobody_waits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_review_of_the_cluster_ends_when_its_client_disconnects(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
         while True:
             report(1, 2)

@@ -40,7 +40,9 @@ HINT = HealthCheck("history", lambda: "away", advisory=True)
     ],
     ids=["good", "verbose", "bad", "excluded", "excluded, verbose", "unknown", "advisory", "advisory, verbose"],
 )
-def test_the_sum(checks: list[HealthCheck], query: dict[str, list[str]], code: int, body: str) -> None:
+def test_the_sum_of_checks_lists_each_check(
+    checks: list[HealthCheck], query: dict[str, list[str]], code: int, body: str
+) -> None:
     answer = build_summary("readyz", checks, query)
     assert (answer.code, answer.body.decode()) == (code, body)
     assert b"secret" not in answer.body

@@ -118,7 +118,7 @@ class TestRequests:
         assert (answer.status_code, answer.text) == (500, "internal server error\n")
         assert "Traceback" not in capfd.readouterr().err
 
-    def test_a_query_that_is_none_is_400(self, start: Start) -> None:
+    def test_a_malformed_query_is_400(self, start: Start) -> None:
         assert ask(start(), "/x?" + "&".join(f"a{i}=1" for i in range(30))).status_code == 400
 
 
@@ -141,7 +141,7 @@ class TestLimits:
                 assert tls.recv(1) == b""
             eventually(lambda: server.listener.connections == 0, "the connection to be given up")
 
-    def test_there_are_so_many_connections_and_no_more(self, start: Start) -> None:
+    def test_the_number_of_connections_is_limited(self, start: Start) -> None:
         go_on = threading.Event()
 
         def slow(request: StatusRequest) -> StatusResponse:
@@ -163,7 +163,7 @@ class TestLimits:
         eventually(lambda: server.listener.connections == 0, "room again")
         assert ask(server).status_code == 200
 
-    def test_no_tls_is_no_request(self, start: Start) -> None:
+    def test_plain_http_is_refused(self, start: Start) -> None:
         server = start()
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://127.0.0.1:{server.port}/")
@@ -175,7 +175,7 @@ class TestLimits:
 
 
 class TestCertificates:
-    def test_one_in_memory_is_for_this_host_and_on_no_disk(self, start: Start) -> None:
+    def test_a_certificate_in_memory_is_for_this_host_and_on_no_disk(self, start: Start) -> None:
         server = start()
         context = ssl.create_default_context(cadata=served_certificate(server))
         assert ask(server, verify=context).status_code == 200
@@ -232,14 +232,14 @@ class TestCertificates:
 
 
 class TestClientCertificates:
-    def test_a_good_one_names_the_client_none_is_needed(self, start: Start, tmp_path: Path) -> None:
+    def test_a_client_certificate_is_optional_and_names_the_client(self, start: Start, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         server = start(certs=certificates(pem=authority.pem))
         named = {"organizationName": "dev", "commonName": "ada"}
         assert ask(server, verify=client_tls(authority.client("ada", "dev"))).json()[3] == named
         assert ask(server).json()[3] == {}
 
-    def test_one_of_another_authority_is_no_request(self, start: Start, tmp_path: Path) -> None:
+    def test_a_client_certificate_of_another_authority_is_refused(self, start: Start, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
         server = start(certs=certificates(pem=Authority(tmp_path).pem))
         with pytest.raises(httpx.TransportError):
@@ -342,7 +342,7 @@ class TestRoutes:
         assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
     @pytest.mark.parametrize("path", ["/readyz/bad", "/metrics", "/configz", "/debug/flags/v", "/nonsense"])
-    def test_everything_else_does_known_or_not(self, served: StatusServer, path: str) -> None:
+    def test_every_other_path_needs_a_right_even_if_it_is_unknown(self, served: StatusServer, path: str) -> None:
         answer = ask(served, path)
         assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
 
@@ -355,7 +355,7 @@ class TestRoutes:
             ("/metrics/resources", 404, "404 page not found\n"),
         ],
     )
-    def test_with_the_right(self, served: StatusServer, path: str, code: int, body: str) -> None:
+    def test_a_reader_with_the_right_is_answered(self, served: StatusServer, path: str, code: int, body: str) -> None:
         answer = ask(served, path, **ADA)
         assert (answer.status_code, answer.text) == (code, body)
 

@@ -59,7 +59,7 @@ class TestOrder:
         queue.update(make_pod("b").priority(1).info(), 0.0)
         assert names(queue, 0.0) == ["b", "a"]
 
-    def test_pods_whose_backoff_ends_in_one_second_come_by_priority(self) -> None:
+    def test_pods_whose_backoff_ends_in_the_same_second_are_ordered_by_priority(self) -> None:
         queue = a_queue()
         for name, priority, now in (("first", 0, 0.1), ("important", 5, 0.8), ("next-second", 9, 1.1)):
             rejected(queue, make_pod(name).priority(priority), now=now)
@@ -69,7 +69,7 @@ class TestOrder:
 
 class TestBackoff:
     @pytest.mark.parametrize("error", [False, True], ids=["rejected", "error"])
-    def test_it_doubles_up_to_its_limit_and_ends_with_its_second(self, error: bool) -> None:
+    def test_backoff_doubles_up_to_its_limit_and_is_rounded_to_a_second(self, error: bool) -> None:
         """1, 2, 4, 8, 10, 10 s, and then the rest of the second in which it ends."""
         queue = a_queue()
         add(queue, make_pod())
@@ -83,21 +83,21 @@ class TestBackoff:
         assert waits == [2, 3, 5, 9, 11, 11, 11]
         assert popped(queue, now).attempts == 8
 
-    def test_it_counts_from_the_return_and_not_from_the_second(self) -> None:
+    def test_backoff_starts_when_the_pod_is_returned(self) -> None:
         queue = a_queue()
         assert rejected(queue, make_pod(), now=7.9).ready_at == 9.0  # floor(8.9), and that second
 
-    def test_a_backoff_of_less_than_a_second_is_not_made_one(self) -> None:
+    def test_a_backoff_below_a_second_is_not_rounded_up(self) -> None:
         queue = a_queue(initial_backoff_s=0.25, max_backoff_s=0.25)
         assert rejected(queue, make_pod(), now=1.0).ready_at == 1.5
 
-    def test_none_where_it_is_switched_off(self) -> None:
+    def test_disabled_backoff_is_zero(self) -> None:
         queue = a_queue(max_backoff_s=0.0)
         add(queue, make_pod())
         queue.add_unschedulable_if_not_present(popped(queue), NONE, 0.0, error=True)
         assert names(queue, 0.0) == ["p"]
 
-    def test_a_rejection_ends_a_row_of_errors_and_goes_on_counting(self) -> None:
+    def test_a_rejection_resets_the_error_count_and_continues_the_attempt_count(self) -> None:
         queue = a_queue()
         add(queue, make_pod())
         now, waits = 0.0, []
@@ -145,7 +145,7 @@ class TestEvents:
             (ClusterEvent.TIMEOUT, []),
         ],
     )
-    def test_only_declared_events_wake(self, event: ClusterEvent, woken: list[str]) -> None:
+    def test_only_declared_events_requeue(self, event: ClusterEvent, woken: list[str]) -> None:
         queue = a_queue()
         for name, plugins in (("fit", FIT), ("taints", TAINTS)):
             rejected(queue, make_pod(name), plugins)
@@ -177,7 +177,7 @@ class TestEvents:
         assert queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 1.0) == 6
         assert sorted(evaluated) == ["a", "b"]
 
-    def test_a_hint_that_raises_wakes_and_is_logged(self) -> None:
+    def test_a_hint_that_raises_requeues_and_is_logged(self) -> None:
         log = io.StringIO()
         klog.setup(0, log)
         queue = a_queue(Asks("Broken", on(EventResource.NODE, ActionType.ADD, lambda pod, old, new: 1 // 0 == 0)))
@@ -187,17 +187,17 @@ class TestEvents:
         assert '"QueueingHintFn returns error"' in line
         assert 'event="NodeAdd" plugin="Broken" pod="default/p"' in line
 
-    def test_any_of_several_plugins_events_wakes(self) -> None:
+    def test_an_event_of_any_rejecting_plugin_requeues(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod(), FIT | TAINTS)
         assert queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_LABEL, 20.0) == 1
 
-    def test_a_plugin_that_is_not_known_wakes_on_everything(self) -> None:
+    def test_an_unknown_plugin_requeues_on_every_event(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod(), frozenset({"Extender"}))
         assert queue.move_all_to_active_or_backoff_queue(ClusterEvent.POD_UPDATE, 20.0) == 1
 
-    def test_only_some_pods_may_be_woken(self) -> None:
+    def test_only_selected_pods_are_requeued(self) -> None:
         queue = a_queue()
         for priority in (1, 2, 3):
             rejected(queue, make_pod(f"p{priority}").priority(priority))
@@ -217,7 +217,7 @@ class TestEvents:
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_LABEL, 0.1)
         assert queue.lengths() == {"active": 1, "backoff": 1, "unschedulable": 0, "gated": 0}
 
-    def test_nothing_for_five_minutes_and_it_is_tried_anyway(self) -> None:
+    def test_a_pod_without_an_event_is_retried_after_five_minutes(self) -> None:
         queue = a_queue()
         add(queue, make_pod("gated").gate("g"))
         rejected(queue, make_pod("p"), now=10.0)
@@ -248,7 +248,7 @@ class TestInFlight:
     @pytest.mark.parametrize(
         "event", [None, ClusterEvent.NODE_LABEL], ids=["nothing happened", "what happened is nothing to its rejector"]
     )
-    def test_otherwise_it_waits(self, event: ClusterEvent | None) -> None:
+    def test_irrelevant_events_during_an_attempt_do_not_requeue(self, event: ClusterEvent | None) -> None:
         queue = a_queue()
         add(queue, make_pod())
         queued = popped(queue)
@@ -265,7 +265,7 @@ class TestInFlight:
         queue.add_unschedulable_if_not_present(popped(queue, 0.2), FIT, 0.3)
         assert queue.lengths()["unschedulable"] == 1
 
-    def test_its_own_update_counts_and_it_comes_back_as_it_is_now(self) -> None:
+    def test_an_update_of_the_pod_during_its_attempt_requeues_the_new_version(self) -> None:
         queue = a_queue(
             Asks("Own", on(EventResource.POD, ActionType.UPDATE_POD_LABEL, lambda pod, old, new: new.uid == pod.uid))
         )
@@ -288,7 +288,7 @@ class TestInFlight:
             queue.add_unschedulable_if_not_present(queued, FIT, 0.2)
         assert names(queue, 5.0) == ["a"]
 
-    def test_events_are_kept_no_longer_than_somebody_may_ask(self) -> None:
+    def test_events_are_dropped_when_no_pod_in_flight_needs_them(self) -> None:
         queue = a_queue()
         add(queue, make_pod("a"), make_pod("b"))
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.0)
@@ -304,7 +304,7 @@ class TestInFlight:
         queue.add_unschedulable_if_not_present(b, FIT, 0.3)
         assert queue.in_flight() == (0, 0)
 
-    def test_a_pod_that_missed_more_than_is_kept_is_tried_anyway(self) -> None:
+    def test_a_pod_that_missed_dropped_events_is_retried(self) -> None:
         queue = a_queue()
         add(queue, make_pod())
         queued = popped(queue)
@@ -316,7 +316,7 @@ class TestInFlight:
 
 
 class TestGates:
-    def test_a_gated_pod_is_never_popped_nor_woken(self) -> None:
+    def test_a_gated_pod_is_neither_popped_nor_requeued(self) -> None:
         queue = a_queue()
         add(queue, make_pod().gate("a", "b"))
         assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
@@ -329,13 +329,13 @@ class TestGates:
         assert woken == dict.fromkeys(ClusterEvent, 0)
         assert names(queue, 1e6) == []
 
-    def test_a_gate_that_remains_keeps_it_out(self) -> None:
+    def test_a_pod_with_a_remaining_gate_stays_gated(self) -> None:
         queue = a_queue()
         add(queue, make_pod().gate("a", "b"))
         queue.update(make_pod().gate("b").info(), 1.0)
         assert queue.lengths()["gated"] == 1
 
-    def test_the_last_gate_lets_it_in_at_once(self) -> None:
+    def test_removing_the_last_gate_activates_the_pod(self) -> None:
         queue = a_queue()
         add(queue, make_pod().gate("a"))
         queue.update(make_pod().info(), 5.0)
@@ -370,7 +370,7 @@ class TestGates:
 
 
 class TestUpdateAndDelete:
-    def test_an_unschedulable_pod_that_changed_is_tried_where_that_may_help(self) -> None:
+    def test_an_update_requeues_an_unschedulable_pod_if_it_may_help(self) -> None:
         queue = a_queue()
         for name, plugins in (("any", frozenset({"Unknown"})), ("fit", FIT)):
             rejected(queue, make_pod(name), plugins)
@@ -393,7 +393,7 @@ class TestUpdateAndDelete:
         queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 20.0)
         assert names(queue, 20.0) == ["b"]
 
-    def test_the_newest_version_is_what_is_popped_from_any_place(self) -> None:
+    def test_the_newest_version_of_a_pod_is_popped_from_every_queue(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod("a"), NONE)  # backoff
         add(queue, make_pod("b"))
@@ -414,7 +414,7 @@ class TestUpdateAndDelete:
         assert queue.delete("uid-p") is None
         assert (len(queue), list(queue), set(queue.lengths().values()), names(queue, 1e6)) == (0, [], {0}, [])
 
-    def test_a_pod_that_changes_all_the_time_does_not_fill_the_queue(self) -> None:
+    def test_frequent_updates_of_a_pod_do_not_fill_the_queue(self) -> None:
         queue = a_queue()
         add(queue, make_pod("a"), make_pod("b"))
         for i in range(1000):
@@ -424,7 +424,7 @@ class TestUpdateAndDelete:
 
 
 class TestWhatIsToldOfIt:
-    def test_waiting_times_are_kept_by_place_since_the_last_attempt(self) -> None:
+    def test_waiting_times_are_counted_by_queue_since_the_last_attempt(self) -> None:
         queue = a_queue()
         add(queue, make_pod())
         first = popped(queue, 2.0)
@@ -455,12 +455,12 @@ class TestWhatIsToldOfIt:
         ],
         ids=["rejected", "error"],
     )
-    def test_when_it_is_tried_again(self, error: bool, expected: Retry) -> None:
+    def test_next_attempt_time_of_a_pod(self, error: bool, expected: Retry) -> None:
         queue = a_queue()
         add(queue, make_pod())
         assert queue.predict_retry(popped(queue), 0.5, 100_000_000, error=error) == expected
 
-    def test_pods_that_come_are_counted_by_queue_and_event(self) -> None:
+    def test_incoming_pods_are_counted_by_queue_and_event(self) -> None:
         queue = a_queue()
         rejected(queue, make_pod("a"))
         rejected(queue, make_pod("b"), NONE)

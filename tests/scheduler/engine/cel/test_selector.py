@@ -38,7 +38,7 @@ ATTRIBUTES = 'device.attributes["gpu.example.com"]'
         (f"[1, 3].exists(i, i == {ATTRIBUTES}.index)", True),
     ],
 )
-def test_a_selector_tells_whether_a_device_matches(expression: str, matches: bool) -> None:
+def test_a_selector_matches_devices(expression: str, matches: bool) -> None:
     assert compile_selector(expression).matches(GPU) is matches
 
 

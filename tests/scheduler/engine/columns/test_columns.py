@@ -239,7 +239,7 @@ def test_a_pod_whose_node_is_not_known_counts_as_soon_as_it_appears() -> None:
     assert (int(columns.requested(CPU)[slot]), int(columns.requested("pods")[slot])) == (1000, 1)
 
 
-def test_pods_outlive_their_node_and_are_there_when_it_comes_back() -> None:
+def test_pods_of_a_deleted_node_count_again_when_it_returns() -> None:
     columns = columns_of([make_node("n")], [make_pod().request(cpu="1").node("n")])
     columns.remove_node("n")
     assert columns.set_node(make_node("other").obj()) == 1

@@ -394,7 +394,7 @@ def test_equal_rows_are_evaluated_once() -> None:
     assert [int(result.trace.totals[columns.index[n]]) for n in ("n006", "n007", "n031")] == [4, 14, 14]
 
 
-def test_a_node_that_comes_to_a_row_is_not_like_one_that_is_not_there() -> None:
+def test_a_new_node_in_a_slot_differs_from_an_empty_slot() -> None:
     plugin = Alike()
     made, columns = framework(score=(plugin,)), nodes(100)
     columns.add_pod(make_pod("p").info(), "ghost")

@@ -42,24 +42,28 @@ class TestAnAnswerThatIsNone:
         return framework(**plugins)
 
     @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
-    def test_on_the_way_to_a_node(self, point: str, raises: BaseException | None, words: str) -> None:
+    def test_a_plugin_without_a_result_fails_each_binding_point(
+        self, point: str, raises: BaseException | None, words: str
+    ) -> None:
         said = getattr(self.made(point, raises), f"run_{point}")(CycleState(), make_pod().info(), "n")
         assert said == PluginVerdict("Forgetful", text(words, Code.ERROR))
 
-    def test_at_pre_enqueue(self, raises: BaseException | None, words: str) -> None:
+    def test_a_plugin_without_a_result_at_pre_enqueue_gates_the_pod(
+        self, raises: BaseException | None, words: str
+    ) -> None:
         log = io.StringIO()
         klog.setup(0, log)
         said = self.made("pre_enqueue", raises).run_pre_enqueue(make_pod().info())
         assert said == PluginVerdict("Forgetful", text(words, Code.ERROR))
         assert f'"Unexpected error running PreEnqueue plugin" err="{words}" pod="default/p"' in log.getvalue()
 
-    def test_before_the_scores(self, raises: BaseException | None, words: str) -> None:
+    def test_a_plugin_without_a_result_at_pre_score_fails_the_attempt(
+        self, raises: BaseException | None, words: str
+    ) -> None:
         made = framework(score=(Scores("S", {}),))
         object.__setattr__(made.profile, "pre_score", (Forgetful(raises),))
         result = run(made, columns_of([make_node("a"), make_node("b")]))
         assert (result.path, result.message) == (DecisionPath.ERROR, f'running PreScore plugin "Forgetful": {words}')
 
-    def test_one_that_cannot_say_whether_it_has_something_to_do_has(
-        self, raises: BaseException | None, words: str
-    ) -> None:
+    def test_a_pre_score_without_a_result_does_not_skip(self, raises: BaseException | None, words: str) -> None:
         assert self.made("pre_bind", raises).run_pre_bind_pre_flight(CycleState(), make_pod().info(), "n")

@@ -78,7 +78,7 @@ def looked_at(result: CycleResult) -> list[str]:
     return [name for name, e in zip(CLUSTER, result.trace.evaluation, strict=True) if e == Evaluation.EVALUATED]
 
 
-def test_the_next_search_goes_on_where_the_last_one_ended() -> None:
+def test_the_next_search_starts_where_the_last_one_ended() -> None:
     columns = columns_of([make_node(name) for name in CLUSTER])
     sampled = made(50, full=tuple(CLUSTER[:20]), score=(Scores("S", {}),))
 

@@ -134,7 +134,7 @@ class Watts(PerNodePlugin):
             yield Input("limit", 400.0, "W", "the contract", digits=0)
 
 
-def test_a_plain_plugin_tells_node_by_node() -> None:
+def test_a_per_node_plugin_reports_its_inputs_for_each_node() -> None:
     plugin: Any = Watts(NoArgs(), NoCluster())
     draws, limit = recorded(run(framework(filter=(adapt_filter(plugin),), score=(adapt_score(plugin),)), cluster()))
     assert (draws.source, columns(draws)) == ("the rack", ([1200, 805, 0], [0, 0, 1], [60], [0, 1, 0]))

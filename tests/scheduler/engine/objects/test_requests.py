@@ -154,7 +154,7 @@ def test_a_resize_in_progress_counts_for_running_pods_only(pod: PodBuilder, cpu:
         pytest.param({}, {}, "Infeasible", 0, id="it has nothing"),
     ],
 )
-def test_a_resize_of_the_whole_pod_counts_while_it_goes_on(
+def test_a_pod_level_resize_counts_while_it_is_in_progress(
     actual: dict[str, str], allocated: dict[str, str], reason: str, cpu: int
 ) -> None:
     builder = make_pod().request(cpu="100m").pod_level(cpu="1").condition("PodResizePending", "True", reason)

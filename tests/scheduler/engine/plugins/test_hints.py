@@ -505,7 +505,7 @@ def test_devices_and_claims_help_a_pod_with_claims() -> None:
     }
 
 
-def test_an_extender_asks_about_everything_but_wildcards() -> None:
+def test_an_extender_registers_every_event_except_wildcards() -> None:
     assert {event for event in ClusterEvent if not HINTS.is_registered("Extender", event)} == {
         ClusterEvent.TIMEOUT,
         ClusterEvent.FORCE_ACTIVATE,

@@ -168,7 +168,7 @@ def test_where_many_domains_are_closed_no_pod_is_named() -> None:
     assert verdict.reasons == (Reason("pod-anti-affinity", {"key": HOST, "pod": ""}),)
 
 
-def test_a_pod_whose_terms_do_not_parse_is_turned_away() -> None:
+def test_a_pod_with_invalid_terms_is_rejected() -> None:
     pod = asks(new("new"), rather_near=[(1, term(selector={"matchExpressions": [expression("app", "Near")]}))])
     result = plugin().pre_filter(CycleState(), pod.info(), columns_of(NODES)).verdict
     assert result.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -122,7 +122,7 @@ def numbers_by_source(result: CycleResult) -> dict[str, Told]:
 
 
 @pytest.mark.parametrize("points", [("filter",), ("score",), ("filter", "score")], ids="+".join)
-def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ...]) -> None:
+def test_safe_overload_reports_used_share_deviation_and_risk(points: tuple[str, ...]) -> None:
     """Whether it filters, scores or both: once."""
     columns = columns_of([loaded("calm", 2500, 400), loaded("over", 1200, 400), make_node("unknown")])
     result = decide(framework("SafeOverload", *points), columns, make_pod().request(POD))
@@ -136,7 +136,7 @@ def test_safe_overload_tells_used_share_deviation_and_risk(points: tuple[str, ..
     }
 
 
-def test_safe_balance_tells_from_when_its_numbers_are_and_which_were_too_old() -> None:
+def test_safe_balance_reports_times_and_staleness_of_its_measurements() -> None:
     old = {"herodotus.dev/usage_measured_at": "2020-01-01T00:00:00Z"}
     columns = columns_of([loaded("a", 2500, 400), loaded("b", 2500, 400, **old)])
     result = decide(framework("SafeBalance"), columns, make_pod().request(POD))
@@ -157,7 +157,7 @@ def test_safe_balance_tells_from_when_its_numbers_are_and_which_were_too_old() -
     ],
     ids=["Congestion", "BestPrice", "Reward"],
 )
-def test_the_number_and_what_it_came_from(
+def test_reward_and_price_report_their_annotation(
     plugin: str, source: str, name: str, values: tuple[str | None, ...], expected: tuple[float | None, ...]
 ) -> None:
     nodes = [make_node(f"n{i}") for i in range(len(values))]
@@ -169,7 +169,7 @@ def test_the_number_and_what_it_came_from(
     assert numbers_by_source(result) == {source + of: {name: list(expected)}}
 
 
-def test_pigeon_tells_the_objective_of_each_node() -> None:
+def test_pigeon_reports_the_objective_of_each_node() -> None:
     columns = columns_of([make_node("n1"), make_node("n2").allocatable(cpu="1")])
     runner = framework("Pigeon", policyObjective="LOAD_BALANCE")
     result = decide(runner, columns, make_pod().request(cpu="500m"))

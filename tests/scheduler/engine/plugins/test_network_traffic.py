@@ -93,7 +93,7 @@ def test_the_record_has_the_samples_their_query_and_when_prometheus_evaluated_it
     np.testing.assert_equal(inputs.measured_s, [1, 1])
 
 
-def test_a_cycle_goes_by_one_answer_however_many_come_meanwhile() -> None:
+def test_a_cycle_uses_one_answer_although_newer_ones_arrive() -> None:
     """The mark, the points and the inputs of one record are about the same samples."""
     runner = traffic(lambda _: samples(master=2, node01=1))
     (plugin,) = runner.profile.score
@@ -127,7 +127,7 @@ def refuse(_: httpx.Request) -> httpx.Response:
     ],
     ids=["down", "refused", "no Prometheus"],
 )
-def test_placement_continues_without_prometheus_and_the_record_says_why(answer: Answer, why: str) -> None:
+def test_placement_continues_without_prometheus_and_the_record_names_the_error(answer: Answer, why: str) -> None:
     result = two_nodes(traffic(answer))
     assert result.chosen is not None
     assert notes.format_notes(result.trace.notes) == [f"NetworkTraffic: no answer of Prometheus: {why}"]

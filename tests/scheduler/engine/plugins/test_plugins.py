@@ -167,7 +167,7 @@ class TestFit:
         assert fit(make_pod().request(cpu="0"), make_node(), over).code is Code.SUCCESS
         assert fit(make_pod().request(cpu="1m"), make_node(), over).reasons == short("cpu")
 
-    def test_too_many_pods_for_a_pod_that_asks_nothing(self) -> None:
+    def test_a_pod_without_requests_is_rejected_by_too_many_pods(self) -> None:
         verdict = fit(make_pod(), make_node().allocatable(pods="1"), make_pod("r"))
         assert verdict == Verdict(Code.UNSCHEDULABLE, (Reason("too-many-pods"),))
 

@@ -90,7 +90,7 @@ def outcome(registry: Registry, plugin: str, args: dict[str, Any] | None = None)
 
 
 @pytest.mark.parametrize("name", ["Even", "even_plugins:Even"])
-def test_a_plugin_is_had_by_its_entry_point_or_its_module(installed: Callable[[str], None], name: str) -> None:
+def test_a_plugin_is_loaded_by_entry_point_or_module(installed: Callable[[str], None], name: str) -> None:
     """Records have the name that it calls itself, either way."""
     installed("Even = even_plugins:Even")
     assert outcome(Registry(), name, {"points": 9})["scores"]["Even"] == {
@@ -144,7 +144,7 @@ def test_nothing_is_imported_that_no_configuration_names(installed: Callable[[st
         pytest.param(":", "expected module:Class", id="nothing at all"),
     ],
 )
-def test_a_plugin_that_cannot_be_had_is_one_line(
+def test_a_plugin_that_cannot_be_loaded_is_a_one_line_error(
     installed: Callable[[str], None], name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "config.yaml"
@@ -156,7 +156,7 @@ def test_a_plugin_that_cannot_be_had_is_one_line(
     assert said.count("\n") == 1
 
 
-def test_a_plugin_that_cannot_be_made_is_named(installed: Callable[[str], None]) -> None:
+def test_a_plugin_whose_constructor_fails_is_named(installed: Callable[[str], None]) -> None:
     with pytest.raises(CaseError, match=r'profiles\[0\]: initializing plugin "Unmade": OSError: no model file'):
         outcome(Registry(), "even_plugins:Unmade")
 
@@ -175,7 +175,7 @@ class Own(PerNodePlugin):
         return 1
 
 
-def test_a_command_of_ones_own_brings_its_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_custom_command_registers_its_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(json.dumps(config("Own")))
     assert main(["validate", str(file)]) == 1
@@ -184,7 +184,7 @@ def test_a_command_of_ones_own_brings_its_plugins(tmp_path: Path, capsys: pytest
     assert "name: Own" in capsys.readouterr().out
 
 
-def test_with_plugin_refuses_what_is_none() -> None:
+def test_with_plugin_refuses_objects_that_are_no_plugins() -> None:
     with pytest.raises(PluginLoadError, match="the plugin calls itself Own"):
         with_plugin("Other", Own)
     with pytest.raises(PluginLoadError, match="a plugin named NodeName already exists"):

@@ -83,7 +83,7 @@ def test_a_volume_that_is_reserved_is_taken_for_the_next_pod_and_free_again_afte
     assert attempt.another("d") == [OK, NO]
 
 
-def test_a_claim_to_be_made_a_volume_for_goes_where_its_first_pod_goes() -> None:
+def test_a_claim_to_be_provisioned_gets_the_node_of_its_first_pod() -> None:
     attempt = Attempt(claim("c"))
     assert attempt.another("c") == [OK, NO]
 
@@ -100,7 +100,7 @@ def test_an_existing_volume_is_bound_and_waited_for() -> None:
     assert pending.check() == SUCCESS
 
 
-def test_a_volume_that_somebody_kept_for_the_claim_is_not_the_controllers_to_free() -> None:
+def test_a_volume_that_a_user_reserved_is_not_marked_as_bound_by_controller() -> None:
     attempt = Attempt(claim("c"), volume("v", claim="default/c"))
     attempt.pre_bind()
     assert attempt.handle.wrote == [("volume", "v", "c", "kept")]

@@ -225,7 +225,7 @@ class Clock:
         return self.now_s
 
 
-def test_the_search_stops_when_its_share_of_the_time_is_spent_and_goes_on_later() -> None:
+def test_the_search_stops_when_its_time_share_is_used_and_resumes_later() -> None:
     clock, framework, nodes = Clock(), default_framework(), columns_of([host("a").cordoned()])
     suggester = Suggester(clock, share=0.1, burst_s=0.1)
 

@@ -148,7 +148,7 @@ def test_the_time_of_a_record_is_when_its_outcome_was_seen(world: World) -> None
     assert before_us <= decision.times.started_us + 3_600_000_000 <= after_us
 
 
-def test_a_pod_that_waited_before_we_came_is_known(world: World) -> None:
+def test_a_pod_that_waited_before_the_observer_started_is_known(world: World) -> None:
     world.start(SMALL, LARGE, pods=(waiting(),))
     world.pod("MODIFIED", waiting().node("large"))
     world.pause()
@@ -222,7 +222,7 @@ class TestInFlight:
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, -1))]
 
-    def test_a_pod_that_goes_later_may_have_been_known_to_go(self, world: World) -> None:
+    def test_a_pod_deleted_shortly_after_a_decision_may_have_been_missing_in_it(self, world: World) -> None:
         world.start(self.A, self.B, pods=(waiting("old", "2").node("a"), waiting("q", "1").node("b"), waiting("p")))
         world.pod("MODIFIED", waiting("p").node("a"))
         world.pod("DELETED", waiting("old", "2").node("a"))
@@ -417,7 +417,7 @@ class TestRejected:
             for mark in notes.format_decision_notes(decision)
         )
 
-    def test_the_same_words_again_are_no_new_attempt(self, world: World) -> None:
+    def test_an_unchanged_condition_is_no_new_attempt(self, world: World) -> None:
         world.start(SMALL)
         world.pod("ADDED", waiting(cpu="3"))
         world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
