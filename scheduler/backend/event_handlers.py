@@ -57,7 +57,7 @@ class EventHandlers:
         self.queue = queue
         self.objects = shared.objects
         self.nominator = shared.nominator
-        self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the mark for records
+        self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the note for records
         self._kinds = kinds
         self._scheduler_names = frameworks.keys()
         self._in_flight = in_flight

@@ -91,7 +91,7 @@ def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:
 def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:
     """Set the priority of `spec` from its priority class, or from the default class if it names none.
 
-    If the classes are unknown (None), change nothing, and return a mark if `spec` names a class without a priority.
+    If the classes are unknown (None), change nothing, and return a note if `spec` names a class without a priority.
     Raise ManifestError if the named class does not exist.
     """
     name = spec.get("priorityClassName")

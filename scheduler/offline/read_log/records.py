@@ -1,6 +1,6 @@
 """Converts an attempt found in a log to a Decision and an Outcome. Pure functions.
 
-Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a mark names what is missing; the
+Invariant: nothing is inferred. A field that the log does not fill is in `unknown`, or a note names what is missing; the
 counts of nodes are then the least that the log proves. Scores before weighting are derived by dividing by the weight:
 kube-scheduler logs normalized score times weight.
 """
@@ -173,7 +173,7 @@ def build_outcome(attempt: LoggedAttempt, of: Decision) -> Outcome | None:
 
 
 def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
-    """Return whether the log has the total and all scores of every feasible node, and the mark to record if not."""
+    """Return whether the log has the total and all scores of every feasible node, and the note to record if not."""
     n = len(attempt.totals)
     if not n:
         several = attempt.node and (attempt.feasible or 0) != 1
