@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from herodotus_record.version import __version__
-from scripts.dockerfile import DockerfileStep, Stage, parse_stages
+from scripts.dockerfile import BuildStage, DockerfileStep, parse_stages
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = ("scheduler", "endpoint", "agents")
@@ -73,7 +73,7 @@ def expect(what: str, condition: object) -> None:
 # --- steps
 
 
-def build(stage: Stage, roots: dict[str, Path], work: Path) -> Path:
+def build(stage: BuildStage, roots: dict[str, Path], work: Path) -> Path:
     """Return the root file system of a stage. A stage without steps uses the root of its base."""
     if not stage.steps:
         return roots[stage.base]
@@ -120,7 +120,7 @@ def copy(step: DockerfileStep, root: Path, source: Path) -> None:
 
 @contextmanager
 def run_container(
-    stage: Stage, root: Path, data: Path, *arguments: str, program: str = ""
+    stage: BuildStage, root: Path, data: Path, *arguments: str, program: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a process as the kubelet would: root read-only, DATA and /tmp writable; stop it with its children."""
     words = (program,) if program else stage.entrypoint
@@ -151,13 +151,13 @@ def run_container(
         process.wait()
 
 
-def output(stage: Stage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
+def output(stage: BuildStage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
     """Run a program that exits by itself and return its output."""
     with run_container(stage, root, work / "data", *arguments, program=program) as process:
         return process.communicate(timeout=TIMEOUT_S)[0]
 
 
-def check(stage: Stage, root: Path, work: Path) -> None:
+def check(stage: BuildStage, root: Path, work: Path) -> None:
     """Check the contents of an image without starting its service."""
     expect(f"user is {stage.user}, a number and not root", re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.user))
     expect("labels name title, version and licence", {"title", "version", "licenses"} <= labels(stage))
@@ -177,18 +177,18 @@ def check(stage: Stage, root: Path, work: Path) -> None:
     expect("its root is read-only", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
 
 
-def labels(stage: Stage) -> set[str]:
+def labels(stage: BuildStage) -> set[str]:
     """Return the names of the image's OCI labels that have a value."""
     return {key.removeprefix("org.opencontainers.image.") for key, value in stage.labels.items() if value}
 
 
-def check_cluster(found: dict[str, Stage], roots: dict[str, Path], work: Path) -> None:
+def check_cluster(found: dict[str, BuildStage], roots: dict[str, Path], work: Path) -> None:
     """Run every image with a simulated cluster: an agent responds, a pod is decided, bound and recorded."""
     scheduler, endpoint, agents = (found[name] for name in IMAGES)
     root = roots["scheduler"]
     with ExitStack() as running:
 
-        def start(stage: Stage, name: str, *arguments: str, program: str = "") -> subprocess.Popen[str]:
+        def start(stage: BuildStage, name: str, *arguments: str, program: str = "") -> subprocess.Popen[str]:
             return running.enter_context(run_container(stage, root, work / name, *arguments, program=program))
 
         config = f"{DATA}/kubeconfig"

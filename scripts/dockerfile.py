@@ -32,7 +32,7 @@ class DockerfileStep:
 
 
 @dataclass
-class Stage:
+class BuildStage:
     """A build stage: its steps, and how to start the resulting image."""
 
     name: str
@@ -46,9 +46,9 @@ class Stage:
     steps: list[DockerfileStep] = field(default_factory=list)
 
 
-def parse_stages(text: str, arguments: Mapping[str, str]) -> dict[str, Stage]:
+def parse_stages(text: str, arguments: Mapping[str, str]) -> dict[str, BuildStage]:
     """Return every stage by its name, in order. `arguments` are build arguments. Raises ValueError with the line."""
-    found: dict[str, Stage] = {}
+    found: dict[str, BuildStage] = {}
     everywhere: dict[str, str] = {}
     variables: dict[str, str] = {}
     for instruction, rest in _lines(text):
@@ -59,7 +59,7 @@ def parse_stages(text: str, arguments: Mapping[str, str]) -> dict[str, Stage]:
             base, _, name = _substitute(rest, everywhere).split()
             before = found.get(base)
             variables = {}
-            found[name] = Stage(name, base)
+            found[name] = BuildStage(name, base)
             if before:
                 stage = found[name]
                 stage.workdir, stage.user = before.workdir, before.user
@@ -82,7 +82,7 @@ def _substitute(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda m: values[m[1]], text)
 
 
-def _apply(stage: Stage, instruction: str, rest: str, variables: Mapping[str, str]) -> None:
+def _apply(stage: BuildStage, instruction: str, rest: str, variables: Mapping[str, str]) -> None:
     """Apply one instruction to its stage."""
     if instruction in ("ENV", "LABEL"):
         pairs = dict(word.split("=", 1) for word in shlex.split(_substitute(rest, variables)))

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from scripts.check_images import IMAGES
-from scripts.dockerfile import Stage, parse_stages
+from scripts.dockerfile import BuildStage, parse_stages
 from tests.packages.test_wheels import PROGRAMS
 from tests.processes import ROOT
 
@@ -24,7 +24,7 @@ def steps(*instructions: str) -> list[tuple[str, ...]]:
     return [step.words for stage in FOUND.values() for step in stage.steps if step.instruction in instructions]
 
 
-def image(name: str) -> Stage:
+def image(name: str) -> BuildStage:
     return FOUND[name]
 
 

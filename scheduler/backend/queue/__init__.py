@@ -1,6 +1,6 @@
 """The scheduling queue: pods that wait to be scheduled."""
 
 from scheduler.backend.queue.queued_pod import QueuedPod
-from scheduler.backend.queue.scheduling_queue import SchedulingQueue
+from scheduler.backend.queue.scheduling_queue import BackoffLimits, SchedulingQueue
 
-__all__ = ["QueuedPod", "SchedulingQueue"]
+__all__ = ["BackoffLimits", "QueuedPod", "SchedulingQueue"]

@@ -26,7 +26,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
 from scheduler.backend.queue.heap import PodHeap
@@ -55,6 +55,13 @@ class _Requeue(IntEnum):
     AT_ONCE = 2  # the event is for a plugin that returned Pending
 
 
+class BackoffLimits(NamedTuple):
+    """The shortest and the longest backoff of a pod, in seconds."""
+
+    initial_s: float = 1.0
+    max_s: float = 10.0
+
+
 class SchedulingQueue:
     """The scheduling queue of all profiles, with kube-scheduler's active, backoff and unschedulable queues."""
 
@@ -63,8 +70,7 @@ class SchedulingQueue:
         sort_key: Callable[[PodInfo, float], Any],
         pre_enqueue: Callable[[PodInfo], PluginVerdict | None],
         hints: Mapping[str, QueueingHints],
-        initial_backoff_s: float = 1.0,
-        max_backoff_s: float = 10.0,
+        backoff: BackoffLimits,
         gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """Create an empty queue.
@@ -76,9 +82,8 @@ class SchedulingQueue:
         self._sort_key = sort_key
         self._pre_enqueue = pre_enqueue
         self._hints = hints
-        self._initial_backoff_s = initial_backoff_s
-        self._max_backoff_s = max_backoff_s
-        self._window_s = min(WINDOW_S, initial_backoff_s)
+        self._initial_backoff_s, self._max_backoff_s = backoff
+        self._window_s = min(WINDOW_S, backoff.initial_s)
         self.pops_from_backoff = gates.enabled(POP_FROM_BACKOFF)
         self._pods: dict[str, QueuedPod] = {}  # every pod that is in a queue
         self._lengths = dict.fromkeys(PLACES, 0)
@@ -98,8 +103,7 @@ class SchedulingQueue:
             next(iter(frameworks.values())).profile.queue_sort[0].sort_key,
             lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
             {name: framework.profile.hints for name, framework in frameworks.items()},
-            initial_backoff_s,
-            max_backoff_s,
+            BackoffLimits(initial_backoff_s, max_backoff_s),
             next(iter(frameworks.values())).profile.gates,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from herodotus_record.model import PluginVerdict
-from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.backend.queue import BackoffLimits, QueuedPod, SchedulingQueue
 from scheduler.engine.framework.events import (
     ActionType,
     ClusterEventWithHint,
@@ -62,7 +62,9 @@ def a_queue(
 ) -> SchedulingQueue:
     """Fit wakes on nodes and on pods that go, Taints on labels, and whatever `plugins` add."""
     hints = QueueingHints([GATES, FIT_ASKS, TAINTS_ASKS, *plugins])
-    return SchedulingQueue(SORT.sort_key, gate, {PROFILE: hints}, initial_backoff_s, max_backoff_s, gates)
+    return SchedulingQueue(
+        SORT.sort_key, gate, {PROFILE: hints}, BackoffLimits(initial_backoff_s, max_backoff_s), gates
+    )
 
 
 def add(queue: SchedulingQueue, *pods: PodBuilder, now: float = 0.0) -> None:

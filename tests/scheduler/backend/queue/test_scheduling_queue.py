@@ -8,7 +8,7 @@ import pytest
 
 from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
 from scheduler import klog
-from scheduler.backend.queue import SchedulingQueue
+from scheduler.backend.queue import BackoffLimits, SchedulingQueue
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEvent, EventResource
 from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
@@ -353,7 +353,7 @@ class TestGates:
             return gate(make_pod().gate("held").info()) if held else None
 
         hold = Asks("SchedulingGates", on(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP))
-        queue = SchedulingQueue(SORT.sort_key, pre_enqueue, {PROFILE: QueueingHints([hold, FIT_ASKS])})
+        queue = SchedulingQueue(SORT.sort_key, pre_enqueue, {PROFILE: QueueingHints([hold, FIT_ASKS])}, BackoffLimits())
         held = False
         rejected(queue, make_pod())
         held = True
