@@ -84,9 +84,12 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
 
 
 def _rejections(answer: Json) -> Iterable[tuple[str, Sequence[Json]]]:
-    nodes = [] if answer["rejections"] else answer.get("perNode", [])
-    for group in answer["rejections"]:
-        yield from ((row["node"], row["reasons"]) for row in group["nodes"][:1])
+    """Yield the rejected nodes with their reasons: the closest node of each group, or the one node asked about."""
+    nodes = answer.get("perNode", [])
+    if answer["rejections"] and len(nodes) != 1:
+        for group in answer["rejections"]:
+            yield from ((row["node"], row["reasons"]) for row in group["nodes"][:1])
+        return
     for row in nodes:
         yield from ((row["node"], verdict["reasons"]) for verdict in row["rejectedBy"])
 

@@ -14,7 +14,7 @@ import click
 from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError
+from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
@@ -27,6 +27,7 @@ _FATE_NOTES = {
     DELETED: "note: this pod no longer exists: it was deleted after this decision",
     REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
 }
+_EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
 
 
 _OPTIONS_OF_ONE_POD = {
@@ -167,6 +168,13 @@ def _once(
         request = not_found.PodRequest(arguments.name, namespace, connection, environment)
         answer = not_found.fetch_pod_answer(ask, request, partial(_answer_unrecorded, request, output))
         fate = query.fate(answer)
+    if fate == REPLACED and query.pod and not (arguments.history or arguments.full):
+        from herodotus_cli import unrecorded_pods  # here, because few pods are replaced
+
+        undecided = unrecorded_pods.build_answer(query.pod, lambda _scheduler: True)
+        if undecided:
+            print_to_stderr(_EARLIER_NOTE)
+            answer, fate = undecided, ""
     if fate and answer["kind"] == "PodExplanation":
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
@@ -239,7 +247,7 @@ def _show(
     from herodotus_cli.render.screen_elements import TextLine
 
     if now.fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
-        answer["attempt"]["retry"] = None
+        answer["fate"], answer["attempt"]["retry"] = now.fate, None
         answer["nextSteps"], answer["suggestions"] = [], []
 
     def screen(view: ViewOptions) -> list[Block]:

@@ -35,6 +35,7 @@ _TIED_NAMED = 8
 _MAX_PREFILTER_NODES = 8
 _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
+_GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
 def build_screen(
@@ -45,7 +46,8 @@ def build_screen(
     `live` has the sections on what the API server says now.
     """
     found = build_evidence(answer, view, every_node=every_node)
-    head: list[Block] = [SplitLine(describe_pod(answer), _state(answer, view)), *_headline(answer, view)]
+    state, short = _state(answer, view), _state(answer, view, is_short=True)
+    head: list[Block] = [SplitLine(describe_pod(answer), state, short=short), *_headline(answer, view)]
     head += suggestions.build_blocks(answer)
     return join_sections([head, *live, *found, _hints(answer, view, every_node=every_node)])
 
@@ -73,13 +75,17 @@ def describe_pod(answer: Json) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _state(answer: Json, view: ViewOptions) -> str:
-    """Return a text on what became of the pod and when, such as `scheduled 5m ago, attempt 2`."""
+def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
+    """Return a text on what became of the pod and when, such as `scheduled 5m ago, attempt 2`.
+
+    If `is_short`, leave out when a pending pod was tried last.
+    """
     outcome, attempt = answer["outcome"], answer["attempt"]
     at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
     when = format_ago(at, view)
     if attempt["source"] == "evaluated":
-        return f"{'on ' + outcome['node'] if outcome['state'] == 'Bound' else 'Pending'}, evaluated now"
+        pending = f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
+        return f"{'on ' + outcome['node'] if outcome['state'] == 'Bound' else pending}, evaluated now"
     if outcome.get("lost"):
         said = f"decided {format_ago(attempt['startedAt'], view)}, result not recorded"
     else:
@@ -90,9 +96,12 @@ def _state(answer: Json, view: ViewOptions) -> str:
             "Failed": f"binding failed {when}",
             "Error": f"failed {when}",
         }.get(outcome["state"], "")
-    if not said:
-        age = format_age(attempt.get("podCreatedAt"), view.now)
-        said = f"Pending{' ' + age if age else ''}, last tried {when}"
+    gone = _GONE.get(answer.get("fate", ""), "")
+    if said:
+        said += f", {gone} since" if gone else ""
+    else:
+        said = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
+        said += "" if is_short else f", last tried {when}"
     attempts = attempt.get("attempts") or 1
     if attempts > 1 and attempt.get("ordinal") == attempts:
         return f"{said}, {attempts} attempts (--attempts)"

@@ -25,7 +25,7 @@ from herodotus_cli.render.screen_elements import (
 Json = dict[str, Any]
 _GAP = 2
 _VICTIMS = 8  # named in a line
-_FULL = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORMALISED", "POINTS", "DIFFERENCE")
+_FULL = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORMALIZED", "POINTS", "DIFFERENCE")
 _BRIEF = ("SCORE PLUGIN", "WEIGHT", "RAW", "NORM", "POINTS", "DIFF")
 
 
@@ -39,7 +39,8 @@ def build_screen(
     """
     node = answer["perNode"][0]
     pod, tried = answer["metadata"]["name"], answer["attempt"]
-    lead = f"{node['node']} for {pod}, {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
+    when = f"{attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
+    lead = f"{node['node']} for {pod}, {'evaluated now' if tried['source'] == 'evaluated' else when}"
     headline, *more = build_evidence(answer, view, every_node=every_node)
     return join_sections([[TextLine(lead), *headline], *more, *live])
 

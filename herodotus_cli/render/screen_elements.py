@@ -51,11 +51,15 @@ class TextLine(NamedTuple):
 
 
 class SplitLine(NamedTuple):
-    """A screen element: a line with a left and a right half, drawn as two lines if the width is too small."""
+    """A screen element: a line with a left and a right half, drawn as two lines if the width is too small.
+
+    On a terminal `short` replaces the right half if only `short` fits beside the left half.
+    """
 
     left: str
     right: str
     style: Style = ""
+    short: str = ""
 
 
 class Table(NamedTuple):
@@ -111,7 +115,7 @@ def escape_block(block: Block) -> Block:
         case TextLine():
             return block._replace(text=escape(block.text))
         case SplitLine():
-            return block._replace(left=escape(block.left), right=escape(block.right))
+            return block._replace(left=escape(block.left), right=escape(block.right), short=escape(block.short))
         case Table():
             header = tuple(escape(title) for title in block.header)
             rows = tuple(tuple(cell._replace(text=escape(cell.text)) for cell in row) for row in block.rows)

@@ -75,11 +75,12 @@ def _draw(console: Console, block: Block, view: ViewOptions, width: int) -> None
 
 
 def _sides(block: SplitLine, width: int) -> list[Text]:
-    left, right = _text(block.left, block.style), _text(block.right)
-    room = width - left.cell_len - right.cell_len
-    if room < _GAP:
-        return [left, right]
-    return [left + Text(" " * min(room, _GAP * 2)) + right]
+    left = _text(block.left, block.style)
+    for right in map(_text, (block.right, block.short)):
+        room = width - left.cell_len - right.cell_len
+        if right and room >= _GAP:
+            return [left + Text(" " * min(room, _GAP * 2)) + right]
+    return [left, _text(block.right)]
 
 
 def _grid(block: Table, view: ViewOptions) -> Grid:

@@ -27,6 +27,14 @@ def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
     assert find_held(explained(a_placed())) is None
 
 
+def test_the_node_that_the_answer_is_about_is_looked_at() -> None:
+    decision = a_pending()
+    answer = explained(decision, node="worker-2")
+    found = find_held(answer)
+    assert found is not None
+    assert found.node == "worker-2"
+
+
 def test_holders_are_named_largest_first_with_those_that_are_enough() -> None:
     pods = [pod("small", "100m"), pod("big", "1500m", priority=9), pod("none"), pod("mid", "0.25")]
     found = find_holders(HeldObject("n", "resource", ("cpu",), 1600), pods)
