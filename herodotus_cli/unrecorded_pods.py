@@ -1,7 +1,7 @@
 """Answers about existing pods that no scheduler decided, or whose scheduler is not recorded.
 
 Owns: the cause as far as the Pod object shows it, and the answer. Does not own: fetching the Pod (`not_found`), pods
-with scheduling gates (`gated_pods`), the screen.
+with scheduling gates (`untried_pods`), the screen.
 
 Invariant: an answer states a known cause. If the cause is unknown, there is no answer, and the command fails.
 """
@@ -22,9 +22,9 @@ def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
     """
     spec = pod["spec"]
     if spec.get("schedulingGates"):
-        from herodotus_cli import gated_pods  # here and below, because importing the record takes 10 ms
+        from herodotus_cli import untried_pods  # here and below, because importing the record takes 10 ms
 
-        return gated_pods.build_answer(pod)
+        return untried_pods.build_answer(pod)
     scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
     if was_created_with_node(pod):
         said = f"On {node}: the pod was created with spec.nodeName, so no scheduler decided it."

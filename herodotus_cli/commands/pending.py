@@ -91,8 +91,9 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
     """List pending pods by reason, and when each is tried again.
 
     The reason is that of most nodes in the pod's last attempt. Pods that were not tried again in time are marked as
-    overdue: the scheduler is not running. The API server adds pods that wait for scheduling gates, and deleted pods are
-    left out. With --endpoint the API server is not contacted, so deleted pods are listed as overdue.
+    overdue: the scheduler is not running. The API server adds pods without a recorded attempt, such as those that wait
+    for scheduling gates, and deleted pods are left out. With --endpoint the API server is not contacted, so deleted
+    pods are listed as overdue.
 
     \b
     kubectl herodotus pending -A
@@ -129,16 +130,16 @@ def _once(
         _unassigned_pods(namespace, "", connection, environment) if labels else query as every,
     ):
         answer = environment.fetch(connection, api_paths.pending_pods(namespace, labels=labels), output, "pending")
-        gated, unassigned = query.gated(), every.uids() if answer.get("pods") else None
+        waiting, unassigned = query.pods(), every.uids() if answer.get("pods") else None
     if unassigned is not None:
         from herodotus_record.pending import remove_deleted_pods
 
         answer = remove_deleted_pods(answer, unassigned)
         _look_up_fates(answer["gone"], connection, environment)
-    if gated:
-        from herodotus_cli import gated_pods  # here, because few clusters have such pods
+    if waiting:
+        from herodotus_cli import untried_pods
 
-        answer = gated_pods.add_to_pending_pods(answer, gated)
+        answer = untried_pods.add_to_pending_pods(answer, waiting)
     if arguments.sort_field:
         answer["pods"] = sort_pods(answer["pods"], arguments.sort_field)
     if answer.get("noRecords") and not answer.get("pods") and not is_document(output.format):
@@ -172,7 +173,7 @@ def _look_up_fates(absent: list[Json], connection: ConnectionSettings, environme
             for pod in absent[:_MAX_LOOKED_UP]
         ]
         for pod, query in asked:
-            pod["fate"] = query.fate({"metadata": pod}) or ("placed" if query.has_answer else None)
+            pod["fate"] = query.fate({"metadata": pod}) or ("placed" if query.pod else None)
     for pod in absent[_MAX_LOOKED_UP:]:
         pod["fate"] = None
 

@@ -52,7 +52,12 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _window(answer: Json) -> str:
-    """Return the answer's time window as text: its length, in whole hours if it has any, and its start."""
+    """Return the answer's time window as text: its length, in whole hours if it has any, and its start.
+
+    An answer from an evaluation has no window.
+    """
+    if _is_evaluated(answer):
+        return "evaluated now, for its pods and the pending ones"
     window = answer["window"]
     start, end = (datetime.fromisoformat(window[side].replace("Z", "+00:00")) for side in ("from", "to"))
     length_s = (end - start).total_seconds() // _HOUR_S * _HOUR_S
@@ -60,10 +65,18 @@ def _window(answer: Json) -> str:
     return f"last {format_duration(length_s)}, since {start:%Y-%m-%d %H:%M} UTC"
 
 
+def _is_evaluated(answer: Json) -> bool:
+    """Return whether the answer counts evaluations of local mode in place of recorded attempts."""
+    return answer.get("source") == "evaluated"
+
+
 def _headline(answer: Json) -> str:
     considered, feasible, chosen = answer["considered"], answer["feasible"], answer["chosen"]
     if not considered:
         return "Not considered for any pod."
+    if _is_evaluated(answer):
+        shares = f"feasible for {feasible} ({format_percent(feasible / considered)})"
+        return f"Evaluated for {format_count(considered, 'pod')}: {shares}, runs {chosen}."
     share = answer.get("share") or {}
     nodes = share.get("nodes") or 0
     equal = (

@@ -39,10 +39,11 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)
+    is_evaluated = answer.get("source") == "evaluated"
     sections: list[list[Block]] = [
         [TextLine(said, "strong")],
         [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
-        [_pods(shown, view)] if shown else [],
+        [(_evaluated_pods if is_evaluated else _pods)(shown, view)] if shown else [],
         [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
         [] if view.piped else [TextLine("more: kubectl herodotus pod NAME (why it is pending)", "dim")],
     ]
@@ -67,6 +68,13 @@ def _groups(groups: list[Json], view: ViewOptions) -> Block:
         said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), said))
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
+
+
+def _evaluated_pods(pods: list[Json], view: ViewOptions) -> Block:
+    rows = [
+        [f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", p["reason"]] for p in pods
+    ]
+    return build_table(("POD", "AGE", "REASON"), rows)
 
 
 def _pods(pods: list[Json], view: ViewOptions) -> Block:

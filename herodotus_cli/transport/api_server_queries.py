@@ -61,10 +61,10 @@ class ConcurrentQuery:
 class LivePodQuery(ConcurrentQuery):
     """A running request to the API server for the Pod object that has a given name now.
 
-    `has_answer` is whether `fate` read such an object.
+    `pod` is the object that `fate` read, or None.
     """
 
-    has_answer = False
+    pod: dict[str, Any] | None = None
 
     def fate(self, answer: dict[str, Any]) -> str:
         """Return DELETED or REPLACED if the pod of the answer no longer exists; "" if it exists or this is unknown.
@@ -74,7 +74,7 @@ class LivePodQuery(ConcurrentQuery):
         found = self._document(_TIMEOUT_S)
         if self._error.startswith(_NO_SUCH_POD):
             return DELETED
-        self.has_answer = bool(found)
+        self.pod = found or None
         try:
             uid, recorded = found["metadata"]["uid"], answer["metadata"]["uid"]
         except (KeyError, TypeError):
@@ -88,16 +88,13 @@ class UnassignedPodsQuery(ConcurrentQuery):
     _found: list[dict[str, Any]] | None = None
     _is_complete = False
 
-    def gated(self) -> list[dict[str, Any]]:
-        """Return the pods that wait for scheduling gates, as Pod objects; [] if the request failed."""
-        return [pod for pod in self._pods() if pod["spec"].get("schedulingGates")]
-
     def uids(self) -> frozenset[str] | None:
         """Return the UIDs of all pods without a node, or None if the response is missing or incomplete."""
-        pods = self._pods()
+        pods = self.pods()
         return frozenset(pod["metadata"]["uid"] for pod in pods) if self._is_complete else None
 
-    def _pods(self) -> list[dict[str, Any]]:
+    def pods(self) -> list[dict[str, Any]]:
+        """Return the Pod objects; [] if the request failed."""
         if self._found is None:
             found = self._document(_LIST_TIMEOUT_S)
             try:

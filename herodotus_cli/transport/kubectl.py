@@ -65,6 +65,7 @@ _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
+_INVALID = re.compile(r"The (?:request|\S+ \".*?\") is invalid: (.*)", re.DOTALL)  # how kubectl words a 422
 _WRONG_ROUTE_REASONS = (
     "Forbidden",
     "InternalError",
@@ -338,6 +339,9 @@ class KubectlTransport:
         return ServerError(reason, words)
 
     def _not_from_a_server(self, message: str) -> CliError:
+        invalid = _INVALID.match(message)
+        if invalid:
+            return ServerError("Invalid", invalid[1].strip())
         last = _last_line(message) or "it failed without a message"
         if last.startswith(_UNAUTHORIZED) and self._kubectl.has_custom_service:
             return CliError(
