@@ -95,7 +95,7 @@ def _check_decision(d: Decision) -> None:
         if s.normalized.itemsize > 2 and _exceeds(s.normalized, MAX_SCORE):
             raise CodecError(f"scores[{s.plugin}].normalized holds a value beyond {MAX_SCORE}")
         if len(s.raw) != len(s.normalized) and not (_lacks_raw_scores(d) and not len(s.raw)):
-            raise CodecError(f"scores[{s.plugin}] has raw scores without normalised ones, or the reverse")
+            raise CodecError(f"scores[{s.plugin}] has raw scores without normalized ones, or the reverse")
     if d.totals.itemsize > 4 and _exceeds(d.totals, MAX_TOTAL):
         raise CodecError(f"totals holds a value beyond {MAX_TOTAL}")
 

@@ -86,7 +86,9 @@ _WINDOW: Final = {
     "to": string("End of the window."),
     "bucketSeconds": integer("Length of a bucket in seconds."),
 }
+SOURCE: Final = string("`evaluated` if the answer is an evaluation of the present cluster, which local mode makes.")
 _HISTORY: Final = {
+    "source": SOURCE,
     "window": obj("Time window in which decisions are counted.", **_WINDOW),
     **_COUNTS,
     "notEvaluated": integer("Number of decisions that did not evaluate the node."),
@@ -246,6 +248,7 @@ SCHEMAS: Final[Json] = {
             groups=array("Pending pods, grouped by the reason of most nodes.", anything("A reason and its pods.")),
             pods=array("Pending pods, oldest first.", anything("A pod.")),
             podsOmitted=integer("Number of pods that are not listed."),
+            source=SOURCE,
             noRecords=boolean("Present and true if no scheduler has ever sent records."),
         ),
         "WorkloadPlacement": _object_schema(

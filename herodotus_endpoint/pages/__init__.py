@@ -41,6 +41,7 @@ FILES: Final = (
     "decisions.js",
     "decision.js",
     "answer.js",
+    "undecided.js",
     "holders.js",
     "sheet.js",
     "columns.js",

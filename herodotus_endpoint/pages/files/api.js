@@ -85,6 +85,7 @@ async function request(url, { headers = {}, ...options } = {}) {
   }
   const failure = failed(response.status, body?.message ?? `The decisions service did not answer (${response.status}).`);
   failure.similar = body?.details?.similar ?? [];
+  failure.noRecords = body?.details?.noRecords === true; // no scheduler has ever sent records
   failure.isOfCluster = body?.kind === "Status" && (response.status === 403 || Boolean(body.details?.kind) && url.pathname.includes(`/${body.details.kind}`));
   throw failure;
 }

@@ -34,7 +34,7 @@ export class Columns {
     return verdict.code === SKIP ? null : verdict;
   }
 
-  /** Points of a plugin: the normalised score times its weight. */
+  /** Points of a plugin: the normalized score times its weight. */
   points(score, node) {
     return this.feasible(node) ? score.normalized[node] * (score.weight ?? 1) : null;
   }

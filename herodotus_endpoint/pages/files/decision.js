@@ -5,6 +5,7 @@ import { fate, fixes, headline, holders, preemption, stateLine, victimLink } fro
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { Sheet } from "./sheet.js";
+import { undecided } from "./undecided.js";
 import { ago, count, duration, more, number, state, workloadOf } from "./words.js";
 
 const ATTEMPTS = 20;
@@ -16,16 +17,27 @@ const FATES = {
 
 /** What tells whether the page changed, without the columns of all nodes. */
 export function probe(params) {
-  return params.get("name") ? get(path("namespaces", params.get("namespace"), "podexplanations", params.get("name"))) : Promise.resolve({});
+  if (!params.get("name")) return Promise.resolve({});
+  return get(path("namespaces", params.get("namespace"), "podexplanations", params.get("name"))).catch((failure) => {
+    if (failure.code !== 404) throw failure;
+    return {}; // a pod without a decision
+  });
 }
 
 export async function view(params) {
   const namespace = params.get("namespace") ?? "";
   const name = params.get("name") ?? "";
   if (!namespace || !name) return { title: "Decision", body: [el("h1", {}, "A decision"), choose(namespace, name)] };
-  const answer = await get(path("namespaces", namespace, "podexplanations", name), { columns: "true" });
+  let answer;
+  try {
+    answer = await get(path("namespaces", namespace, "podexplanations", name), { columns: "true" });
+  } catch (failure) {
+    const body = failure.code === 404 && await undecided(namespace, name, !failure.noRecords);
+    if (!body) throw failure;
+    return { title: `${namespace}/${name}`, body };
+  }
   const pod = answer.metadata.name;
-  const became = answer.outcome.node || answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
+  const became = answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
   if (became) Object.assign(answer, { suggestions: [], nextSteps: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
   return { title: `${namespace}/${pod}`, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),

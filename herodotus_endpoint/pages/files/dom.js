@@ -48,10 +48,15 @@ export function withNodes(text, names) {
   return (text ?? "").split(/([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)/).map((word) => (known.has(word) ? nodeLink(word) : word));
 }
 
+/** A text whose long words, such as names of plugins, may be broken before a capital letter. */
+function breakable(text) {
+  return text.split(/(?<=[a-z]{4})(?=[A-Z][a-z])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+}
+
 /** A table that scrolls by itself where it is wider than the page, and is a list of cards on a narrow screen. */
 export function table(caption, columns, rows) {
   const head = el("tr", { role: "row" }, columns.map(([text, kind]) => el("th", { scope: "col", role: "columnheader", class: kind }, text)));
-  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, cell)))));
+  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, typeof cell === "string" ? breakable(cell) : cell)))));
   return el("div", { class: columns.length > 2 ? "wide cards" : "wide", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }

@@ -34,7 +34,7 @@ export async function view(params) {
     ask(new FormData(question), result, button);
   } },
   el("div", { class: "filters" },
-    field("namespace", "Namespace", given("namespace"), null, { hint: "of the manifest, or default", names: "namespaces" }),
+    field("namespace", "Namespace", given("namespace"), null, { hint: "the object's", names: "namespaces" }),
     field("workload", "Pod or workload that exists", workload, null, { hint: "Deployment/web", names: "workloads" }),
     field("replicas", "Pods", given("replicas"), null, { hint: "the object's", type: "number", min: "1", max: MOST_PODS }),
     field("node", "Explain one node", given("node"), null, { names: "nodes" }),

@@ -27,6 +27,7 @@ NODES = ("worker-1", "worker-2", "worker-10")
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES} | {"worker-10": {"NodeUnschedulable": CORDONED}}
 UNCORDON = Suggestion("worker-10", (Reason("uncordon"),), "", is_checked=False)
 WAITING = "view=decision&namespace=shop&name=payments-0"
+BALANCE = "view=balance"
 SCREENS = ((1440, 900), (390, 844))
 HTML = '<img src=x onerror="window.hacked=1">&amp;'
 READS = re.compile(r"/decisions\?")
@@ -229,6 +230,49 @@ def test_pod_that_is_gone_has_no_fix(scene: Scene, fate: str, says: str) -> None
     assert says in page.locator(".marks").inner_text()
     assert page.locator(".fix, .holders").count() == 0
     assert "next try" not in page.locator(".stateline").inner_text()
+
+
+def test_placed_pod_that_is_gone_says_so(scene: Scene) -> None:
+    scene.store(a_decision(pod="web-0", nodes=NODES, sequence=3))
+    page = scene.open("view=decision&namespace=shop&name=web-0")
+    assert "no longer exists" in page.locator(".marks").first.inner_text()
+
+
+UNDECIDED = "/api/v1/namespaces/shop/pods/held"
+SCHEDULED = {"conditions": [{"type": "PodScheduled"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "says"),
+    [
+        (
+            {"schedulingGates": [{"name": "example.com/quota"}]},
+            {},
+            "Waits for its scheduling gates (example.com/quota)",
+        ),
+        ({"nodeName": "worker-1"}, {}, "On worker-1: the pod was created with spec.nodeName"),
+        (
+            {"nodeName": "worker-1", "schedulerName": "mine"},
+            SCHEDULED,
+            "On worker-1. Why is not known: the pod belongs",
+        ),
+        ({"schedulerName": "mine"}, {}, "belongs to mine, whose decisions are not recorded."),
+    ],
+    ids=["gated", "node-name", "placed-by-another", "waits-for-another"],
+)
+def test_pod_without_a_decision_says_why(scene: Scene, spec: dict[str, Any], status: dict[str, Any], says: str) -> None:
+    scene.store(waiting())
+    pod = a_pod("held", namespace="shop", **spec)
+    pod["metadata"]["creationTimestamp"] = "2026-03-01T11:00:00Z"
+    scene.cluster.objects[UNDECIDED] = pod | {"status": status}
+    page = scene.open("view=decision&namespace=shop&name=held")
+    assert says in page.locator(".answer").inner_text()
+    fixes = page.locator(".onefix code").all_inner_texts()
+    assert fixes[1:] == (["kubectl herodotus pod held -n shop --local"] if spec == {"schedulerName": "mine"} else [])
+    del scene.cluster.objects[UNDECIDED]
+    assert (
+        "no decision for pod" in scene.open("view=decision&namespace=shop&name=held").locator(".failure").inner_text()
+    )
 
 
 def test_preemption_names_its_victims(scene: Scene) -> None:
@@ -437,7 +481,7 @@ def test_what_is_said_of_a_node_is_beside_its_row(scene: Scene) -> None:
     assert page.locator(".details .panel").count() == 0
 
 
-@pytest.mark.parametrize("query", [WAITING, "view=summary", "view=decisions", "view=pending", "view=node"])
+@pytest.mark.parametrize("query", [WAITING, "view=summary", "view=decisions", "view=pending", "view=node", BALANCE])
 def test_narrow_screen_shows_cards_without_broken_words(scene: Scene, query: str) -> None:
     scene.store(waiting(), a_decision(pod="web-with-a-long-name-5d9f7c8b6-x2k4m", nodes=NODES, sequence=3))
     scene.tab.page.set_viewport_size({"width": 390, "height": 844})

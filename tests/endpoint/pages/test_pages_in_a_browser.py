@@ -83,6 +83,11 @@ class Pages:
         return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).query).items()}
 
 
+def live_pod(namespace: str, name: str, uid: str) -> dict[str, Any]:
+    """A Pod object of the API server."""
+    return {"metadata": {"namespace": namespace, "name": name, "uid": uid}, "spec": {}}
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two attempts of one pod, a pod elsewhere, and one that waits."""
@@ -100,8 +105,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     service = a_service(tmp_path_factory.mktemp("pages"))
     placed = (second, bound(second, table, sequence=3), other, bound(other, table, sequence=5))
     service.stored(rows(table), first, *placed, waits)
-    pod = {"metadata": {"namespace": "pay", "name": "payments-0", "uid": "uid-pay-payments-0"}, "spec": {}}
-    objects = {"/api/v1/pods": {"items": [pod]}, "/api/v1/namespaces/pay/pods/payments-0": pod}
+    pods = {d.pod.name: live_pod(d.pod.namespace, d.pod.name, d.pod.uid) for d in (second, other, waits)}
+    objects = {f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{name}": p for name, p in pods.items()}
+    objects["/api/v1/pods"] = {"items": [pods["payments-0"]]}
     with served(service.client, PREFIX, Cluster(objects)) as url:
         yield url
     service.store.close()
@@ -120,7 +126,9 @@ def others_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     service.clock.now_s = observed.NOON_US / 1e6 + 60
     for record in (agreeing, other, logged):
         service.stored(*record.frames)
-    with served(service.client, PREFIX, Cluster()) as url:
+    pods = [live_pod(d.pod.namespace, d.pod.name, d.pod.uid) for d in (agreeing.decision, other.decision)]
+    objects = {f"/api/v1/namespaces/web/pods/{pod['metadata']['name']}": pod for pod in pods}
+    with served(service.client, PREFIX, Cluster(objects)) as url:
         yield url
     service.store.close()
 
