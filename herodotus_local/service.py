@@ -52,6 +52,7 @@ _NODE: Final = re.compile(rf"{_PREFIX}/nodehistories/(?P<node>[^/]+)")
 _REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placementreviews")
 _CLUSTER_REVIEWS: Final = f"{_PREFIX}/clusterreviews"
 _ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
+_WITHOUT_HISTORY: Final = ("PendingPods", "NodeHistory")  # answers that count evaluations in place of attempts
 _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
 
 Note = Callable[[str], None]
@@ -116,7 +117,10 @@ class LocalService(AbstractContextManager["LocalService"]):
         configuration is invalid.
         """
         self._decide(path)
-        return self._respond("GET", path)
+        answer = self._respond("GET", path)
+        if answer.document.get("kind") in _WITHOUT_HISTORY:
+            answer.document["source"] = "evaluated"
+        return answer
 
     def post(self, path: str, document: Json) -> LocalAnswer:
         """Answer a review: where hypothetical pods would be placed, or what changes to the cluster would do.

@@ -1,7 +1,7 @@
 """Build the answer document `PendingPods`: pods whose last attempt chose no node, grouped by their most common reason.
 
-Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and how gated pods are
-added. Does not own: which attempt is a pod's last one (the store). Pure.
+Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and how pods without a
+record are added. Does not own: which attempt is a pod's last one (the store). Pure.
 
 Invariant: each pod is in exactly one group. Records do not know of deletions, so `remove_deleted_pods` removes the pods
 that the API server no longer has; pods whose retry is overdue form groups of their own.
@@ -51,8 +51,12 @@ class PendingPod:
 
 
 @dataclass(frozen=True)
-class GatedPod:
-    """A pod whose scheduling gates keep the scheduler from trying it; only the API server knows it, no record does."""
+class UntriedPod:
+    """A pod without a node that no record mentions, so that only the API server knows it.
+
+    `gates` holds its scheduling gates, which keep every scheduler from trying it. A pod without gates waits for
+    `profile`, which is not recorded or has not tried it yet.
+    """
 
     namespace: str
     pod: str
@@ -118,14 +122,19 @@ def _groups(pods: Sequence[Json]) -> list[Json]:
     return [_group(reason, overdue, members) for (reason, overdue), members in largest]
 
 
-def add_gated_pods(document: Json, gated: Sequence[GatedPod]) -> Json:
-    """Return a PendingPods document with the given gated pods appended, in groups by their gates.
+def add_untried_pods(document: Json, pods: Sequence[UntriedPod]) -> Json:
+    """Return a PendingPods document with the given pods appended, in groups by their gates or their scheduler.
 
-    Pods that the document lists already are not added again.
+    Pods that the document lists already are not added again. A pod without gates is added only if the document lists
+    all recorded pods, and if the pod is old enough that an attempt would be recorded.
     """
     known = {pod["uid"] for pod in document["pods"]}
+    is_complete = not (document["podsOmitted"] or document.get("noRecords") or document.get("source"))
+    rows = [(pod, _untried(pod)) for pod in sorted(pods, key=lambda p: (not p.gates, p.created_at, p.namespace, p.pod))]
     found = [
-        _gated(pod) for pod in sorted(gated, key=lambda p: (p.created_at, p.namespace, p.pod)) if pod.uid not in known
+        row
+        for pod, row in rows
+        if pod.uid not in known and (pod.gates or (is_complete and _is_older(row, document["at"])))
     ]
     groups: dict[str, list[Json]] = {}
     for pod in found:
@@ -173,20 +182,21 @@ def _pod(pod: PendingPod, now_us: int) -> Json:
     }
 
 
-def _gated(pod: GatedPod) -> Json:
+def _untried(pod: UntriedPod) -> Json:
+    gates = f"schedulingGates: {', '.join(pod.gates)}"
     return {
         "namespace": pod.namespace,
         "pod": pod.pod,
         "uid": pod.uid,
         "owner": pod.owner,
         "profile": pod.profile,
-        "state": "Gated",
-        "reason": f"schedulingGates: {', '.join(pod.gates)}",
+        "state": "Gated" if pod.gates else "Untried",
+        "reason": gates if pod.gates else f"no attempt of {pod.profile} is recorded",
         "attempt": 0,
         "id": None,
         "createdAt": pod.created_at,
         "startedAt": None,
-        "queue": "gated",
+        "queue": "gated" if pod.gates else None,
         "notBefore": None,
         "latest": None,
         "overdue": False,

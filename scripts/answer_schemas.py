@@ -46,7 +46,7 @@ _OF_PLUGIN: Final[Json] = {
         **_LIVE_POD,
     ),
     "UnrecordedPod": obj(
-        "A pod that no scheduler decided, or whose scheduler nobody records.",
+        "A pod that no scheduler decided, or whose scheduler is not recorded.",
         node=nullable(string("Node of the pod.")),
         cause=string("Why there is no decision.", enum=["NodeName", "SchedulerNotRecorded"]),
         fixes=array("What to do to get an explanation.", string("A step.")),
@@ -107,6 +107,8 @@ def _build_cluster_review() -> Json:
     }
     said = "What would follow if a cluster were changed, and how many pods would fit."
     review = {"type": "object", "description": said, "properties": properties, "required": [*properties]}
+    for part in parts.values():
+        part["description"] = " ".join(part.get("description", "").split())  # a docstring of several lines
     return {CLUSTER_REVIEW: review, **parts}
 
 

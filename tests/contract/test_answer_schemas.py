@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from herodotus_cli.commands.schema import KINDS, load_schemas
-from herodotus_record.pending import GatedPod, add_gated_pods, build_pending_pods, remove_deleted_pods
+from herodotus_record.pending import UntriedPod, add_untried_pods, build_pending_pods, remove_deleted_pods
 from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation
 from scripts.answer_schemas import FILE, ID, format_document
 from tests.answer_schemas import validate
@@ -39,8 +39,8 @@ def test_screens_documents_match(name: str) -> None:
 
 def test_pending_pods_with_what_the_plugin_adds_match() -> None:
     document = build_pending_pods([pending_pod("a", None), pending_pod("b", "Job/b")], now_us=2 * 10**15)
-    gated = GatedPod("shop", "held", "u", None, "p", "2026-03-01T12:00:00Z", ("example.com/gate",))
-    document = remove_deleted_pods(add_gated_pods(document, [gated]), ["uid-a", "u"])
+    gated = UntriedPod("shop", "held", "u", None, "p", "2026-03-01T12:00:00Z", ("example.com/gate",))
+    document = remove_deleted_pods(add_untried_pods(document, [gated]), ["uid-a", "u"])
     for fate in ("deleted", None):
         document["gone"][0]["fate"] = fate
         validate(document)

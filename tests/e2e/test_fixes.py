@@ -81,7 +81,7 @@ def run(trial: FixTrial, kinds: tuple[str, ...]) -> None:
     trial.populate(random.Random(7), NODES, PODS)
     for name, kind, reason in workloads(kinds):
         trial.try_workload(name, kind, reason)
-    print(f"\n{NODES} nodes, {PODS} running pods: {trial.figures}")
+    print(f"\n{NODES} nodes, {PODS} running pods: {trial.figures}", *trial.figures.failures, sep="\n")
     assert not trial.figures.failures, "\n".join(trial.figures.failures)
     assert trial.figures.with_fix >= 0.9 * trial.figures.pods, str(trial.figures)
 

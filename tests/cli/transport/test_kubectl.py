@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -118,6 +119,10 @@ def test_reads_service_from_environment(fake: Fake) -> None:
         ),
         ("Error from server (BadRequest): no", "Error from server (BadRequest): no\n"),
         (
+            'The request is invalid: change 1 (Drain): nodes "x" not found',
+            'Error from server (Invalid): change 1 (Drain): nodes "x" not found\n',
+        ),
+        (
             "E1121 a log line\nThe connection to the server 10.0.0.1:6443 was refused - did you specify it right?",
             "error: the API server did not answer"
             " (kubectl: The connection to the server 10.0.0.1:6443 was refused - did you specify it right?)\n"
@@ -125,7 +130,18 @@ def test_reads_service_from_environment(fake: Fake) -> None:
         ),
         ("", "error: the API server did not answer (kubectl: it failed without a message)\n" + WHICH_ONE),
     ],
-    ids=["context", "endpoints", "unavailable", "no-service", "forbidden", "no-route", "other", "api-server", "silent"],
+    ids=[
+        "context",
+        "endpoints",
+        "unavailable",
+        "no-service",
+        "forbidden",
+        "no-route",
+        "other",
+        "invalid",
+        "api-server",
+        "silent",
+    ],
 )
 def test_translates_kubectl_errors(fake: Fake, capsys: pytest.CaptureFixture[str], stderr: str, expected: str) -> None:
     assert failed(capsys, fake(stderr)) == expected
@@ -190,14 +206,14 @@ EARLIER = "note: this is an earlier pod of that name; the pod that exists now ha
 @pytest.mark.parametrize(
     ("live", "more", "noted"),
     [
-        ({"metadata": {"uid": "another"}}, (), True),
-        ({"metadata": {"uid": "another"}}, ("--node", "worker-3"), True),
+        ({"metadata": {"uid": "another"}, "spec": {}}, (), True),
+        ({"metadata": {"uid": "another"}, "spec": {}}, ("--node", "worker-3"), True),
         ({"metadata": {"uid": placed()["metadata"]["uid"]}}, (), False),
         ({"metadata": {}}, (), False),
         (b"no document", (), False),
         (None, (), False),
-        ({"metadata": {"uid": "another"}}, ("-o", "json"), False),
-        ({"metadata": {"uid": "another"}}, ("--attempt", "1"), False),
+        ({"metadata": {"uid": "another"}, "spec": {}}, ("-o", "json"), False),
+        ({"metadata": {"uid": "another"}, "spec": {}}, ("--attempt", "1"), False),
     ],
     ids=["recreated", "node", "same", "no-uid", "no-json", "gone", "json", "attempt"],
 )
@@ -229,6 +245,38 @@ GATED = {
     },
     "spec": {"schedulerName": "herodotus-scheduler", "schedulingGates": [{"name": "example.com/budget"}]},
 }
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"schedulingGates": [{"name": "example.com/budget"}]}, "Waits for its scheduling gates (example.com/budget)"),
+        ({"nodeName": "worker-3"}, "On worker-3: the pod was created with spec.nodeName"),
+    ],
+    ids=["gated", "node-name"],
+)
+def test_recreated_pod_that_no_scheduler_decides_is_explained(
+    service: Service,
+    as_kubectl_sees_it: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    spec: dict[str, Any],
+    says: str,
+) -> None:
+    monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
+    service.answer(EXPLANATION, placed())
+    metadata = {"namespace": "shop", "name": POD, "uid": "another", "creationTimestamp": "2026-03-01T11:00:00Z"}
+    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", {"metadata": metadata, "spec": spec})
+    ran = command("pod", POD, environ=as_kubectl_sees_it)
+    assert ran.code == 0
+    assert says in ran.out
+    assert capsys.readouterr().err == "note: an earlier pod of that name was decided (--attempts)\n"
+
+
+UNTRIED = {
+    "metadata": {"namespace": "shop", "name": "other", "uid": "u2", "creationTimestamp": "2026-03-01T11:00:00Z"},
+    "spec": {"schedulerName": "my-scheduler"},
+}
 UNASSIGNED = "/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending"
 
 
@@ -255,6 +303,20 @@ def test_lists_gated_pods_as_pending(
     screen = command("pending", "-n", "shop", "-l", "a=b", environ=as_kubectl_sees_it, width=120).out
     assert ("schedulingGates: example.com/budget: shop/held" in screen) is bool(names)
     assert ("once its gates are removed" in screen) is bool(names)
+
+
+def test_lists_pods_without_a_recorded_attempt_as_pending(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+    """A pod so new that its first record may be on its way is left out, and so is one that is being deleted."""
+    new = {**UNTRIED, "metadata": UNTRIED["metadata"] | {"uid": "u3", "creationTimestamp": NOW.isoformat()}}
+    ending = {**UNTRIED, "metadata": UNTRIED["metadata"] | {"uid": "u4", "deletionTimestamp": NOW.isoformat()}}
+    answer = build_pending_pods([], now_us=int(NOW.timestamp()) * 1_000_000)
+    service.answer(f"{API}/namespaces/shop/pendingpods", answer)
+    service.answer(f"{UNASSIGNED}&limit=500", {"items": [UNTRIED, new, ending]})
+    ran = command("pending", "-n", "shop", environ=as_kubectl_sees_it, width=120)
+    assert "1 pod is pending." in ran.out
+    assert "no attempt of my-scheduler is recorded: shop/other" in ran.out
+    service.answer(f"{API}/namespaces/shop/pendingpods", answer | {"podsOmitted": 1})
+    assert command("pending", "-n", "shop", "-o", "name", environ=as_kubectl_sees_it).out == ""
 
 
 def zoned(node: str, zone: str) -> dict[str, Any]:
@@ -427,7 +489,8 @@ def waits(name: str, uid: str, created_s: int) -> PendingPod:
 
 
 def unassigned(*uids: str, more: str = "") -> dict[str, Any]:
-    items = [{"metadata": {"uid": uid, "name": uid}, "spec": {}} for uid in uids]
+    created = {"namespace": "shop", "creationTimestamp": NOW.isoformat()}  # too new to be missed among the records
+    items = [{"metadata": {"uid": uid, "name": uid, **created}, "spec": {}} for uid in uids]
     return {"metadata": {"continue": more} if more else {}, "items": items}
 
 
@@ -485,7 +548,9 @@ def test_notes_that_the_pod_was_deleted(
     service.answer(EXPLANATION, placed())
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
     ran = command("pod", POD, environ=as_kubectl_sees_it)
-    assert ran.out.startswith("note: this pod no longer exists: it was deleted after this decision\n")
+    note, state, *_ = ran.out.splitlines()
+    assert note == "note: this pod no longer exists: it was deleted after this decision"
+    assert re.search(r"scheduled \S+ ago, deleted since, attempt 1$", state)
 
 
 def test_evicted_pod_names_its_preemptor(

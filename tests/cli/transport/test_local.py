@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,8 +75,17 @@ def test_a_cluster_without_a_service_is_evaluated(environ: dict[str, str]) -> No
 
 def test_the_screen_of_a_pod_says_that_it_was_evaluated(environ: dict[str, str]) -> None:
     done = run(environ, "pod", "huge", "--local")
-    assert done.stdout.startswith("huge (default)  Pending, evaluated now\n"), done.stdout + done.stderr
+    assert re.match(r"huge \(default\)  Pending \S+, evaluated now\n", done.stdout), done.stdout + done.stderr
     assert "cpu: requests 40; free 4 of 4)" in done.stdout
+
+
+def test_lists_of_evaluated_pods_show_no_attempts(environ: dict[str, str]) -> None:
+    done = run(environ, "pending", "-A")
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["POD", "default/fits", "default/huge"]
+    assert done.stdout.splitlines()[2].split() == ["POD", "AGE", "REASON"]
+    of_node = run(environ, "node", "worker-1").stdout.splitlines()
+    assert of_node[0] == "worker-1  evaluated now, for its pods and the pending ones"
+    assert re.fullmatch(r"Evaluated for \d+ pods: feasible for \d+ \(\d+%\), runs \d+\.", of_node[1])
 
 
 def test_an_unknown_pod_is_not_found(environ: dict[str, str]) -> None:
