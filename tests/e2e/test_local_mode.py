@@ -1,0 +1,129 @@
+"""Local mode on a real cluster where nothing of Herodotus runs, with the rights of `view` and with all rights."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.e2e.cluster import Cluster, node, pod
+from tests.e2e.real_cluster import run_real_cluster
+from tests.processes import ROOT, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+Json = dict[str, Any]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+UNREAD = "persistentvolumes, storageclasses"
+QUESTIONS = (
+    ("pending", "-A"),
+    ("pod", "placed-0"),
+    ("pod", "huge"),
+    ("pod", "huge", "--node", "n1"),
+    ("node", "n1"),
+    ("compare", "pod", "placed-0", "placed-1"),
+    ("whatif", "pod", "huge", "--replicas", "2"),
+    ("whatif", "drain", "n1", "--force"),
+    ("capacity", "pod", "placed-0"),
+    ("consolidate",),
+)
+
+
+class Answer(NamedTuple):
+    """What the plugin printed: the document, and the lines on stderr."""
+
+    document: Json
+    notes: str
+
+
+class Readers(NamedTuple):
+    """The kubeconfigs of two users: one has the role `view` and may list nodes, the other may do everything."""
+
+    viewer: Path
+    admin: Path
+
+
+def ask(kubeconfig: Path, *words: str) -> Answer:
+    command = [sys.executable, str(ROOT / "kubectl-herodotus"), *words, "-o", "json", "--kubeconfig", str(kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, (words, done.stderr)
+    return Answer(json.loads(done.stdout), done.stderr)
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
+    """A cluster with placed and pending pods, among them one with a volume."""
+    folder = tmp_path_factory.mktemp("local")
+    with run_real_cluster(folder, ("clusterrole-aggregation",)) as cluster:
+        populate(cluster)
+        yield Readers(viewer(cluster, folder), cluster.kubeconfig)
+
+
+def populate(cluster: Cluster) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    cluster.create_all("/api/v1/nodes", [node(f"n{i}") for i in range(1, 5)])
+    claim: Json = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]}
+    created = [pod(f"placed-{i}", scheduler="default-scheduler") for i in range(3)]
+    created += [
+        pod("huge", cpu="40", scheduler="default-scheduler"),
+        pod("volume", scheduler="default-scheduler", **claim),
+    ]
+    cluster.create_all(pods, created)
+    eventually(lambda: len(cluster.bound("default")) == 3, "the pods to be placed")
+    eventually(lambda: cluster.condition("default", "huge").get("reason") == "Unschedulable", "a condition")
+
+
+def viewer(cluster: Cluster, folder: Path) -> Path:
+    """Give a user the role `view` and the right to list nodes, and return the user's kubeconfig."""
+    role = f"{RBAC}/clusterroles/view"  # a controller collects its rules
+    eventually(lambda: (cluster.find(role) or {}).get("rules"), "the rules of view")
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]
+    cluster.create(f"{RBAC}/clusterroles", {"metadata": {"name": "list-nodes"}, "rules": rules})
+    for name in ("view", "list-nodes"):
+        subject = {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
+        reference = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+        binding = {"metadata": {"name": f"ann-{name}"}, "subjects": [subject], "roleRef": reference}
+        cluster.create(f"{RBAC}/clusterrolebindings", binding)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = "ann"
+    kubeconfig = folder / "ann"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return kubeconfig
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+def test_the_role_view_is_enough(readers: Readers, words: tuple[str, ...]) -> None:
+    mine, full = ask(readers.viewer, *words), ask(readers.admin, *words)
+    assert "evaluated now with kube-scheduler v1.36 rules; nothing was recorded" in mine.notes
+    assert drop_unequal(mine.document) == drop_unequal(full.document)
+    assert "you may not" not in full.notes
+
+
+def test_volumes_that_cannot_be_read_are_unknown(readers: Readers) -> None:
+    mine, full = ask(readers.viewer, "pod", "volume"), ask(readers.admin, "pod", "volume")
+    for kind in UNREAD.split(", "):
+        assert kind in mine.notes
+        assert kind not in full.notes
+    assert full.document["outcome"]["node"] is None
+
+
+def drop_unequal(value: Any) -> Any:
+    """Return an answer without ids and times, and without what depends on unread kinds of storage."""
+    if isinstance(value, list):
+        return [drop_unequal(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: drop_unequal(item) for key, item in value.items() if key not in _UNEQUAL}
+
+
+_UNEQUAL = (
+    *("attempt", "notes", "outcome"),  # who decided, when, and what the reader may not know
+    *("id", "at", "startedAt", "window", "overTime", "seed", "secondsApart", "recent", "uid"),
+    *("filters", "passed", "skipped"),  # filters of volumes are unknown to a reader of the role `view`
+)
