@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_record.model import API_VERSION
+from herodotus_record.node_groups import NodeGroupReview, NodeGroupsQuestion, ScaleDown, ScaleDownQuestion
 
 Json = dict[str, Any]
 
@@ -124,26 +125,37 @@ class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
 
 
 class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
-    """The question. Exactly one of `changes`, `capacity`, `consolidate` and `continue_` is set.
+    """The question. Exactly one of the questions, of which `continue_` is one, is set.
 
     `continue_` is the token of an answer that is not complete; it asks for the rest.
 
-    `scheduler_name` decides pods of `Create` and `capacity` whose manifest names no scheduler. `cluster` is the ID of a
-    cluster, or "" for the service's own.
+    `scheduler_name` decides pods of `Create`, `capacity` and `node_groups` whose manifest names no scheduler. `cluster`
+    is the ID of a cluster, or "" for the service's own.
     """
 
     changes: list[Change] | None = None
     capacity: CapacityQuestion | None = None
     consolidate: ConsolidationQuestion | None = None
+    node_groups: NodeGroupsQuestion | None = None
+    scale_down: ScaleDownQuestion | None = None
     scheduler_name: str = ""
     cluster: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
     def __post_init__(self) -> None:
         """Raise ValueError unless the spec has exactly one question."""
-        asked = (self.changes, self.capacity, self.consolidate, self.continue_ or None)
+        asked = (
+            self.changes,
+            self.capacity,
+            self.consolidate,
+            self.node_groups,
+            self.scale_down,
+            self.continue_ or None,
+        )
         if sum(question is not None for question in asked) != 1:
-            raise ValueError("expected exactly one of changes, capacity, consolidate and continue")
+            raise ValueError(
+                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown and continue"
+            )
 
 
 class ReviewedPlacement(_Struct):
@@ -277,6 +289,8 @@ class ClusterReviewStatus(_Struct):
     nodes: list[ChangedNode] = []
     capacity: Capacity | None = None
     consolidation: Consolidation | None = None
+    node_groups: NodeGroupReview | None = None
+    scale_down: ScaleDown | None = None
     notes: list[str] = []
 
 

@@ -15,6 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from herodotus_endpoint.access.masking import VisibleNamespaces
+from herodotus_endpoint.access.node_group_masking import (
+    list_node_group_namespaces,
+    mask_node_groups,
+    mask_scale_down,
+)
 from herodotus_record.cluster_reviews import (
     BlockedPod,
     Capacity,
@@ -37,6 +42,7 @@ def list_cluster_review_namespaces(status: ClusterReviewStatus) -> frozenset[str
     found.update(pod.namespace for pod in (*status.placements, *status.pending))
     found.update(pod.namespace for pod in status.blocked)
     found.update(pod.namespace for pod in (*status.ignored, *status.deleted))
+    found.update(list_node_group_namespaces(status.node_groups, status.scale_down))
     return frozenset(found)
 
 
@@ -61,6 +67,8 @@ def mask_cluster_review(status: ClusterReviewStatus, visible: VisibleNamespaces)
         ],
         capacity=_mask_capacity(status.capacity),
         consolidation=_mask_consolidation(status.consolidation, visible),
+        node_groups=mask_node_groups(status.node_groups, visible),
+        scale_down=mask_scale_down(status.scale_down, visible),
         notes=[HIDDEN_TEXT for _ in status.notes],
     )
 

@@ -117,7 +117,9 @@ class ClusterReviewViews:
         default = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or not names else names[0]
         found = find_reviewer(known, spec.scheduler_name or default, spec.cluster, self._own)
         reviewer = ReviewingScheduler(found.cluster, review_queue.queue_name(CLUSTER_REVIEW.kind, found.scheduler))
-        body = msgspec.json.encode({"kind": CLUSTER_REVIEW.kind, "spec": _strip(msgspec.to_builtins(spec))})
+        # A scheduler of an earlier release refuses fields that it does not know, so only the question's own are sent.
+        asked = {key: value for key, value in msgspec.to_builtins(spec).items() if value is not None}
+        body = msgspec.json.encode({"kind": CLUSTER_REVIEW.kind, "spec": _strip(asked)})
         question = ReviewQuestion(new_review_id(self._clock()), reviewer, body)
         if not self._reviews.add_question(question, MAX_WAITING):
             raise retry_later(429, f"{MAX_WAITING} questions about the cluster wait for this scheduler; ask again")

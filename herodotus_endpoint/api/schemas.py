@@ -346,7 +346,7 @@ SCHEMAS: Final[Json] = {
             "ClusterReview",
             "What would follow if nodes were changed and workloads created or scaled, and how many pods would fit.",
             spec=obj(
-                "The question: exactly one of changes, capacity, consolidate and continue.",
+                "The question: exactly one of changes, capacity, consolidate, nodeGroups, scaleDown and continue.",
                 changes=array(
                     "Changes in order. `kind` is Drain, Cordon, Uncordon, RemoveNodes, AddNodes, TaintNodes,"
                     " LabelNodes, Scale or Create.",
@@ -354,6 +354,8 @@ SCHEMAS: Final[Json] = {
                 ),
                 capacity=anything("A pod or workload of which to find out how many more pods fit."),
                 consolidate=anything("Nodes of which to find out whether they could be emptied."),
+                nodeGroups=anything("Node groups, and pods of which to find out which groups would take them."),
+                scaleDown=anything("Nodes of which to find out what keeps an autoscaler from removing them."),
                 schedulerName=string("Scheduler that answers; by default the one of the cluster that answers."),
                 cluster=string(
                     "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
@@ -378,6 +380,8 @@ SCHEMAS: Final[Json] = {
                 nodes=array("Nodes that change.", anything("A node before and after.")),
                 capacity=nullable(anything("How many pods fit, in all, per node and per zone.")),
                 consolidation=nullable(anything("Nodes that could be emptied, in order, and those that could not.")),
+                nodeGroups=nullable(anything("Node groups, and the verdicts on pods for each group.")),
+                scaleDown=nullable(anything("Nodes with what keeps an autoscaler from removing them.")),
                 notes=array("What the answer does not take into account.", string("A sentence.")),
                 **{"continue": string("Token with which to ask again, while the phase is Running.")},
             ),

@@ -22,6 +22,7 @@ from scheduler.engine.columns import columns_differ
 from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events, list_pod_events
+from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.kube.watch import ListResult, WatchEvent
@@ -49,10 +50,11 @@ class EventHandlers:
         """Take references to the shared state and the queue.
 
         `kinds` are the watched kinds besides nodes and pods, by resource name. Only pods of the schedulers named in
-        `frameworks` are queued. `in_flight` holds the pods in a binding cycle by UID. Node annotations that no plugin
-        reads are dropped, since they may take 256 kB per node.
+        `frameworks` are queued. `in_flight` holds the pods in a binding cycle by UID. Node annotations that neither a
+        plugin nor a question about node groups reads are dropped, since they may take 256 kB per node.
         """
-        annotations = frozenset(key for framework in frameworks.values() for key in framework.profile.annotations)
+        read_by_plugins = (key for framework in frameworks.values() for key in framework.profile.annotations)
+        annotations = NODE_ANNOTATIONS.union(read_by_plugins)
         self.cache = shared.cache
         self.queue = queue
         self.objects = shared.objects

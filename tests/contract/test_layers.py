@@ -66,7 +66,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.engine.suggestions": (*RECORD, *FRAMEWORK, "scheduler.engine"),
     "scheduler.engine.records": (*RECORD, *FRAMEWORK, "scheduler.engine"),
     "scheduler.engine.manifests": (*RECORD, *FRAMEWORK),
-    "scheduler.engine.whatif": (*RECORD, *ENGINE, "scheduler.engine.manifests"),
+    "scheduler.engine.whatif": (
+        *RECORD,
+        *ENGINE,
+        "scheduler.engine.manifests",
+        "scheduler.engine.nodegroups",
+    ),
+    "scheduler.engine.nodegroups": (*RECORD, *ENGINE, "scheduler.engine.whatif"),
     # what live and offline programs both need
     "scheduler.config": (*FRAMEWORK, "scheduler.engine.plugins.*"),
     "scheduler.prometheus": ("scheduler.engine.framework", "scheduler.klog"),
@@ -203,6 +209,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "msgspec": (
         "herodotus_record.codec",
         "herodotus_record.cluster_reviews",
+        "herodotus_record.node_groups",
         "herodotus_kube",
         "scheduler",
         "herodotus_endpoint",

@@ -16,6 +16,7 @@ import msgspec
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_quantity
+from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_CONFIG_MAP, STATUS_KIND
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.problems import format_decode_error
@@ -30,6 +31,7 @@ _CLUSTER_SCOPED: Final = frozenset(
     {
         *("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("DeviceClass", "ResourceSlice"),
+        *(kind.decode_as.__name__ for kind in AUTOSCALING_KINDS if not kind.namespaced),
     }
 )
 _STORAGE: Final = frozenset(
@@ -41,11 +43,12 @@ _MAPS: Final = QUANTITY_FIELDS | {
     "nodeSelector",
     "selector",
 }  # maps whose keys users choose
-# kind -> (API version, what it decodes to)
-_READ: Final[Mapping[str, tuple[str, type[Object]]]] = {
-    "Node": ("v1", Node),
-    "Pod": ("v1", Pod),
-    **{k.decode_as.__name__: ("/".join(k.path.split("/")[2:-1]), k.decode_as) for k in (*KINDS, *DEVICE_KINDS)},
+# kind -> (API versions, what it decodes to)
+_READ: Final[Mapping[str, tuple[tuple[str, ...], type[Object]]]] = {
+    "Node": (("v1",), Node),
+    "Pod": (("v1",), Pod),
+    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in (*KINDS, *DEVICE_KINDS)},
+    **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, STATUS_KIND)},
 }
 
 
@@ -156,8 +159,8 @@ def decode_object(where: str, content: object, skipped: set[str]) -> Object | No
     kind, version = content.get("kind"), content.get("apiVersion")
     if not isinstance(kind, str) or not kind:
         raise ManifestError(f"{where}: kind: required")
-    known_version, decode_as = _READ.get(kind, ("", Object))
-    if decode_as is Object or version not in (None, "", known_version):
+    known_versions, decode_as = _READ.get(kind, ((), Object))
+    if decode_as is Object or version not in (None, "", *known_versions) or _is_foreign_config_map(content):
         skipped.add(_kind_of(content))
         return None
     try:
@@ -168,6 +171,13 @@ def decode_object(where: str, content: object, skipped: set[str]) -> Object | No
     if wrong is not None:
         raise ManifestError(f"{where} ({_name_of(content)}): {wrong}")
     return obj
+
+
+def _is_foreign_config_map(content: Mapping[str, object]) -> bool:
+    """Return whether the object is a ConfigMap other than the status of cluster-autoscaler."""
+    metadata = content.get("metadata")
+    named = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return content.get("kind") == STATUS_KIND.decode_as.__name__ and named != STATUS_CONFIG_MAP
 
 
 def _converted(content: object, decode_as: type[AnyObject]) -> AnyObject:

@@ -264,7 +264,13 @@ class EphemeralVolume(Struct, frozen=True):
 
 
 class EmptyDir(Struct, frozen=True):
-    """An emptyDir volume; scheduling reads none of its fields."""
+    """An emptyDir volume. Scheduling reads none of its fields; one in memory does not keep a node from scale-down."""
+
+    medium: str = ""
+
+
+class HostPath(Struct, frozen=True):
+    """A hostPath volume; scheduling reads none of its fields."""
 
 
 class ImageVolume(Struct, frozen=True):
@@ -274,7 +280,7 @@ class ImageVolume(Struct, frozen=True):
 
 
 class Volume(InTreeSource, frozen=True):
-    """An element of spec.volumes, with the sources that scheduling reads, and emptyDir, which a drain reads."""
+    """An element of spec.volumes, with the sources that scheduling reads, and those that a drain reads."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
@@ -283,11 +289,13 @@ class Volume(InTreeSource, frozen=True):
     iscsi: Iscsi | None = None
     image: ImageVolume | None = None
     empty_dir: EmptyDir | None = None
+    host_path: HostPath | None = None
 
     @property
     def is_storage(self) -> bool:
         """Whether scheduling reads the volume's source, which is neither an image nor in the node itself."""
-        return self != Volume(name=self.name, image=self.image, empty_dir=self.empty_dir)
+        local = Volume(name=self.name, image=self.image, empty_dir=self.empty_dir, host_path=self.host_path)
+        return self != local
 
 
 class SchedulingGate(Struct, frozen=True):
@@ -377,9 +385,26 @@ class Object(Struct, frozen=True):
     manifest: bytes = b""
 
 
+class PodAnnotations(Struct, frozen=True):
+    """The annotations of a pod that keep its node from being removed by an autoscaler. Scheduling reads none."""
+
+    safe_to_evict: str | None = msgspec.field(name="cluster-autoscaler.kubernetes.io/safe-to-evict", default=None)
+    safe_to_evict_local_volumes: str | None = msgspec.field(
+        name="cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", default=None
+    )
+    do_not_disrupt: str | None = msgspec.field(name="karpenter.sh/do-not-disrupt", default=None)
+
+
+class PodMetadata(Metadata, frozen=True):
+    """The ObjectMeta of a pod, with the annotations that `PodAnnotations` lists."""
+
+    annotations: PodAnnotations | None = None
+
+
 class Pod(Object, frozen=True):
     """A Pod of v1."""
 
+    metadata: PodMetadata = PodMetadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

@@ -6,10 +6,14 @@ comes once, and would displace the specs of real pods from the equivalence cache
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
 import msgspec
 import numpy as np
 
-from herodotus_record.model import Code, Reason, Verdict
+from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
 from scheduler.engine.columns import NodeColumns, RowSubset
 from scheduler.engine.framework.dry_run import FilterDryRun
 from scheduler.engine.framework.equivalence_cache import PluginDependencies
@@ -20,6 +24,7 @@ from scheduler.engine.framework.pre_filtering import PreFilterOutcome, run_plugi
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
+from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import PodSpec
 
@@ -29,42 +34,96 @@ def change_spec(pod: PodInfo, spec: PodSpec) -> PodInfo:
     return PodInfo(msgspec.structs.replace(pod.pod, spec=spec))
 
 
+@dataclass(frozen=True)
+class CheckedSlots:
+    """The verdicts that reject a pod on some nodes, by node slot; the list of a feasible node is empty.
+
+    No change to the node or the pod answers the verdicts on the slots in `unanswerable`: a PreFilter plugin rejects the
+    pod, a plugin fails, or nominated pods take the room. `skipped` names the plugins that had nothing to check.
+    """
+
+    rejections: dict[int, list[PluginVerdict]]
+    unanswerable: frozenset[int] = frozenset()
+    skipped: frozenset[str] = frozenset()
+
+
 def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason] | None:
     """Return every filter's reasons against the node in this slot, or None if the pod fits there.
 
-    The list is empty if the pod does not fit for a reason that no change to this node or pod answers: a PreFilter
-    plugin rejects the pod, a filter fails, or nominated pods take the room.
+    The list is empty if the pod does not fit for a reason that no change to this node or pod answers.
+    """
+    checked = check_slots(framework, pod, nodes, [slot])
+    found = checked.rejections[slot]
+    if not found:
+        return None
+    return [] if slot in checked.unanswerable else [reason for each in found for reason in each.verdict.reasons]
+
+
+def check_slots(
+    framework: Framework,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    slots: Sequence[int],
+    includes: Callable[[str], bool] = lambda _plugin: True,
+) -> CheckedSlots:
+    """Return the verdicts of all filters on the nodes in these slots, also of those after the first that rejects.
+
+    `includes` selects plugins by name; the others are left out.
     """
     state, trace, outcome = CycleState(), Trace.start(nodes), PreFilterOutcome()
     try:
         for plugin in framework.profile.pre_filter:
+            if not includes(plugin.name):
+                continue
             if not outcome.add(plugin.name, run_plugin_pre_filter(plugin, state, pod, nodes), trace):
                 break
-        if outcome.rejection is not None or (outcome.names is not None and nodes.names[slot] not in outcome.names):
-            return []
-        found, is_rejected = list[Reason](), False
+        if outcome.rejection is not None:
+            return CheckedSlots({slot: [outcome.rejection] for slot in slots}, frozenset(slots))
+        left = [slot for slot in slots if outcome.names is None or nodes.names[slot] in outcome.names]
+        found: dict[int, list[PluginVerdict]] = {slot: [] for slot in left}
         for filter_ in framework.profile.filter:
-            if filter_.name not in outcome.skip:
-                verdict = _filter_one(filter_, state, pod, nodes, slot)
-                is_rejected = is_rejected or verdict.code is not Code.SUCCESS
-                found += verdict.reasons if verdict.code is not Code.SUCCESS else ()
-    except (Exception, SystemExit):  # a plugin failed: nothing is known about this node
-        return []
-    if is_rejected:
-        return found
-    if framework.nominator.nodes():
+            if includes(filter_.name) and filter_.name not in outcome.skip and left:
+                for slot, verdict in zip(left, _run_filter(filter_, state, pod, nodes, left), strict=True):
+                    if verdict.code is not Code.SUCCESS:
+                        found[slot].append(PluginVerdict(filter_.name, verdict))
+    except (Exception, SystemExit) as e:  # a plugin failed: nothing is known about these nodes
+        return CheckedSlots({slot: [PluginVerdict("", error(str(e)))] for slot in slots}, frozenset(slots))
+    excluded = set(slots).difference(left)
+    found |= {slot: [_exclude(outcome.restricted_by)] for slot in excluded}
+    if not {nodes.names[slot] for slot in slots}.isdisjoint(framework.nominator.nodes()):
         dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
-        if slot in dry_run.filter_with_nominated(state, pod, nodes):
-            return []
-    return None
+        for slot, verdicts in dry_run.filter_with_nominated(state, pod, nodes).items():
+            if slot in found and not found[slot]:
+                found[slot] = [PluginVerdict(name, v) for name, v in verdicts.items() if v.code is not Code.SUCCESS]
+                excluded.add(slot)
+    return CheckedSlots(found, frozenset(excluded), frozenset(outcome.skip))
 
 
-def _filter_one(plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> Verdict:
-    """Return a filter's verdict on one node, from a view of that node where the filter reads no other."""
-    if isinstance(plugin, PartialFilter):
+def _exclude(plugins: Sequence[str]) -> PluginVerdict:
+    """Return the verdict on a node that is not among those to which PreFilter plugins limit the pod."""
+    reason = Reason("narrowed", {"plugins": f"[{' '.join(plugins)}]"})
+    return PluginVerdict(plugins[-1], Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,)))
+
+
+def _run_filter(
+    plugin: Filter, state: CycleState, pod: PodInfo, nodes: NodeColumns, slots: Sequence[int]
+) -> list[Verdict]:
+    """Return a filter's verdicts on some nodes, from a view of these nodes where the filter reads no other."""
+    partial, depends_on = _find_dependencies(plugin)  # type: ignore[arg-type]  # plugins hash by identity
+    if partial is not None:
         only = np.zeros(nodes.slots, np.bool_)
-        only[slot] = True
-        return plugin.filter_remaining(state, pod, nodes, only).verdict_at(slot)
-    if PluginDependencies.from_plugin(plugin, "filter").depends_on is DependsOn.ANYTHING:
-        return plugin.filter(state, pod, nodes).verdict_at(slot)
-    return plugin.filter(state, pod, RowSubset(nodes, np.array([slot], np.intp))).verdict_at(0)
+        only[slots] = True
+        found = partial.filter_remaining(state, pod, nodes, only)
+    elif depends_on is DependsOn.ANYTHING:
+        found = plugin.filter(state, pod, nodes)
+    else:
+        found = plugin.filter(state, pod, RowSubset(nodes, np.array(slots, np.intp)))
+        return [found.verdict_at(row) for row in range(len(slots))]
+    return [found.verdict_at(slot) for slot in slots]
+
+
+@lru_cache(maxsize=256)  # checking a protocol takes 50 µs
+def _find_dependencies(plugin: Filter) -> tuple[PartialFilter | None, DependsOn]:
+    """Return the plugin if it filters only remaining nodes, else None, and what its filter depends on."""
+    partial = plugin if isinstance(plugin, PartialFilter) else None
+    return partial, PluginDependencies.from_plugin(plugin, "filter").depends_on

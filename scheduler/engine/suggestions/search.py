@@ -110,6 +110,20 @@ class Suggester:
         return tuple(_build(framework, found) for found in known)
 
 
+def find_smallest_change(
+    framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, rejections: Sequence[Reason]
+) -> Suggestion | None:
+    """Return the changes of the pod after which it fits on the node in this slot, or None if none are known.
+
+    `rejections` are the reasons of all filters against that node, as `find_rejections` returns them. No change of the
+    node is suggested.
+    """
+    if not rejections or not all(map(has_change, rejections)):
+        return None
+    draft = _answer(framework, Place(pod, nodes, slot), Draft(pod.pod.spec, {}), rejections)
+    return _build(framework, _Found(nodes.names[slot], draft)) if draft is not None and draft.changes else None
+
+
 def _template(pod: PodInfo) -> Hashable:
     return (pod.namespace, tuple(sorted(pod.labels.items())), pod.spec_digest)
 

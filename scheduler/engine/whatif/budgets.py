@@ -86,6 +86,10 @@ class Budgets:
         found._amounts = [copy(amounts) for amounts in self._amounts]
         return found
 
+    def has_budget(self, pod: Pod) -> bool:
+        """Return whether a budget selects the pod."""
+        return bool(self._of(pod))
+
     def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
         found = self._of(pod)

@@ -34,6 +34,8 @@ from herodotus_record.cluster_reviews import (
     Uncordon,
 )
 from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
+from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
+from scheduler.engine.nodegroups.discovery import NodeGroupError
 from scheduler.engine.objects import requests, types
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import CSINode
@@ -78,7 +80,18 @@ def answer_review(
     `classes` are the cluster's priority classes by name, or None if they are unknown. Raises ClusterReviewError if a
     node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
     """
+    if spec.node_groups is not None:
+        try:
+            found, notes = answer_node_groups(state, spec.node_groups, spec.scheduler_name, classes, report, seed)
+        except (NodeGroupError, PodTemplateError) as e:
+            raise ClusterReviewError(f"nodeGroups: {e}") from e
+        return ClusterReviewStatus(node_groups=found, notes=notes)
     simulation = Simulation(state, report, seed)
+    if spec.scale_down is not None:
+        try:
+            return ClusterReviewStatus(scale_down=answer_scale_down(simulation, spec.scale_down))
+        except NodeGroupError as e:
+            raise ClusterReviewError(f"scaleDown: {e}") from e
     if spec.capacity is not None:
         if not 1 <= spec.capacity.limit <= MAX_CAPACITY:
             raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")

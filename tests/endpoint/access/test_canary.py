@@ -39,6 +39,18 @@ from herodotus_record.codec.deltas import DeltaWriter
 from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
 from herodotus_record.model import Code, Decision, Frame, Gap, Outcome, Owner, PluginVerdict, Reason, Source, Verdict
+from herodotus_record.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    NodeScaleDown,
+    PodGroupVerdicts,
+    ScaleDown,
+    ScaleDownBlocker,
+)
 from herodotus_serving import logs
 from herodotus_serving.wsgi import CANCELLED
 from tests import postgresql
@@ -390,8 +402,22 @@ def reviewed_cluster(scene: Scene) -> ClusterReviewStatus:
     moved = ReviewedPlacement(**where, cause="Drained", reason=pod.name, victims=[full])
     held = BlockedPod(**where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
     gone = RemovedPod(**where, node=NODES[0], cause="NoController", owner=pod.name)
+    rejection = GroupRejection(plugin="NodeAffinity", reasons=[pod.name], zones=[])
+    verdict = GroupVerdict(group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
+    report = AutoscalerReport(component="karpenter", reason="Nominated", message=pod.name, at="", count=1)
+    verdicts = PodGroupVerdicts(**where, owner=pod.name, groups=[verdict], reports=[report])
+    state = NodeGroupCondition(object="NodePool/spot", type="Ready", status="False", reason="R", message=full)
+    group = NodeGroup(name="spot", source="NodePool", nodes=1, size=1, shape="Known", conditions=[state])
+    kept = ScaleDownBlocker(cause="Budget", message=full, pod=full)
     return ClusterReviewStatus(
-        placements=[moved], pending=[moved], blocked=[held], ignored=[gone], deleted=[gone], notes=[pod.name]
+        placements=[moved],
+        pending=[moved],
+        blocked=[held],
+        ignored=[gone],
+        deleted=[gone],
+        node_groups=NodeGroupReview(groups=[group], pods=[verdicts], conditions=[state]),
+        scale_down=ScaleDown(nodes=[NodeScaleDown(node=NODES[0], group="spot", pods=1, blockers=[kept])]),
+        notes=[pod.name],
     )
 
 

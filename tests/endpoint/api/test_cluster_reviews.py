@@ -31,6 +31,20 @@ from herodotus_record.cluster_reviews import (
     RemovedPod,
     ReviewedPlacement,
 )
+from herodotus_record.disclosure import HIDDEN_TEXT
+from herodotus_record.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeEstimate,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    NodeScaleDown,
+    PodGroupVerdicts,
+    ScaleDown,
+    ScaleDownBlocker,
+)
 from tests.builders import CLUSTER
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
@@ -47,6 +61,19 @@ def moved(namespace: str, name: str, **more: Any) -> ReviewedPlacement:
     return ReviewedPlacement(
         **{"namespace": namespace, "name": name, "cause": "Drained", "from_node": "worker-1", "node": "worker-2"} | more
     )
+
+
+def _condition(name: str) -> NodeGroupCondition:
+    return NodeGroupCondition(object=name, type="Ready", status="False", reason="R", message="a secret message")
+
+
+def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
+    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"])
+    verdict = GroupVerdict(
+        group="spot", verdict="DoesNotFit", rejections=[rejection], change=f"lower the cpu request of {name}"
+    )
+    report = AutoscalerReport(component="karpenter", reason="Nominated", message="a secret report", at="t", count=1)
+    return PodGroupVerdicts(namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
 
 
 STATUS = ClusterReviewStatus(
@@ -73,6 +100,36 @@ STATUS = ClusterReviewStatus(
     consolidation=Consolidation(
         emptied=[EmptiedNode(node="worker-2", pods=1, targets={"worker-1": 1})],
         kept=[KeptNode(node="worker-3", pods={"shop/a": BUSY, "secret/b": "secret", "secret/c": "secret"})],
+    ),
+    node_groups=NodeGroupReview(
+        groups=[
+            NodeGroup(
+                name="spot",
+                source="NodePool",
+                nodes=1,
+                size=1,
+                shape="Known",
+                conditions=[_condition("NodePool/spot")],
+            )
+        ],
+        pods=[_verdicts("shop", "waits"), _verdicts("secret", "secret-2")],
+        estimates=[NodeEstimate(group="spot", nodes=2, pods=3, on_present_nodes=0, left=0, zones={"a": 2})],
+        ungrouped=4,
+        conditions=[_condition("cluster-autoscaler")],
+    ),
+    scale_down=ScaleDown(
+        nodes=[
+            NodeScaleDown(
+                node="worker-1",
+                group="spot",
+                pods=2,
+                blockers=[
+                    ScaleDownBlocker(cause="MinSize", message="node group spot has size 1 of at least 1"),
+                    ScaleDownBlocker(cause="FitsNowhere", message=f"{BUSY} secret/low is there", pod="shop/waits"),
+                    ScaleDownBlocker(cause="Budget", message="budget secret", pod="secret/secret-2"),
+                ],
+            )
+        ]
     ),
     notes=["a secret note"],
 )
@@ -234,7 +291,7 @@ def test_silent_schedulers_are_named(service: Service, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({}, "expected exactly one of changes, capacity, consolidate and continue"),
+        ({}, "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown and continue"),
         ({"changes": [], "consolidate": {}}, "expected exactly one of"),
         ({"changes": [{"kind": "Explode"}]}, "Invalid value 'Explode'"),
         ({"changes": [DRAIN | {"gracefully": True}]}, "unknown field `gracefully`"),
@@ -273,6 +330,19 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     assert status["pending"][0]["reason"].startswith("0/3 nodes are available: 3 Insufficient cpu")
     assert [b["budget"] for b in status["blocked"]] == ["shop-budget", "(hidden)"]
     assert [*status["consolidation"]["kept"][0]["pods"]] == ["shop/a", "(hidden) 1", "(hidden) 2"]
+    shown, hidden = status["nodeGroups"]["pods"]
+    assert (shown["name"], shown["groups"][0]["rejections"][0]["reasons"]) == (
+        "waits",
+        ["Insufficient cpu", HIDDEN_TEXT],
+    )
+    assert (hidden["name"], hidden["groups"][0]["verdict"], hidden["groups"][0]["rejections"], hidden["reports"]) == (
+        "(hidden)",
+        "DoesNotFit",
+        [],
+        [],
+    )
+    assert status["nodeGroups"]["groups"][0]["conditions"][0]["message"] == HIDDEN_TEXT
+    assert [b["pod"] for b in status["scaleDown"]["nodes"][0]["blockers"]] == ["", "shop/waits", "(hidden)"]
     service.store.close()
 
 
@@ -290,3 +360,17 @@ def test_nothing_visible_leaves_counts_and_nodes() -> None:
     assert masked.nodes == STATUS.nodes
     assert masked.capacity is not None
     assert (masked.capacity.fits, masked.capacity.zones) == (3, {"z1": 3})
+    assert masked.node_groups is not None
+    assert (masked.node_groups.groups[0].name, masked.node_groups.estimates[0].nodes) == ("spot", 2)
+
+
+def test_a_question_is_sent_without_the_fields_of_others(service: Service) -> None:
+    """A scheduler of an earlier release refuses a question with a field that it does not know."""
+    scheduler = Scheduler(service)
+    with scheduler.working():
+        ask(service, changes=[DRAIN])
+        ask(service, nodeGroups={"pods": ["shop/waits"]})
+    assert [sorted(asked["spec"]) for asked in scheduler.asked] == [
+        ["changes", "cluster", "continue", "schedulerName"],
+        ["cluster", "continue", "nodeGroups", "schedulerName"],
+    ]

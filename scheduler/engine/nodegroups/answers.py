@@ -1,0 +1,220 @@
+"""The answers to questions about node groups and scale-down, as parts of a ClusterReview.
+
+Owns: the answer's structs from what the other modules find. Does not own: groups, verdicts, estimates, blockers.
+
+Invariant: the state is as before when an answer is returned, so that other questions can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from herodotus_record.node_groups import (
+    KNOWN,
+    PARTLY_KNOWN,
+    UNKNOWN,
+    NodeEstimate,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    NodeGroupShape,
+    NodeGroupsQuestion,
+    NodeTemplate,
+    PodGroupVerdicts,
+    ScaleDown,
+    ScaleDownQuestion,
+)
+from herodotus_record.templates import parse_pod_template
+from herodotus_record.units import format_quantities
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.nodegroups.discovery import FoundGroups, NodeGroupError, find_groups
+from scheduler.engine.nodegroups.estimate import Estimator
+from scheduler.engine.nodegroups.limits import find_limit
+from scheduler.engine.nodegroups.reports import AutoscalerStatus, list_pool_conditions, list_reports
+from scheduler.engine.nodegroups.scale_down import find_blockers
+from scheduler.engine.nodegroups.shapes import FoundGroup, format_taint
+from scheduler.engine.nodegroups.templates import TemplateNode, TemplateNodes
+from scheduler.engine.nodegroups.verdicts import GroupEvaluator
+from scheduler.engine.objects.autoscaling import MachineDeployment, MachineSet, NodePool
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.whatif.owners import find_workload
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+
+MAX_PODS = 100  # with verdicts in one answer; each takes some 50 ms at 5,000 nodes in 60 groups
+NO_AUTOSCALER = "no node group is known here: no node has a pool label, and there is no NodePool or MachineDeployment"
+
+
+class NodeGroupAnswers:
+    """Answers questions about the node groups of one cluster, which are found once."""
+
+    def __init__(
+        self, state: WhatIfState, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
+    ) -> None:
+        """Find the groups. Raises NodeGroupError for an invalid shape."""
+        self._state = state
+        self._nodes: NodeColumns = state.nodes
+        self._objects: ClusterObjects = state.objects
+        self._status = AutoscalerStatus.read(state.objects)
+        self.found: FoundGroups = find_groups(state.nodes, state.objects, label_keys, shapes)
+        self._take_sizes()
+        self._templates = TemplateNodes(state.nodes, state.objects)
+        self._evaluator = GroupEvaluator(self._templates, self.found.groups)
+
+    def _take_sizes(self) -> None:
+        """Take the sizes that cluster-autoscaler reports of groups that have the name by which it knows them."""
+        for group in self.found.groups:
+            reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
+            if reported is not None:
+                group.min_size = reported.min_size if group.min_size is None else group.min_size
+                group.max_size = reported.max_size if group.max_size is None else group.max_size
+                group.size = reported.target if group.size is None else group.size
+
+    def describe(self) -> NodeGroupReview:
+        """Return the groups and the autoscalers' conditions, without verdicts."""
+        by_pool = list_pool_conditions(self._objects)
+        groups = [self._describe_group(group, by_pool) for group in self.found.groups]
+        matched = {name for group in self.found.groups for name in (group.name, group.source.replace(" ", "/"))}
+        others = [r.conditions for name, r in self._status.groups.items() if name not in matched]
+        return NodeGroupReview(
+            groups=groups,
+            ungrouped=self.found.ungrouped,
+            conditions=[*self._status.conditions, *(condition for each in others for condition in each)],
+        )
+
+    def _describe_group(self, group: FoundGroup, by_pool: Mapping[str, list[NodeGroupCondition]]) -> NodeGroup:
+        known = self._evaluator.known_templates(group)
+        partly = group.requirements is not None or any(shape.labels or shape.taints for shape in group.shapes)
+        reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
+        conditions = by_pool.get(group.name, []) if group.requirements is not None else []
+        limits = [find_limit(group, template.shape.allocatable) for template in known] or [find_limit(group)]
+        return NodeGroup(
+            name=group.name,
+            source=group.source,
+            nodes=len(group.nodes),
+            size=group.present_size,
+            shape=KNOWN if known else PARTLY_KNOWN if partly else UNKNOWN,
+            min_size=group.min_size,
+            max_size=group.max_size,
+            limits=format_quantities(group.limits),
+            used=format_quantities({r: amount for r, amount in group.used.items() if r in group.limits}),
+            at_limit=limits[0] if all(limits) else "",
+            weight=group.weight,
+            startup_taints=[format_taint(taint) for taint in group.startup_taints],
+            disruption_budgets=group.budgets,
+            templates=[_describe_template(template) for template in known],
+            conditions=[*conditions, *(reported.conditions if reported else ())],
+        )
+
+    def evaluate(self, pod: Pod, *, exists: bool = True) -> PodGroupVerdicts:
+        """Return the verdicts on a pod without a node for each group, and the autoscalers' events about it."""
+        meta, workload = pod.metadata, find_workload(pod, self._objects)
+        framework = self._framework(pod)
+        return PodGroupVerdicts(
+            namespace=meta.namespace,
+            name=meta.name,
+            owner="" if workload is None else str(workload),
+            groups=self._evaluator.evaluate(framework, PodInfo(pod)),
+            reports=list_reports(self._objects, meta.namespace, meta.name) if exists else [],
+        )
+
+    def _framework(self, pod: Pod) -> Framework:
+        """Return the framework of the pod's scheduler. Raises NodeGroupError if no profile has its name."""
+        found = self._state.framework(pod.spec.scheduler_name)
+        if found is None:
+            raise NodeGroupError(f'no profile of the scheduler is named "{pod.spec.scheduler_name}"')
+        return found
+
+    def estimate(self, report: Report, seed: int) -> list[NodeEstimate]:
+        """Return how many new nodes the pending pods need in each group, if only this group grows."""
+        pods = [PodInfo(pod) for pod in self._state.pending if is_waiting(pod)]
+        estimator = Estimator(self._templates, self._state.framework, seed)
+        groups = [g for g in self.found.groups if self._evaluator.known_templates(g)]
+        done, total = 0, len(pods) * len(groups)
+
+        def count() -> None:
+            nonlocal done
+            done += 1
+            report(done, total)
+
+        return [estimator.estimate(group, self._evaluator.known_templates(group), pods, count) for group in groups]
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Return whether a scheduler tries the pod: it has no node, no scheduling gates, and is not being deleted."""
+    return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
+
+
+def answer_node_groups(
+    state: WhatIfState,
+    question: NodeGroupsQuestion,
+    scheduler: str,
+    classes: Mapping[str, PriorityClass] | None,
+    report: Report,
+    seed: int,
+) -> tuple[NodeGroupReview, list[str]]:
+    """Return the answer to a question about node groups, and notes on what it lacks.
+
+    `scheduler` decides a pod of the question whose manifest names no scheduler. Raises NodeGroupError if a pod does not
+    exist or a shape is invalid, PodTemplateError or ManifestError for an invalid object.
+    """
+    if len(question.pods) > MAX_PODS:
+        raise NodeGroupError(f"pods: at most {MAX_PODS}, got {len(question.pods)}")
+    pods = _find_pods(state, question.pods)
+    answers = NodeGroupAnswers(state, question.label_keys, question.shapes)
+    review, notes = answers.describe(), list(answers.found.notes)
+    if not review.groups:
+        return review, [NO_AUTOSCALER, *notes]
+    review.pods = [answers.evaluate(pod) for pod in pods]
+    if question.object is not None:
+        template = parse_pod_template(question.object)
+        namespace = template.namespace or question.namespace
+        built = build_pods(template, namespace, template.scheduler or scheduler, 1, dict(classes) if classes else None)
+        review.pods.append(answers.evaluate(built.pods[0].pod, exists=False))
+    if question.estimate:
+        review.estimates = answers.estimate(report, seed)
+    return review, notes
+
+
+def _find_pods(state: WhatIfState, names: Sequence[str]) -> list[Pod]:
+    """Return the pending pods NAMESPACE/NAME. Raises NodeGroupError if one of them is not pending."""
+    pending = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in state.pending}
+    for name in names:
+        if name not in pending:
+            raise NodeGroupError(f'pods: "{name}" is not a pod without a node')
+    return [pending[name] for name in names]
+
+
+def answer_scale_down(simulation: Simulation, question: ScaleDownQuestion) -> ScaleDown:
+    """Return what keeps nodes from being removed. Raises NodeGroupError if a node does not exist."""
+    for name in question.nodes or ():
+        if simulation.node(name) is None:
+            raise NodeGroupError(f'nodes "{name}" not found')
+    return find_blockers(simulation, find_groups(simulation.nodes, simulation.objects), question.nodes)
+
+
+def has_autoscaler_objects(objects: ClusterObjects) -> bool:
+    """Return whether there is an object of Karpenter or Cluster API that makes a node group."""
+    return any(objects.all(kind) for kind in (NodePool, MachineDeployment, MachineSet))
+
+
+def _describe_template(template: TemplateNode) -> NodeTemplate:
+    shape, requests = template.shape, dict[str, int]()
+    for pod in template.pods:
+        for resource, amount in pod.requests.items():
+            requests[resource] = requests.get(resource, 0) + amount
+    return NodeTemplate(
+        zone=shape.zone,
+        instance_type=shape.instance_type,
+        source=shape.source,
+        labels=dict(template.node.metadata.labels or {}),
+        taints=[format_taint(taint) for taint in shape.taints],
+        allocatable={resource: str(amount) for resource, amount in (shape.allocatable or {}).items()},
+        daemon_pods=len(template.pods),
+        daemon_requests=format_quantities({r: amount for r, amount in requests.items() if amount}),
+        volume_limits=template.volume_limits,
+        devices=template.devices,
+    )

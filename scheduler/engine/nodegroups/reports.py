@@ -1,0 +1,163 @@
+"""What autoscalers report in their own words: events about pods, conditions, and the status of cluster-autoscaler.
+
+Owns: which events and conditions belong to which pod or group, and reading the ConfigMap cluster-autoscaler-status.
+Does not own: verdicts; nothing here changes one, except that the status of a group supplies its sizes.
+
+The ConfigMap is YAML since cluster-autoscaler 1.30; the text of earlier versions is passed on as one condition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from herodotus_record.node_groups import AutoscalerReport, NodeGroupCondition
+from scheduler.engine.objects.autoscaling import (
+    NODE_POOL_LABEL,
+    STATUS_CONFIG_MAP,
+    STATUS_NAMESPACE,
+    ConfigMap,
+    Event,
+    NodeClaim,
+    NodePool,
+)
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.kubernetes_yaml import YamlError, load_documents
+
+MAX_REPORTS: Final = 20  # about one pod, the newest; autoscalers repeat themselves
+MAX_CLAIM_CONDITIONS: Final = 20  # of one NodePool
+MAX_TEXT: Final = 2000  # characters of a status that is no YAML
+_OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "Nominated"})
+_FAILED: Final = "FailedScheduling"  # kube-scheduler has an event of this reason too
+_KARPENTER: Final = "karpenter"
+_CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
+
+
+def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[AutoscalerReport]:
+    """Return the autoscalers' events about a pod, the newest first."""
+    found = [
+        AutoscalerReport(
+            component=event.component,
+            reason=event.reason,
+            message=event.message,
+            at=event.last_seen,
+            count=max(event.count or 1, event.series.count if event.series else 0),
+        )
+        for event in objects.in_namespace(Event, namespace)
+        if event.involved_object.kind == "Pod" and event.involved_object.name == name and _is_of_autoscaler(event)
+    ]
+    return sorted(found, key=lambda report: report.at, reverse=True)[:MAX_REPORTS]
+
+
+def _is_of_autoscaler(event: Event) -> bool:
+    return event.reason in _OF_PODS or (event.reason == _FAILED and _KARPENTER in event.component.lower())
+
+
+def list_pool_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
+    """Return by NodePool its conditions, and those conditions of its NodeClaims that are not True."""
+    found: dict[str, list[NodeGroupCondition]] = defaultdict(list)
+    for pool in objects.all(NodePool):
+        for condition in pool.status.conditions or ():
+            found[pool.metadata.name].append(_describe(f"NodePool/{pool.metadata.name}", condition))
+    counts: dict[str, int] = defaultdict(int)
+    for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
+        pool_name = (claim.metadata.labels or {}).get(NODE_POOL_LABEL, "")
+        for condition in claim.status.conditions or ():
+            if condition.status != "True" and condition.type in _MUST_BE_TRUE:
+                counts[pool_name] += 1
+                if counts[pool_name] <= MAX_CLAIM_CONDITIONS:
+                    found[pool_name].append(_describe(f"NodeClaim/{claim.metadata.name}", condition))
+    return found
+
+
+_MUST_BE_TRUE: Final = ("Launched", "Registered", "Initialized", "Ready")
+
+
+def _describe(name: str, condition: Any) -> NodeGroupCondition:
+    return NodeGroupCondition(
+        object=name,
+        type=condition.type,
+        status=condition.status,
+        reason=condition.reason,
+        message=condition.message,
+    )
+
+
+@dataclass
+class ReportedGroup:
+    """What cluster-autoscaler reports about one group; `name` is the cloud provider's."""
+
+    name: str
+    min_size: int | None = None
+    max_size: int | None = None
+    target: int | None = None
+    conditions: list[NodeGroupCondition] = field(default_factory=list)
+
+
+@dataclass
+class AutoscalerStatus:
+    """The status of cluster-autoscaler: conditions of the whole, and of each group by name."""
+
+    conditions: list[NodeGroupCondition] = field(default_factory=list)
+    groups: dict[str, ReportedGroup] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, objects: ClusterObjects) -> AutoscalerStatus:
+        """Return the status in the ConfigMap, empty if there is none."""
+        found = objects.get(ConfigMap, STATUS_CONFIG_MAP, STATUS_NAMESPACE)
+        text = found.data.status if found is not None and found.data is not None else ""
+        return cls.parse(text) if text else cls()
+
+    @classmethod
+    def parse(cls, text: str) -> AutoscalerStatus:
+        """Return the status that a text holds."""
+        try:
+            documents = list(load_documents(text))
+        except YamlError:
+            documents = []
+        status = documents[0] if documents and isinstance(documents[0], Mapping) else None
+        if status is None or not ("clusterWide" in status or "nodeGroups" in status):
+            first = text.strip()[:MAX_TEXT]
+            return cls(
+                [NodeGroupCondition(object=_CLUSTER_AUTOSCALER, type="Status", status="", reason="", message=first)]
+            )
+        parsed = cls(list(_list_conditions(_CLUSTER_AUTOSCALER, status.get("clusterWide"))))
+        for group in status.get("nodeGroups") or ():
+            if isinstance(group, Mapping) and group.get("name"):
+                reported = _read_group(group)
+                parsed.groups[reported.name] = reported
+        return parsed
+
+
+def _read_group(group: Mapping[str, Any]) -> ReportedGroup:
+    name, health = str(group["name"]), group.get("health")
+    sizes = health if isinstance(health, Mapping) else {}
+    return ReportedGroup(
+        name=name,
+        min_size=_read_number(sizes.get("minSize")),
+        max_size=_read_number(sizes.get("maxSize")),
+        target=_read_number(sizes.get("cloudProviderTarget")),
+        conditions=list(_list_conditions(f"node group {name}", group)),
+    )
+
+
+def _read_number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _list_conditions(name: str, status: object) -> Iterator[NodeGroupCondition]:
+    """Yield the conditions health, scaleUp and scaleDown of a part of the status."""
+    parts: Iterable[tuple[str, Any]] = status.items() if isinstance(status, Mapping) else ()
+    for key, part in parts:
+        if isinstance(part, Mapping) and "status" in part:
+            backoff = part.get("backoffInfo")
+            backoff = backoff if isinstance(backoff, Mapping) else {}
+            yield NodeGroupCondition(
+                object=name,
+                type=key[:1].upper() + key[1:],
+                status=str(part["status"]),
+                reason=str(backoff.get("errorCode") or ""),
+                message=str(backoff.get("errorMessage") or ""),
+            )
