@@ -55,13 +55,12 @@ def run(
     environment: Environment,
 ) -> bool:
     """Ask the question, print the answer, and return whether every pod finds a node and none is blocked."""
-    document = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "ClusterReview", "spec": spec}
     if options.cluster:
         from herodotus_cli.transport.local import review_files
 
-        answer = review_files(options.cluster, connection.scheduler_config, document)
+        answer = review_files(options.cluster, connection.scheduler_config, _build_document(spec))
     else:
-        answer = _ask(connect(connection, environment.environ), document)
+        answer = ask(connect(connection, environment.environ), spec)
     from herodotus_cli.render import cluster_review as screen
 
     environment.print_answer(
@@ -71,12 +70,16 @@ def run(
     return not status["blocked"] and all(pod["node"] for pod in status["placements"])
 
 
-def _ask(transport: Transport, document: Json) -> Json:
+def _build_document(spec: Json) -> Json:
+    return {"apiVersion": "herodotus.dev/v1alpha1", "kind": "ClusterReview", "spec": spec}
+
+
+def ask(transport: Transport, spec: Json) -> Json:
     """Return the complete answer to a question, which the service may give only after further requests.
 
     Raises CliError if there is none. Where there is no service, the transport answers locally.
     """
-    progress = ProgressLine()
+    document, progress = _build_document(spec), ProgressLine()
     left = MAX_TRIES
     try:
         while True:

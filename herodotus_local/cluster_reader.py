@@ -7,7 +7,7 @@ Invariant: what cannot be read is named with its effect on the answer, and is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from herodotus_local.errors import ReadError
+from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import KINDS, WatchedKind
 from scheduler.engine.whatif.pods import PriorityClass
@@ -132,6 +133,20 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         if _CLAIMS in unread:
             found.disabled |= {"VolumeRestrictions"}
         return found
+
+    def read_node_groups(self, pods: Iterable[str]) -> AutoscalingObjects:
+        """Return what tells of node groups, and the autoscalers' events about the pods NAMESPACE/NAME.
+
+        What is not served or may not be read is named in the result's note.
+        """
+        return read_autoscaling_objects(self._get, pods)
+
+    def _get(self, path: str) -> bytes | int:
+        """Return the body of a response, or the HTTP status code of a refusal."""
+        try:
+            return self._fetch(path)
+        except ReadError as e:
+            return e.code
 
     def _submit(self, kind: WatchedKind) -> Future[list[Any] | None]:
         return self._pool.submit(self._list_if_allowed, kind.path, kind.decode_as)

@@ -44,6 +44,7 @@ from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
+from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.records import build
@@ -93,6 +94,7 @@ class ClusterEvaluation:
         self._disabled = found.disabled
         self._frameworks: dict[int, Framework] = {}
         self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
+        self._unread = ""
         self._incarnation = str(uuid.uuid4())
         self._sequence, self._base = 0, -1
         self._suggester = Suggester(time.monotonic, SUGGESTION_SHARE, SUGGESTION_BURST_S)
@@ -118,13 +120,20 @@ class ClusterEvaluation:
         ensure(pods.controller, self._objects)
         return place(self.framework(question.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
 
+    def add_node_groups(self, read: AutoscalingObjects) -> None:
+        """Add what was read for a question about node groups."""
+        for obj in read.objects:
+            self._objects.set(obj)
+        self._unread = read.note
+
     def review_cluster(self, spec: ClusterReviewSpec, report: Report) -> ClusterReviewStatus:
         """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.
 
-        It changes the cluster, so nothing else can be decided afterwards. Raises ClusterReviewError or ManifestError.
+        Unless the question is about node groups or scale-down, it changes the cluster, so nothing else can be decided
+        afterwards. Raises ClusterReviewError or ManifestError.
         """
         pending = [pod for pod in self.pods.values() if not pod.spec.node_name]
-        state = WhatIfState(self.nodes, self._objects, self._nominator, self.framework, pending)
+        state = WhatIfState(self.nodes, self._objects, self._nominator, self.framework, pending, self._unread)
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from herodotus_local.cluster_reader import ClusterListing
 from herodotus_local.errors import UnusableInputError
 from scheduler.engine.manifests.cluster import ManifestError, decode_object
+from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.whatif.pods import split_priority_classes
@@ -41,3 +42,7 @@ class FileReader:
         if skipped:
             self._note(f"skipped: {', '.join(sorted(skipped))}")
         return found
+
+    def read_node_groups(self, _pods: Iterable[str]) -> AutoscalingObjects:
+        """Return nothing: `read` returns the objects of autoscalers that the files hold."""
+        return AutoscalingObjects()

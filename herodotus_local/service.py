@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,6 +35,7 @@ from herodotus_record.cluster_reviews import ClusterReview, build_cluster_review
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
@@ -63,6 +64,10 @@ class ReadsCluster(Protocol):
 
     def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool], /) -> ClusterListing:
         """Return the cluster's objects, as `ClusterReader.read` does."""
+        ...
+
+    def read_node_groups(self, pods: Iterable[str], /) -> AutoscalingObjects:
+        """Return what tells of node groups, as `ClusterReader.read_node_groups` does."""
         ...
 
 
@@ -142,10 +147,18 @@ class LocalService(AbstractContextManager["LocalService"]):
             review = msgspec.convert(document, ClusterReview)
         except msgspec.ValidationError as e:
             raise UnusableInputError(str(e)) from e
-        found, objects = self._read("", lambda _: True)
-        self._note_unread(objects, is_review=True)
+        spec = review.spec
+        keeps_cluster = spec.node_groups is not None or spec.scale_down is not None
+        if keeps_cluster and self._evaluation is not None:
+            found = self._evaluation  # of the pod that the same command explains
+        else:
+            found, objects = self._read("", lambda _: True)
+            self._note_unread(objects, is_review=True)
+        if keeps_cluster:
+            pods = spec.node_groups.pods if spec.node_groups is not None else ()
+            found.add_node_groups(self._reader.read_node_groups(pods))
         try:
-            status = found.review_cluster(review.spec, self._report)
+            status = found.review_cluster(spec, self._report)
         except (ClusterReviewError, ManifestError) as e:
             raise UnusableInputError(str(e)) from e
         return LocalAnswer(201, build_cluster_review(status))

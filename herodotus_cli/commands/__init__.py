@@ -21,6 +21,7 @@ COMMANDS = (
     "whatif",
     "capacity",
     "consolidate",
+    "nodegroups",
     "preemptions",
     "disagreements",
     "watch",

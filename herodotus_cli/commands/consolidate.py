@@ -16,6 +16,7 @@ from herodotus_cli.environment import environment_of
 @click.argument("nodes", metavar="[NODE…]", nargs=-1, shell_complete=completion_values.nodes)
 @click.option("--force", is_flag=True, help="Pods without a controller do not keep a node: they are deleted.")
 @click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")
+@click.option("--blockers", is_flag=True, help="Everything that keeps an autoscaler from removing each node.")
 @click.option("--all", "every_row", is_flag=True, help="All nodes, however many there are.")
 @click.option(
     "--cluster",
@@ -34,16 +35,23 @@ def consolidate(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object)
     The nodes with the fewest requests are tried first. Their pods are evicted as by `kubectl drain` and must all find
     another node without preemption; what moved for one node counts for the next. Nothing is evicted.
 
+    With --blockers each node is examined alone, and every reason is named for which cluster-autoscaler or Karpenter
+    keeps it: annotations, pods without a controller, local storage, budgets, sizes, and pods that fit nowhere else.
+
     \b
     kubectl herodotus consolidate
     kubectl herodotus consolidate worker-3 worker-4
+    kubectl herodotus consolidate worker-3 --blockers
     """
     given, environment = ctx.params, environment_of(ctx)
     names = [object_names.parse_name("node", node) for node in nodes]
     question = {"force": given["force"], "deleteEmptyDirData": not given["keep_emptydir_data"]}
     title = f"consolidate {cluster_review.join_names(names)}".rstrip()
+    chosen: dict[str, object] = {"nodes": names} if names else {}
+    if given["blockers"] and (given["force"] or given["keep_emptydir_data"]):
+        raise click.UsageError("--blockers lists every reason: leave out --force and --keep-emptydir-data")
     cluster_review.run(
-        {"consolidate": question | ({"nodes": names} if names else {})},
+        {"scaleDown": chosen} if given["blockers"] else {"consolidate": question | chosen},
         ReviewOptions(title, given["cluster"], given["every_row"]),
         option_values.connection_settings(ctx, environment.environ),
         option_values.output_options(ctx),

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
+from herodotus_cli import (
+    completion_values,
+    node_groups,
+    not_found,
+    object_names,
+    option_values,
+    options,
+    parameter_types,
+)
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
@@ -36,6 +44,7 @@ _OPTIONS_OF_ONE_POD = {
     "every_node": "--all",
     "node": "--node",
     "full": "--full",
+    "node_groups": "--node-groups",
 }
 
 
@@ -43,7 +52,7 @@ class PodArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus pod`.
 
     If `namespace` is empty, that of the kubeconfig's current context is used. `attempt` is None for the last attempt,
-    `every_node` is --all, and `history` is --attempts.
+    `every_node` is --all, and `history` is --attempts. `groups` is the question of --node-groups, or None.
     """
 
     name: str
@@ -53,6 +62,7 @@ class PodArguments(NamedTuple):
     node: str
     full: bool
     history: bool
+    groups: Json | None = None
 
 
 @click.command(short_help="Explain why a pod is on its node, or Pending.")
@@ -72,6 +82,8 @@ class PodArguments(NamedTuple):
     shell_complete=completion_values.nodes,
     help="Why or why not this node, and what would have to change.",
 )
+@click.option("--node-groups", is_flag=True, help="For a pending pod: which node groups would take it, and why not.")
+@node_groups.node_group_options
 @options.watch_option
 @options.output_options
 @click.option("--full", is_flag=True, help="With -o json or yaml: the full record.")
@@ -87,6 +99,7 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     kubectl herodotus pod -n shop -l app=checkout
     kubectl herodotus pod checkout-7d9f-x2k -n shop
     kubectl herodotus pod payments-0 --node worker-3
+    kubectl herodotus pod payments-0 --node-groups
     kubectl herodotus pod payments-0 --attempts
     kubectl herodotus pod payments-0 --all -o json
     """
@@ -107,6 +120,11 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts excludes other selections: leave out --attempt, --all, --node and --full")
+    has_shapes = bool(ctx.params["shapes_file"] or ctx.params["label_keys"])
+    if ctx.params["node_groups"] and (ctx.params["history"] or full or any(narrowed)):
+        raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
+    if has_shapes and not ctx.params["node_groups"]:
+        raise click.UsageError("--node-groups-file and --label-key go with --node-groups")
     arguments = PodArguments(
         name=object_names.parse_name("pod", name),
         namespace=option_values.namespace(ctx),
@@ -115,6 +133,7 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",
         full=full,
         history=ctx.params["history"],
+        groups=node_groups.build_question(ctx.params) if ctx.params["node_groups"] else None,
     )
     run(arguments, option_values.connection_settings(ctx, environment.environ), output, environment)
 
@@ -175,10 +194,43 @@ def _once(
         if undecided:
             print_to_stderr(_EARLIER_NOTE)
             answer, fate = undecided, ""
+    answer |= _ask_about_groups(answer, fate, arguments, connection, output, environment)
     if fate and answer["kind"] == "PodExplanation":
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
     _show(answer, _LiveState(fate, live), arguments, output, environment)
+
+
+def _ask_about_groups(
+    answer: Json,
+    fate: str,
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> Json:
+    """Return {"nodeGroups": ANSWER} with the verdicts of the node groups on a pod without a node, else {}.
+
+    They are asked for with --node-groups, and for the screen of local mode, which has read the cluster already. Raises
+    CliError if --node-groups has no answer.
+    """
+    is_pending = answer["kind"] == "PodExplanation" and answer["outcome"]["node"] is None and not fate
+    if arguments.groups is None:
+        is_local = is_pending and answer["attempt"]["source"] == "evaluated" and output.format in SCREEN_FORMATS
+        if not is_local or arguments.attempt is not None or arguments.node:
+            return {}
+    elif not is_pending:
+        raise CliError("error: --node-groups is about a pod that waits for a node, and this one does not")
+    meta = answer["metadata"]
+    question = (arguments.groups or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}
+    is_evaluated = answer["attempt"]["source"] == "evaluated"
+    try:
+        found = node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
+    except CliError:
+        if arguments.groups is not None:
+            raise
+        return {}
+    return {"nodeGroups": found}
 
 
 def _find_preemption(
@@ -299,4 +351,8 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
         return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, live=live)
     from herodotus_cli.render import pod as pod_screen
 
+    if "nodeGroups" in answer:
+        from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
+
+        live = [*live, *group_screen.build_sections(answer["nodeGroups"], view, whole=arguments.groups is not None)]
     return pod_screen.build_screen(answer, view, every_node=arguments.every_node, live=live)

@@ -23,6 +23,7 @@ KINDS = {
     "whatif": ("PlacementReview", "ClusterReview"),
     "capacity": ("ClusterReview",),
     "consolidate": ("ClusterReview",),
+    "nodegroups": ("ClusterReview",),
     "preemptions": ("Preemptions",),
     "disagreements": ("Agreements",),
     "watch": ("Decision",),

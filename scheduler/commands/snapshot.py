@@ -25,6 +25,7 @@ from scheduler.commands import process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import LoadedCluster, load_cluster
+from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
@@ -217,7 +218,7 @@ def _order(path: Path) -> dict[str, int]:
 
 def _annotations(config: Configuration, registry: Registry) -> Collection[str]:
     profiles = (build_profile(config, i, registry, NoCluster()) for i in range(len(config.profiles)))
-    return frozenset(key for profile in profiles for key in profile.annotations)
+    return NODE_ANNOTATIONS.union(key for profile in profiles for key in profile.annotations)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -26,6 +26,7 @@ from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.changes import answer_review
@@ -142,12 +143,25 @@ class ReviewWorker:
         classes = msgspec.json.decode(self._api.get(PRIORITY_CLASSES), type=_Classes)
         return {c.metadata.name: c for c in classes.items}
 
+    def _get(self, path: str) -> bytes | int:
+        """Return the body of a response of the API server, or the HTTP status code of its refusal."""
+        try:
+            return self._api.get(path)
+        except ApiError as e:
+            if not e.code:
+                raise
+            return e.code
+
     def _answer_cluster_review(self, spec: ClusterReviewSpec) -> Trial:
         """Return the function that answers a question about the cluster in a forked copy, whose state it changes.
 
         Raise ApiError if the PriorityClasses cannot be read.
         """
         classes, state = self._classes(), self._state
+        read = AutoscalingObjects()
+        if spec.node_groups is not None or spec.scale_down is not None:
+            pods = spec.node_groups.pods if spec.node_groups is not None else ()
+            read = read_autoscaling_objects(self._get, pods)
         first = next(iter(state.frameworks.values()))
         others = set[str]()
 
@@ -166,8 +180,10 @@ class ReviewWorker:
             extenders, cluster = Extenders(state.extenders()), state.cluster
             for framework in state.frameworks.values():
                 framework.extenders = extenders
-            columns = cluster.cache.columns
-            whatif = WhatIfState(columns, cluster.objects, cluster.nominator, find_framework, state.pending())
+            for obj in read.objects:
+                cluster.objects.set(obj)
+            columns, pending = cluster.cache.columns, state.pending()
+            whatif = WhatIfState(columns, cluster.objects, cluster.nominator, find_framework, pending, read.note)
             seed = random.getrandbits(31)
             return encode_answer(lambda: answer_review(whatif, spec, report, seed, classes), build_notes)
 

@@ -18,6 +18,7 @@ from herodotus_endpoint import options as endpoint
 from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.config import load
+from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, EVENT_KIND, STATUS_CONFIG_MAP
 from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
@@ -99,6 +100,11 @@ LEASE = {"group": "coordination.k8s.io", "role": "Role"}
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
     ("scheduler/reviews/reviewer.py", "_classes", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
+    ("scheduler/reviews/reviewer.py", "_get", "get"): [
+        *(Right("list", kind.plural, kind.api_group) for kind in (*AUTOSCALING_KINDS, EVENT_KIND)),
+        Right("get", "configmaps", name=STATUS_CONFIG_MAP),
+    ],
+    ("scheduler/offline/snapshots/taking.py", "_get", "get"): None,  # likewise with an operator's own rights
     ("scheduler/serving/access.py", "_review", "post"): [
         Right("create", "tokenreviews", "authentication.k8s.io"),
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),

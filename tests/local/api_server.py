@@ -17,13 +17,22 @@ COLLECTIONS = {
     "ConfigMap": "/api/v1/configmaps",
     "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "NodePool": "/apis/karpenter.sh/v1/nodepools",
+    "MachineDeployment": "/apis/cluster.x-k8s.io/v1beta1/machinedeployments",
+    "Event": "/api/v1/events",
 }
 
 
 class ApiServer:
-    """Serves lists, pages of lists and single objects. `forbidden` holds plurals that may not be listed."""
+    """Serves lists, pages of lists and single objects.
 
-    def __init__(self, objects: Sequence[Json], *, forbidden: Sequence[str] = (), page: int = 0) -> None:
+    `forbidden` holds plurals that may not be listed, and `absent` plurals of APIs that are not served.
+    """
+
+    def __init__(
+        self, objects: Sequence[Json], *, forbidden: Sequence[str] = (), absent: Sequence[str] = (), page: int = 0
+    ) -> None:
+        self.absent = set(absent)
         self.objects, self.forbidden, self.page = list(objects), set(forbidden), page
         self.requests: list[str] = []
         self.version: Json = {"minor": "36", "gitVersion": "v1.36.2"}
@@ -35,7 +44,9 @@ class ApiServer:
             return json.dumps(self.version).encode()
         collection, namespace, name = _parse(url.path)
         plural = collection.rpartition("/")[2]
-        if plural in self.forbidden and not namespace:
+        if plural in self.absent:
+            raise ReadError(404, "the server could not find the requested resource")
+        if plural in self.forbidden and (not namespace or plural == "events"):
             raise ReadError(403, f"{plural} is forbidden")
         found = [o for o in self.objects if COLLECTIONS.get(o["kind"]) == collection]
         found = [o for o in found if namespace in ("", o["metadata"].get("namespace"))]
@@ -45,6 +56,9 @@ class ApiServer:
                 raise ReadError(404, f'{plural} "{name}" not found')
             return json.dumps(named[0]).encode()
         query = parse_qs(url.query)
+        if collection == COLLECTIONS["Event"]:
+            of = query["fieldSelector"][0].rpartition("involvedObject.name=")[2]
+            found = [o for o in found if o["involvedObject"]["name"] == of]
         wanted = query.get("labelSelector", [""])[0]
         if wanted:
             key, _, value = wanted.partition("=")

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_quantity
-from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_CONFIG_MAP, STATUS_KIND
+from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, EVENT_KIND, STATUS_CONFIG_MAP, STATUS_KIND
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.problems import format_decode_error
@@ -48,7 +48,7 @@ _READ: Final[Mapping[str, tuple[tuple[str, ...], type[Object]]]] = {
     "Node": (("v1",), Node),
     "Pod": (("v1",), Pod),
     **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in (*KINDS, *DEVICE_KINDS)},
-    **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, STATUS_KIND)},
+    **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, EVENT_KIND, STATUS_KIND)},
 }
 
 

@@ -36,7 +36,6 @@ from scheduler.engine.nodegroups.scale_down import find_blockers
 from scheduler.engine.nodegroups.shapes import FoundGroup, format_taint
 from scheduler.engine.nodegroups.templates import TemplateNode, TemplateNodes
 from scheduler.engine.nodegroups.verdicts import GroupEvaluator
-from scheduler.engine.objects.autoscaling import MachineDeployment, MachineSet, NodePool
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
@@ -166,8 +165,8 @@ def answer_node_groups(
     pods = _find_pods(state, question.pods)
     answers = NodeGroupAnswers(state, question.label_keys, question.shapes)
     review, notes = answers.describe(), list(answers.found.notes)
-    if not review.groups:
-        return review, [NO_AUTOSCALER, *notes]
+    if state.unread or not review.groups:
+        notes.insert(0, "; ".join(filter(None, ["" if review.groups else NO_AUTOSCALER, state.unread])))
     review.pods = [answers.evaluate(pod) for pod in pods]
     if question.object is not None:
         template = parse_pod_template(question.object)
@@ -194,11 +193,6 @@ def answer_scale_down(simulation: Simulation, question: ScaleDownQuestion) -> Sc
         if simulation.node(name) is None:
             raise NodeGroupError(f'nodes "{name}" not found')
     return find_blockers(simulation, find_groups(simulation.nodes, simulation.objects), question.nodes)
-
-
-def has_autoscaler_objects(objects: ClusterObjects) -> bool:
-    """Return whether there is an object of Karpenter or Cluster API that makes a node group."""
-    return any(objects.all(kind) for kind in (NodePool, MachineDeployment, MachineSet))
 
 
 def _describe_template(template: TemplateNode) -> NodeTemplate:

@@ -339,8 +339,10 @@ AUTOSCALING_KINDS: Final = (
         True,
         "the overhead of DaemonSets follows from the pods that they have now",
     ),
-    AutoscalingKind(Event, ("/api/v1/events",), True, "the autoscaler's events are not shown"),
 )
+# Read for the pods of a question alone.
+EVENT_KIND: Final = AutoscalingKind(Event, ("/api/v1/events",), True, "the autoscaler's events are not shown")
+# Read by its name alone.
 STATUS_KIND: Final = AutoscalingKind(
     ConfigMap, ("/api/v1/configmaps",), True, "the status of cluster-autoscaler is not shown"
 )

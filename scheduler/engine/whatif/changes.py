@@ -89,7 +89,8 @@ def answer_review(
     simulation = Simulation(state, report, seed)
     if spec.scale_down is not None:
         try:
-            return ClusterReviewStatus(scale_down=answer_scale_down(simulation, spec.scale_down))
+            kept = answer_scale_down(simulation, spec.scale_down)
+            return ClusterReviewStatus(scale_down=kept, notes=[state.unread] if state.unread else [])
         except NodeGroupError as e:
             raise ClusterReviewError(f"scaleDown: {e}") from e
     if spec.capacity is not None:

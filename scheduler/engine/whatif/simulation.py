@@ -46,7 +46,8 @@ class WhatIfState:
     """A cluster that a simulation may change: its nodes with their pods, other objects, and pods without a node.
 
     `framework` returns the framework of a scheduler name, or None if no profile has the name. `pending` are the pods
-    without a node, and `nominator` holds those of them that are nominated for a node.
+    without a node, and `nominator` holds those of them that are nominated for a node. `unread` is a sentence about
+    objects of autoscalers that could not be read, or "".
     """
 
     nodes: NodeColumns
@@ -54,6 +55,7 @@ class WhatIfState:
     nominator: Nominator
     framework: Callable[[str], Framework | None]
     pending: Sequence[Pod] = ()
+    unread: str = ""
 
 
 @dataclass(eq=False)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.engine.nodegroups.reading import read_autoscaling_objects
+from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_KIND
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.whatif.pods import PriorityClass
@@ -36,8 +38,9 @@ def items(
     """Yield every object of the cluster that scheduling reads, as JSON with apiVersion and kind.
 
     Unless `full`, fields that scheduling does not read are left out, and nodes keep only the annotations whose keys are
-    in `annotations`. `report` gets each resource name with its number of objects. Raise ApiError if a kind cannot be
-    listed.
+    in `annotations`. `report` gets each resource name with its number of objects. Objects of autoscalers follow as far
+    as they are served and may be read, always with the fields that are read alone. Raise ApiError if a kind that
+    scheduling reads cannot be listed.
     """
     for path, (kind, may_be_absent) in PATHS.items():
         version = "/".join(path.split("/")[2:-1])
@@ -51,6 +54,20 @@ def items(
             if e.code != 404 or not may_be_absent:
                 raise
         report(path.rpartition("/")[2], count)
+    read = read_autoscaling_objects(lambda path: _get(api, path), ())
+    for obj in read.objects:
+        read_as = next(kind for kind in (*AUTOSCALING_KINDS, STATUS_KIND) if isinstance(obj, kind.decode_as))
+        yield {"apiVersion": read_as.versions[0], "kind": read_as.decode_as.__name__, **_plain(obj)}
+
+
+def _get(api: ApiServer, path: str) -> bytes | int:
+    """Return the body of a response of the API server, or the HTTP status code of its refusal."""
+    try:
+        return api.get(path)
+    except ApiError as e:
+        if not e.code:
+            raise
+        return e.code
 
 
 def _listed(api: ApiServer, path: str) -> Iterator[Json]:

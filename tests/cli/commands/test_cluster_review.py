@@ -12,6 +12,13 @@ from herodotus_cli.render import cluster_review, plain_text, terminal
 from tests.answer_schemas import validate
 from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.service import Ran, command
+from tests.scheduler.engine.nodegroups.objects import (
+    daemon_set,
+    grouped,
+    isin,
+    machine_deployment,
+    node_pool,
+)
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
 
 Json = dict[str, Any]
@@ -35,20 +42,59 @@ QUESTIONS = {
     "nothing": ("whatif", "label", "n0", "disk=ssd"),
     "capacity": ("capacity", "-f", "FILE"),
     "consolidate": ("consolidate",),
+    "consolidate-blockers": ("consolidate", "--blockers"),
+    "nodegroups": ("nodegroups",),
+    "nodegroups-pod": ("nodegroups", "pod", "waits", "-n", "shop"),
+    "nodegroups-file": ("nodegroups", "-f", "FILE", "--node-groups-file", "SHAPES"),
+    "nodegroups-pending": ("nodegroups", "--pending", "--all"),
 }
+EVENT = {
+    "apiVersion": "v1",
+    "kind": "Event",
+    "metadata": {"name": "e", "namespace": "shop"},
+    "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "waits"},
+    "reason": "NotTriggerScaleUp",
+    "message": "pod didn't trigger scale-up: 1 Insufficient cpu",
+    "count": 3,
+    "source": {"component": "cluster-autoscaler"},
+}
+GROUPS = [
+    grouped("g0", "small", cpu="2", zone="a"),
+    grouped("g1", "small", cpu="2", zone="b"),
+    grouped(
+        "g2", "gpu", cpu="16", allocatable={"nvidia.com/gpu": "4"}, taints=[{"key": "gpu", "effect": "NoSchedule"}]
+    ),
+    machine_deployment("md-0", 3, annotations={"cpu": "8", "memory": "32Gi", "max-size": "3", "min-size": "1"}),
+    node_pool(
+        "spot",
+        isin("topology.kubernetes.io/zone", "a", "b"),
+        limits={"cpu": "100"},
+        status={
+            "resources": {"cpu": "36"},
+            "conditions": [{"type": "Ready", "status": "False", "reason": "NodeClassNotReady", "message": "no class"}],
+        },
+    ),
+    daemon_set("agent"),
+    EVENT,
+]
+SHAPES = "nodeGroups:\n- {name: big, zones: [a], maxSize: 5, allocatable: {cpu: 64, memory: 256Gi, pods: 110}}\n"
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
+    (tmp_path / "groups.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": GROUPS}))
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
     (tmp_path / "new.json").write_text(json.dumps(NEW))
     return file
 
 
 def ask(cluster: Path, *words: str) -> Ran:
-    named = [str(cluster.parent / "new.json") if word == "FILE" else word for word in words]
-    return command(*named, "--cluster", str(cluster))
+    files = {"FILE": "new.json", "SHAPES": "shapes.yaml"}
+    named = [str(cluster.parent / files[word]) if word in files else word for word in words]
+    more = ("--cluster", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
+    return command(*named, "--cluster", str(cluster), *more)
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
@@ -113,6 +159,12 @@ def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_pa
         (("capacity",), 2, "name one object"),
         (("capacity", "pod", "web-0"), 2, "--cluster goes with -f FILE"),
         (("consolidate", "gone"), 1, 'nodes "gone" not found'),
+        (("consolidate", "gone", "--blockers"), 1, 'scaleDown: nodes "gone" not found'),
+        (("consolidate", "--blockers", "--force"), 2, "--blockers lists every reason"),
+        (("nodegroups", "pod", "gone", "-n", "shop"), 1, 'pods: "shop/gone" is not a pod without a node'),
+        (("nodegroups", "deploy/web", "-n", "shop"), 2, "--cluster goes with -f FILE or pod NAME"),
+        (("nodegroups", "-f", "FILE", "pod", "x"), 2, "name one object"),
+        (("nodegroups", "--node-groups-file", "FILE"), 1, "expected a list nodeGroups whose items have a name"),
     ],
 )
 def test_wrong_questions_are_errors(
@@ -120,6 +172,15 @@ def test_wrong_questions_are_errors(
 ) -> None:
     assert ask(cluster, *words).code == code
     assert message in capsys.readouterr().err
+
+
+def test_a_cluster_without_node_groups_is_one_line_and_no_error(cluster: Path) -> None:
+    ran = command("nodegroups", "--cluster", str(cluster), "-o", "json")
+    status = json.loads(ran.out)["status"]
+    assert (ran.code, status["nodeGroups"]["groups"], len(status["notes"])) == (0, [], 1)
+    assert "no node group is known here" in status["notes"][0]
+    screen = command("nodegroups", "--cluster", str(cluster)).out
+    assert len([line for line in screen.splitlines() if "node group" in line and "note:" not in line]) == 2
 
 
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

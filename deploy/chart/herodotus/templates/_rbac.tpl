@@ -48,6 +48,23 @@ subjects:
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list] # what admission would make of a pod that is only asked about
+# Questions about node groups (scheduler/engine/objects/autoscaling.py); absent kinds do no harm.
+- apiGroups: [karpenter.sh]
+  resources: [nodepools, nodeclaims]
+  verbs: [list]
+- apiGroups: [cluster.x-k8s.io]
+  resources: [machinedeployments, machinesets]
+  verbs: [list]
+- apiGroups: [apps]
+  resources: [daemonsets]
+  verbs: [list] # their pods take room on a new node
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list] # what an autoscaler reports about a pod in question
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [cluster-autoscaler-status]
+  verbs: [get]
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [kube-system]

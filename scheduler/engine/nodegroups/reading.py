@@ -1,0 +1,119 @@
+"""Read the objects that only questions about node groups need, when such a question comes.
+
+Owns: which objects a question needs, pages, and the note about what could not be read. Does not own: requests; the
+caller passes a function that sends them with its own credentials.
+
+Invariant: a kind that the API server does not serve, or that the caller may not list, is no error. All of that is one
+sentence, because it is one fact about the cluster or the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from scheduler.engine.objects.autoscaling import (
+    AUTOSCALING_KINDS,
+    EVENT_KIND,
+    STATUS_CONFIG_MAP,
+    STATUS_KIND,
+    STATUS_NAMESPACE,
+    AutoscalingKind,
+)
+from scheduler.engine.objects.types import Object
+
+PAGE: Final = 500
+MAX_EVENTS: Final = 500  # about one pod
+_NOT_FOUND: Final = 404
+_INVALID: Final = -1  # in place of a status code: an object that cannot be decoded
+_FORBIDDEN: Final = (401, 403)
+
+Get = Callable[[str], bytes | int]  # returns the body of a response, or the HTTP status code of a refusal
+
+
+@dataclass
+class AutoscalingObjects:
+    """The objects that were read, and a sentence about those that could not be read, or ""."""
+
+    objects: list[Object] = field(default_factory=list)
+    note: str = ""
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_PAGES: Final = msgspec.json.Decoder(_Page)
+
+
+def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
+    """Return what tells of node groups, and the events about the pods NAMESPACE/NAME."""
+    found, unread = AutoscalingObjects(), dict[str, list[str]]()
+    for kind in AUTOSCALING_KINDS:
+        _add(found, unread, kind, _list(get, kind, kind.paths))
+    status = get(f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps/{STATUS_CONFIG_MAP}")
+    _add(found, unread, STATUS_KIND, status if isinstance(status, int) else _decode_status(status))
+    for pod in pods:
+        namespace, _, name = pod.partition("/")
+        query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={name}"})
+        _add(found, unread, EVENT_KIND, _list(get, EVENT_KIND, [f"/api/v1/namespaces/{namespace}/events?{query}"]))
+    parts = [f"{', '.join(names)} cannot be read: {missing}" for missing, names in unread.items()]
+    found.note = "; ".join(parts)
+    return found
+
+
+def _decode_status(body: bytes) -> list[Object] | int:
+    try:
+        return [msgspec.json.decode(body, type=STATUS_KIND.decode_as)]
+    except msgspec.DecodeError:
+        return _INVALID
+
+
+def _add(
+    found: AutoscalingObjects, unread: dict[str, list[str]], kind: AutoscalingKind, result: list[Object] | int
+) -> None:
+    """Add the objects of a kind, or note that they were refused. An API that is not served has no objects."""
+    if not isinstance(result, int):
+        found.objects += result
+    elif result != _NOT_FOUND:
+        names = unread.setdefault(kind.missing, [])
+        cause = "of an unknown form" if result == _INVALID else f"HTTP status {result}"
+        reason = kind.plural if result in _FORBIDDEN else f"{kind.plural} ({cause})"
+        names += [reason] if reason not in names else []
+
+
+def _list(get: Get, kind: AutoscalingKind, paths: Sequence[str]) -> list[Object] | int:
+    """Return the objects of a kind in the first version that is served, or the status code of the refusal."""
+    for path in paths:
+        found = _list_pages(get, kind, path)
+        if found != _NOT_FOUND:
+            return found
+    return _NOT_FOUND
+
+
+def _list_pages(get: Get, kind: AutoscalingKind, path: str) -> list[Object] | int:
+    decoder = msgspec.json.Decoder(kind.decode_as)
+    found: list[Object] = []
+    more = ""
+    while True:
+        query = urlencode({"limit": str(PAGE)} | ({"continue": more} if more else {}))
+        body = get(f"{path}{'&' if '?' in path else '?'}{query}")
+        if isinstance(body, int):
+            return body
+        try:
+            page = _PAGES.decode(body)
+            found += map(decoder.decode, page.items or ())
+        except msgspec.DecodeError:
+            return _INVALID
+        more = page.metadata.continue_
+        if not more or (kind is EVENT_KIND and len(found) >= MAX_EVENTS):
+            return found
