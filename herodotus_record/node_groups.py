@@ -171,15 +171,11 @@ class AutoscalerReport(_Struct):
 
 
 class PodGroupVerdicts(_Struct):
-    """The verdicts on one pod for each node group, and what autoscalers report about the pod.
-
-    `fits_now` is a node of the cluster on which the pod fits without a new node, or "".
-    """
+    """The verdicts on one pod for each node group, and what autoscalers report about the pod."""
 
     namespace: str
     name: str
     owner: str = ""
-    fits_now: str = ""
     groups: list[GroupVerdict] = []
     reports: list[AutoscalerReport] = []
 
