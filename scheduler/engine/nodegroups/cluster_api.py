@@ -35,7 +35,7 @@ class MachineGroups:
     """The MachineDeployments and MachineSets of the cluster, and the groups that they make."""
 
     def __init__(self, objects: ClusterObjects) -> None:
-        """Index the objects."""
+        """Take the objects and build a group of each that an autoscaler may scale."""
         self._sets = {(s.metadata.namespace, s.metadata.name): s for s in objects.all(MachineSet)}
         self._found: dict[Key, FoundGroup] = {}
         self.problems: list[str] = []

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 ZONE = "topology.kubernetes.io/zone"
 EKS = "eks.amazonaws.com/nodegroup"
+HOST = "kubernetes.io/hostname"
 POOL = "karpenter.sh/nodepool"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-"
