@@ -214,16 +214,18 @@ def _ask_about_groups(
     They are asked for with --node-groups, and for the screen of local mode, which has read the cluster already. Raises
     CliError if --node-groups has no answer.
     """
-    is_pending = answer["kind"] == "PodExplanation" and answer["outcome"]["node"] is None and not fate
-    if arguments.groups is None:
-        is_local = is_pending and answer["attempt"]["source"] == "evaluated" and output.format in SCREEN_FORMATS
-        if not is_local or arguments.attempt is not None or arguments.node:
-            return {}
-    elif not is_pending:
+    has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
+    if arguments.groups is None and not has_screen:
+        return {}
+    outcome, attempt = answer.get("outcome") or {}, answer.get("attempt") or {}  # an unknown document may lack them
+    is_pending = answer["kind"] == "PodExplanation" and outcome.get("node", "") is None and not fate
+    is_evaluated = attempt.get("source") == "evaluated"
+    if arguments.groups is not None and not is_pending:
         raise CliError("error: --node-groups is about a pod that waits for a node, and this one does not")
+    if arguments.groups is None and not (is_pending and is_evaluated):
+        return {}
     meta = answer["metadata"]
     question = (arguments.groups or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}
-    is_evaluated = answer["attempt"]["source"] == "evaluated"
     try:
         found = node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
     except CliError:

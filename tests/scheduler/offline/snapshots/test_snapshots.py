@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pytest
 
 from scheduler.commands import main as app
 from scheduler.engine.objects.types import Object, Pod
+from scheduler.kube.http import ApiError
 from scheduler.offline.snapshots.document import SnapshotError, items_of, snapshot
 from scheduler.offline.snapshots.taking import PATHS, items
 from tests.e2e.random_cluster import RandomCluster
@@ -21,13 +23,17 @@ SECRET = "s3cr3t"
 
 
 class Api:
-    """An API server that lists in pages of one object."""
+    """An API server that lists in pages of one object, and serves no API of autoscalers without an object of it."""
 
     def __init__(self, objects: dict[str, list[Json]]) -> None:
         self._objects = objects
 
-    def get(self, path: str, params: dict[str, str]) -> bytes:
-        found, at = self._objects.get(path, []), int(params.get("continue", "0"))
+    def get(self, path: str, params: dict[str, str] | None = None) -> bytes:
+        url = urlsplit(path)
+        query = dict(parse_qsl(url.query)) | (params or {})
+        if url.path not in self._objects and url.path not in PATHS:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        found, at = self._objects.get(url.path, []), int(query.get("continue", "0"))
         more = {"continue": str(at + 1)} if at + 1 < len(found) else {}
         return json.dumps({"metadata": more, "items": found[at : at + 1]}).encode()
 
@@ -38,6 +44,23 @@ def taken(objects: dict[str, list[Json]], *, full: bool = False, annotations: tu
 
 def of(api_server: list[Json], **metadata: Any) -> Json:
     return snapshot(api_server, cluster="c", server="v1.36.2", taken_at="2026-03-01T12:00:00Z", full=False, **metadata)
+
+
+def test_objects_of_autoscalers_are_kept_with_the_fields_that_are_read() -> None:
+    pool = {
+        "metadata": {"name": "spot", "annotations": {"note": SECRET}},
+        "spec": {"limits": {"cpu": "100"}, "template": {"spec": {"nodeClassRef": {"name": SECRET}}}},
+    }
+    kept = taken({"/apis/karpenter.sh/v1/nodepools": [pool]})
+    assert kept == [
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "spot"},
+            "spec": {"limits": {"cpu": "100"}},
+        }
+    ]
+    assert not [body for body in taken({}) if body["kind"] == "NodePool"]
 
 
 @pytest.mark.parametrize("seed", range(3))
