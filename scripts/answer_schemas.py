@@ -71,7 +71,10 @@ _ADDED: Final[Json] = {
             ),
         )
     },
-    "PodExplanation": {"preemptedBy": anything("The preemption that evicted the pod, if it no longer exists.")},
+    "PodExplanation": {
+        "preemptedBy": anything("The preemption that evicted the pod, if it no longer exists."),
+        "nodeGroups": anything("With --node-groups: a NodeGroupReview, and notes on what it lacks."),
+    },
     "WorkloadPlacement": {
         "zones": array(
             "Pods by present zone of their node.", obj("A zone.", zone=string("Zone."), pods=integer("Pods."))

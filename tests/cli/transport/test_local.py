@@ -133,3 +133,50 @@ sys.argv = ["kubectl-herodotus", "pending", "-A"]
 from herodotus_cli.main import main
 main()
 """
+
+
+POOL_LABEL = "eks.amazonaws.com/nodegroup"
+
+
+def add_group(environ: dict[str, str]) -> None:
+    """Make the two nodes a group, and fill worker-1 so that another pod waits."""
+    kubectl = environ["KUBECTL_PATH"]
+    for name in ("worker-1", "worker-2"):
+        subprocess.run(
+            [kubectl, "label", "node", name, f"{POOL_LABEL}=small"], env=environ, check=True, capture_output=True
+        )
+
+
+def test_the_screen_of_a_pending_pod_has_a_line_about_node_groups(environ: dict[str, str]) -> None:
+    add_group(environ)
+    done = run(environ, "pod", "huge", "--local")
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("NODE GROUPS")]
+    assert line.split(None, 2)[2] == "small: does not fit (NodeResourcesFit) (--node-groups)"
+    assert "NODE GROUPS" not in run(environ, "pod", "fits", "--local", "-o", "json").stdout
+
+
+def test_node_groups_of_a_pod_are_a_table_and_a_document(environ: dict[str, str], tmp_path: Path) -> None:
+    add_group(environ)
+    file = tmp_path / "groups.yaml"
+    file.write_text("nodeGroups:\n- {name: big, allocatable: {cpu: 64, memory: 64Gi, pods: 110}}\n")
+    words = ("pod", "huge", "--local", "--node-groups", "--node-groups-file", str(file))
+    screen = run(environ, *words).stdout
+    assert "default/huge: 1 of 2 node groups fits: big." in screen
+    assert "FIX lower the cpu request of container app from 40 to 4" in screen
+    document = json.loads(run(environ, *words, "-o", "json").stdout)
+    verdicts = document["nodeGroups"]["pods"][0]["groups"]
+    assert {verdict["group"]: verdict["verdict"] for verdict in verdicts} == {"big": "Fits", "small": "DoesNotFit"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("pod", "huge", "--node-groups", "--attempts"), "--node-groups excludes"),
+        (("pod", "huge", "--label-key", "pool"), "--node-groups-file and --label-key go with --node-groups"),
+        (("pod", "--node-groups"), "--node-groups needs the name of a pod"),
+    ],
+)
+def test_node_groups_are_a_question_of_their_own(environ: dict[str, str], words: tuple[str, ...], message: str) -> None:
+    done = run(environ, *words)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
