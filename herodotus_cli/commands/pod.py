@@ -38,6 +38,7 @@ _FATE_NOTES = {
 _EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
 
 
+_NOT_WAITING = "error: --node-groups is about a pod that waits for a node, and this one does not"
 _OPTIONS_OF_ONE_POD = {
     "attempt": "--attempt",
     "history": "--attempts",
@@ -194,7 +195,10 @@ def _once(
         if undecided:
             print_to_stderr(_EARLIER_NOTE)
             answer, fate = undecided, ""
-    answer |= _ask_about_groups(answer, fate, arguments, connection, output, environment)
+    if not fate:
+        answer |= _ask_about_groups(answer, arguments, connection, output, environment)
+    elif arguments.groups is not None:
+        raise CliError(_NOT_WAITING)
     if fate and answer["kind"] == "PodExplanation":
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
@@ -203,7 +207,6 @@ def _once(
 
 def _ask_about_groups(
     answer: Json,
-    fate: str,
     arguments: PodArguments,
     connection: ConnectionSettings,
     output: OutputOptions,
@@ -218,10 +221,10 @@ def _ask_about_groups(
     if arguments.groups is None and not has_screen:
         return {}
     outcome, attempt = answer.get("outcome") or {}, answer.get("attempt") or {}  # an unknown document may lack them
-    is_pending = answer["kind"] == "PodExplanation" and outcome.get("node", "") is None and not fate
+    is_pending = answer["kind"] == "PodExplanation" and outcome.get("node", "") is None
     is_evaluated = attempt.get("source") == "evaluated"
     if arguments.groups is not None and not is_pending:
-        raise CliError("error: --node-groups is about a pod that waits for a node, and this one does not")
+        raise CliError(_NOT_WAITING)
     if arguments.groups is None and not (is_pending and is_evaluated):
         return {}
     meta = answer["metadata"]

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.engine.objects.types import NodeMetadata, Object, Pod
+from scheduler.engine.objects.types import Object, Pod, PodAnnotations, PodMetadata
 from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Done, Json
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
@@ -23,8 +23,16 @@ DECISION: Final = "herodotus.dev/decision"  # annotation of a bound pod: the id 
 _TRUNCATE_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 
 
+class _BindingAnnotations(PodAnnotations, frozen=True):
+    decision: str = msgspec.field(name=DECISION, default="")
+
+
+class _BindingMetadata(PodMetadata, frozen=True):
+    annotations: _BindingAnnotations | None = None
+
+
 class _AnnotatedPod(Pod, frozen=True):
-    metadata: NodeMetadata = NodeMetadata()
+    metadata: _BindingMetadata = _BindingMetadata()
 
 
 class PodBinding(NamedTuple):
@@ -74,7 +82,7 @@ def read_binding(api: ApiServer, namespace: str, name: str, uid: str) -> PodBind
         replaced = "and another one has its name: whether it was bound before is unknown"
         return PodBinding("", "", f'pod "{namespace}/{name}" was deleted, {replaced}')
     deleted = f'pod "{namespace}/{name}" is being deleted' if now.metadata.deletion_timestamp else ""
-    return PodBinding(now.spec.node_name, (now.metadata.annotations or {}).get(DECISION, ""), deleted)
+    return PodBinding(now.spec.node_name, (now.metadata.annotations or _BindingAnnotations()).decision, deleted)
 
 
 def set_unscheduled(api: ApiServer, pod: PodInfo, reason: str, message: str, nominated: str | None = None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from herodotus_record.cluster_reviews import ClusterReviewSpec
 from herodotus_record.node_groups import (
     KNOWN,
     PARTLY_KNOWN,
@@ -149,17 +150,17 @@ def is_waiting(pod: Pod) -> bool:
 
 def answer_node_groups(
     state: WhatIfState,
-    question: NodeGroupsQuestion,
-    scheduler: str,
+    spec: ClusterReviewSpec,
     classes: Mapping[str, PriorityClass] | None,
     report: Report,
     seed: int,
 ) -> tuple[NodeGroupReview, list[str]]:
-    """Return the answer to a question about node groups, and notes on what it lacks.
+    """Return the answer to the question of a review about node groups, and notes on what it lacks.
 
-    `scheduler` decides a pod of the question whose manifest names no scheduler. Raises NodeGroupError if a pod does not
-    exist or a shape is invalid, PodTemplateError or ManifestError for an invalid object.
+    Raises NodeGroupError if a pod does not exist or a shape is invalid, PodTemplateError or ManifestError for an
+    invalid object.
     """
+    question = spec.node_groups or NodeGroupsQuestion()
     if len(question.pods) > MAX_PODS:
         raise NodeGroupError(f"pods: at most {MAX_PODS}, got {len(question.pods)}")
     pods = _find_pods(state, question.pods)
@@ -171,7 +172,9 @@ def answer_node_groups(
     if question.object is not None:
         template = parse_pod_template(question.object)
         namespace = template.namespace or question.namespace
-        built = build_pods(template, namespace, template.scheduler or scheduler, 1, dict(classes) if classes else None)
+        built = build_pods(
+            template, namespace, template.scheduler or spec.scheduler_name, 1, dict(classes) if classes else None
+        )
         review.pods.append(answers.evaluate(built.pods[0].pod, exists=False))
     if question.estimate:
         review.estimates = answers.estimate(report, seed)

@@ -82,7 +82,7 @@ def answer_review(
     """
     if spec.node_groups is not None:
         try:
-            found, notes = answer_node_groups(state, spec.node_groups, spec.scheduler_name, classes, report, seed)
+            found, notes = answer_node_groups(state, spec, classes, report, seed)
         except (NodeGroupError, PodTemplateError) as e:
             raise ClusterReviewError(f"nodeGroups: {e}") from e
         return ClusterReviewStatus(node_groups=found, notes=notes)
