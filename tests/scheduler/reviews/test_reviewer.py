@@ -19,6 +19,7 @@ from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewSta
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
+from scheduler.engine.objects.autoscaling import NodePool
 from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
@@ -39,6 +40,8 @@ class Rig:
     world: World
     service: Service
     answers: list[httpx.Response] = field(default_factory=list)  # of the API server, instead of its classes
+    autoscaling: dict[str, list[Any]] = field(default_factory=dict)  # objects by path; absent: not served
+    forbidden: tuple[str, ...] = ()  # paths
     extenders: list[Extender] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -58,7 +61,13 @@ class Rig:
         self.clusters = self.reviewer._clusters
 
     def _api(self, request: httpx.Request) -> httpx.Response:
-        assert request.url.path == "/apis/scheduling.k8s.io/v1/priorityclasses"
+        path = request.url.path
+        if path in self.forbidden:
+            return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
+        if path in self.autoscaling:
+            return httpx.Response(200, json={"items": self.autoscaling[path]})
+        if path != "/apis/scheduling.k8s.io/v1/priorityclasses":
+            return httpx.Response(404, json={"message": "not served", "reason": "NotFound"})
         return self.answers.pop() if self.answers else httpx.Response(200, json={"items": [URGENT]})
 
     def ask(self, object: Any, **spec: Any) -> Any:
@@ -263,6 +272,46 @@ def test_a_question_that_makes_no_sense_is_refused(rig: Rig, change: dict[str, A
     rig.world.start(node("a"))
     refused = envelope(rig.ask_about_cluster(changes=[change]))
     assert (refused["code"], says in refused["message"]) == (422, True), refused["message"]
+
+
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+
+
+def test_node_groups_are_read_and_judged_in_the_copy_alone(rig: Rig) -> None:
+    taint = {"key": "spot", "effect": "NoSchedule"}
+    pool = {"metadata": {"name": "spot"}, "spec": {"template": {"spec": {"requirements": [], "taints": [taint]}}}}
+    event = {
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "waits"},
+        "reason": "NotTriggerScaleUp",
+        "source": {"component": "cluster-autoscaler"},
+    }
+    rig.autoscaling = {NODE_POOLS: [pool], "/api/v1/namespaces/default/events": [event]}
+    small = node("a", "2").label("eks.amazonaws.com/nodegroup", "small")
+    rig.world.start(small, pods=[make_pod("full").request(cpu="2").node("a")])
+    rig.world.pod("ADDED", make_pod("waits").request(cpu="1"))
+    rig.world.settle()
+    before = dict(rig.world.requested)
+    found = status(rig.ask_about_cluster(nodeGroups={"pods": ["default/waits"], "estimate": True}))
+    (pod,) = found["nodeGroups"]["pods"]
+    assert {v["group"]: v["verdict"] for v in pod["groups"]} == {"small": "Fits", "spot": "DoesNotFit"}
+    assert [report["reason"] for report in pod["reports"]] == ["NotTriggerScaleUp"]
+    assert [(e["group"], e["nodes"], e["pods"]) for e in found["nodeGroups"]["estimates"]] == [("small", 1, 1)]
+    assert found["notes"] == []
+    assert (rig.world.requested, list(rig.world.loop.scheduler.cluster.cache.node_names())) == (before, ["a"])
+    assert rig.world.loop.scheduler.cluster.objects.all(NodePool) == []
+
+
+def test_scale_down_names_the_annotations_that_a_scheduler_keeps(rig: Rig) -> None:
+    kept = node("a").annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true")
+    precious = owned("web-1", "a")
+    precious.json["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true", "other": "text"}
+    rig.forbidden = (NODE_POOLS,)
+    rig.world.start(kept, node("b"), pods=[precious])
+    found = status(rig.ask_about_cluster(scaleDown={"nodes": ["a"]}))
+    (a,) = found["scaleDown"]["nodes"]
+    assert [b["cause"] for b in a["blockers"]] == ["ScaleDownDisabled", "DoNotDisrupt"]
+    assert [note.partition(":")[0] for note in found["notes"]] == ["nodepools cannot be read"]
 
 
 def test_pods_of_other_schedulers_are_decided_with_the_first_profile(rig: Rig) -> None:
