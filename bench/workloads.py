@@ -62,7 +62,7 @@ class PodShape:
 
 
 @dataclass(frozen=True)
-class PodGroup:
+class InitialPods:
     """Pods that exist before the measurement, bound to the nodes in turn or pending, in `namespaces` namespaces."""
 
     template: PodShape
@@ -94,7 +94,7 @@ class Workload:
     full: Size
     short: Size
     measured: PodShape
-    before: tuple[PodGroup, ...] = ()
+    before: tuple[InitialPods, ...] = ()
     zones: tuple[str, ...] = ()
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     node_pods: int = 110
@@ -179,45 +179,45 @@ GATED = PodShape(
 _SHORT: Final = Size(200, 200, 50)
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
-    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (PodGroup(DEFAULT),)),
+    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (InitialPods(DEFAULT),)),
     Workload(
         "SchedulingPodAntiAffinity",
         Size(5000, 1000, 2000),
         Size(200, 40, 50),
         ANTI_AFFINITY,
-        (PodGroup(ANTI_AFFINITY),),
+        (InitialPods(ANTI_AFFINITY),),
     ),
-    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (PodGroup(AFFINITY),), ("zone1",)),
+    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (InitialPods(AFFINITY),), ("zone1",)),
     Workload(
         "SchedulingPreferredPodAffinity",
         Size(5000, 5000, 5000),
         _SHORT,
         PREFERRED_AFFINITY,
-        (PodGroup(PREFERRED_AFFINITY),),
+        (InitialPods(PREFERRED_AFFINITY),),
     ),
     Workload(
         "SchedulingPreferredPodAntiAffinity",
         Size(5000, 5000, 5000),
         _SHORT,
         PREFERRED_ANTI_AFFINITY,
-        (PodGroup(PREFERRED_ANTI_AFFINITY),),
+        (InitialPods(PREFERRED_ANTI_AFFINITY),),
     ),
     Workload(
         "SchedulingNodeAffinity",
         Size(5000, 5000, 10_000),
         _SHORT,
         NODE_AFFINITY,
-        (PodGroup(NODE_AFFINITY),),
+        (InitialPods(NODE_AFFINITY),),
         ("zone1",),
     ),
-    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (PodGroup(DEFAULT),), _MOON),
-    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (PodGroup(DEFAULT),), _MOON),
+    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (InitialPods(DEFAULT),), _MOON),
+    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (InitialPods(DEFAULT),), _MOON),
     Workload(
         "MixedSchedulingBasePod",
         Size(5000, 2000, 5000),
         Size(200, 80, 50),
         DEFAULT,
-        tuple(PodGroup(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
+        tuple(InitialPods(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
         ("zone1",),
     ),
     Workload(
@@ -225,16 +225,16 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         Size(6000, 4000, 2000),
         Size(200, 100, 50),
         BY_NAMESPACE_LABEL,
-        (PodGroup(BY_NAMESPACE_LABEL, namespaces=100),),
+        (InitialPods(BY_NAMESPACE_LABEL, namespaces=100),),
         namespace_labels=DEVOPS,
     ),
-    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (PodGroup(LOW),)),
+    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (InitialPods(LOW),)),
     Workload(
         "PreemptionAsync",
         Size(5000, 20_000, 5000),
         Size(50, 200, 20),
         DEFAULT,
-        (PodGroup(LOW),),
+        (InitialPods(LOW),),
         churn=Churn(0.2, HIGH),
     ),
     Workload(
@@ -242,7 +242,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         Size(5000, 100, 10_000),
         Size(200, 10, 50),
         DEFAULT,
-        (PodGroup(DEFAULT),),
+        (InitialPods(DEFAULT),),
         churn=Churn(0.2, TOO_LARGE),
     ),
     Workload(
@@ -253,18 +253,18 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         churn=Churn(1.0, TOO_LARGE, replaced=True),
     ),
     Workload("SchedulingDaemonset", Size(15_000, 0, 30_000), Size(200, 0, 50), DAEMON, node_pods=_LARGE_NODE),
-    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (PodGroup(CLAIM),)),
-    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (PodGroup(SECRET),)),
+    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (InitialPods(CLAIM),)),
+    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (InitialPods(SECRET),)),
     Workload(
         "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
         Size(1, 10_000, 20_000, few=True),
         Size(1, 50, 50, few=True),
         LABELLED,
-        (PodGroup(GATED, bound=False),),
+        (InitialPods(GATED, bound=False),),
         node_pods=_LARGE_NODE,
     ),
     # Not in scheduler_perf: the time to the first binding in a cluster with many objects.
-    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (PodGroup(DEFAULT),)),
+    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (InitialPods(DEFAULT),)),
 )
 
 BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}

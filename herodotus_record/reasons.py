@@ -102,6 +102,14 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "preemption-never": "not eligible due to preemptionPolicy=Never.",
     "preempting": "waiting for the preemption for this pod to be finished",
     "preemption-off": "switched off by --disable-preemption.",
+    # GangScheduling
+    "gang-no-group": 'waiting for pods\'s pod group "{group}" to appear in scheduling queue',  # upstream's spelling
+    "gang-too-few": "waiting for minCount pods from a gang to appear in scheduling queue",
+    "gang-waiting": "waiting for minCount pods from a gang to be scheduled",
+    "group-unschedulable": "pod group is unschedulable",
+    "group-preempting": "pod group is waiting for preemption to complete",
+    "group-error": "failed to schedule other pod from a pod group: {error}",
+    "permit-waits": "one or more plugins asked to wait and no plugin rejected pod",
     # Herodotus' own: this version does not support a feature, and does not place the pod as if it were unused
     "not-built": "Herodotus does not support {feature} yet (plugin {plugin})",
     # the error of a plugin, or the text of an out-of-tree plugin

@@ -136,6 +136,8 @@ KINDS: tuple[ApiResource, ...] = (
     ApiResource("Role", "roles", _RBAC, create_on_update=True),
     ApiResource("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
     ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
+    ApiResource("PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2", subresources=_STATUS),
+    ApiResource("Workload", "workloads", "scheduling.k8s.io", "v1alpha2"),
     ApiResource("DeviceClass", "deviceclasses", _DRA, namespaced=False),
     ApiResource("ResourceClaim", "resourceclaims", _DRA, subresources=_STATUS),
     ApiResource("ResourceClaimTemplate", "resourceclaimtemplates", _DRA),

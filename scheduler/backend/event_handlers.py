@@ -20,6 +20,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.engine.columns import columns_differ
 from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
+from scheduler.engine.framework.feature_gates import GANG_SCHEDULING
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events, list_pod_events
 from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
@@ -59,6 +60,8 @@ class EventHandlers:
         self.queue = queue
         self.objects = shared.objects
         self.nominator = shared.nominator
+        self._pod_groups = shared.pod_groups
+        self._schedules_gangs = any(f.profile.gates.enabled(GANG_SCHEDULING) for f in frameworks.values())
         self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the note for records
         self._kinds = kinds
         self._scheduler_names = frameworks.keys()
@@ -173,15 +176,21 @@ class EventHandlers:
         elif pod.spec.scheduler_name not in self._scheduler_names:
             self.queue.delete(uid)
             self.nominator.remove(uid)
+            self._pod_groups.remove_pod(uid)
         elif self.queue.get(uid) is not None:
             self._pod_changed(PodInfo(pod))
         elif not self.cache.is_counted(uid):
-            self.queue.add(PodInfo(pod), now, time.time_ns() // 1000)
-            self.nominator.update_from_status(PodInfo(pod))
+            added = PodInfo(pod)
+            self._pod_groups.set_pod(added)
+            self.queue.add(added, now, time.time_ns() // 1000)
+            self.nominator.update_from_status(added)
+            if self._schedules_gangs and added.pod_group is not None:  # it may complete its group
+                self.queue.move_all_to_active_or_backoff_queue(ClusterEvent.WAITING_POD_ADD, now, None, added)
 
     def _pod_on_node(self, pod: PodInfo) -> None:
         self.queue.delete(pod.uid)
         self.nominator.remove(pod.uid)
+        self._pod_groups.set_pod(pod)
         old = None if self.cache.is_assumed(pod.uid) else self.cache.pod(pod.uid)
         self.cache.set_pod(pod)
         for event in list_pod_events(old, pod):
@@ -195,6 +204,7 @@ class EventHandlers:
         known = self.queue.get(pod.uid)
         assert known is not None
         old = known.pod
+        self._pod_groups.set_pod(pod)
         self.queue.update(pod, time.monotonic())
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
@@ -212,6 +222,7 @@ class EventHandlers:
         """
         queued, flight = self.queue.delete(uid), self._in_flight.get(uid)
         self.nominator.remove(uid)
+        self._pod_groups.remove_pod(uid)
         if flight is not None:
             flight.deleted = True
         if self.cache.is_counted(uid):

@@ -29,13 +29,15 @@ from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
+from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
+from scheduler.engine.framework.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
-from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
+from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS, POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
@@ -177,7 +179,7 @@ def _schedule(started: StartedScheduler) -> bool:
         fence=fence,
     )
     options = LoopOptions(
-        kinds={kind.name: kind.decode_as for kind in WATCHED},
+        kinds={kind.name: kind.decode_as for kind in _watched_kinds(config)},
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
@@ -188,7 +190,9 @@ def _schedule(started: StartedScheduler) -> bool:
     signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    reflectors = process.build_reflectors(api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), WATCHED)
+    reflectors = process.build_reflectors(
+        api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
+    )
     if not settings.dry_run_binding:
         reflectors += refusals.reflectors(api, frameworks, health.metrics.refused)
     for reflector in reflectors:
@@ -208,6 +212,11 @@ def _schedule(started: StartedScheduler) -> bool:
     for reflector in reflectors:
         reflector.stop()
     return election is not None and election.lost.is_set()
+
+
+def _watched_kinds(config: Configuration) -> tuple[WatchedKind, ...]:
+    groups = resolve_feature_gates(config).enabled(GENERIC_WORKLOAD)
+    return (*WATCHED, POD_GROUPS) if groups else WATCHED
 
 
 def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:

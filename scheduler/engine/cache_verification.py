@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import DecisionPath
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
 from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.profile import Profile
@@ -66,7 +66,24 @@ class CacheVerifier:
 
         After a difference, the framework's cached results are discarded.
         """
-        result = schedule(framework, pod, snapshot, seed, start)
+        return self._verify(framework, pod, snapshot, lambda by, nodes: schedule(by, pod, nodes, seed, start))
+
+    def schedule_group_member(
+        self, framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int
+    ) -> CycleResult:
+        """Return the result of `cycle.schedule_group_member`, verified as that of `schedule`."""
+        return self._verify(
+            framework, pod, snapshot, lambda by, nodes: schedule_group_member(by, pod, nodes, seed, start)
+        )
+
+    def _verify(
+        self,
+        framework: Framework,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        decide: Callable[[Framework, Snapshot], CycleResult],
+    ) -> CycleResult:
+        result = decide(framework, snapshot)
         self._decisions += 1
         if self._decisions % self._every:
             return result
@@ -77,9 +94,7 @@ class CacheVerifier:
         if not differences:
             return result
         framework.clear_cache()
-        return schedule(
-            framework.without_caches(new_profile(), extenders=True), pod, Snapshot.from_columns(nodes), seed, start
-        )
+        return decide(framework.without_caches(new_profile(), extenders=True), Snapshot.from_columns(nodes))
 
 
 def compare_columns(cached: NodeColumns, rebuilt: NodeColumns) -> list[CacheDifference]:
@@ -104,7 +119,7 @@ def find_differences(
     cached = result.trace
     if result.path is DecisionPath.ERROR and not cached.filters:
         return []  # a plugin failed before it returned anything that could be compared
-    trace, state = Trace.start(nodes), CycleState()
+    trace, state = Trace.start(nodes), CycleState(is_pod_group_cycle=result.state.is_pod_group_cycle)
     try:
         outcome = framework.run_pre_filter(state, pod, nodes, trace)
         if outcome.rejection is None:

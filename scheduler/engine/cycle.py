@@ -56,8 +56,23 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
     """Choose a node for the pod and return the result. If a plugin or extender fails, its path is DecisionPath.ERROR.
 
     `seed` decides between equally good nodes. `start` is the position in the visiting order at which the search starts.
+    A pod of a pod group is rejected, because only `schedule_group_member` decides it.
     """
-    cycle = _Cycle(framework, pod, snapshot.nodes, start)
+    return _schedule(_Cycle(framework, pod, snapshot.nodes, start, CycleState()), seed)
+
+
+def schedule_group_member(
+    framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0
+) -> CycleResult:
+    """Choose a node for a pod in the scheduling cycle of its pod group, and return the result, as `schedule` does.
+
+    The snapshot has the pods of the group that were decided before it.
+    """
+    return _schedule(_Cycle(framework, pod, snapshot.nodes, start, CycleState(is_pod_group_cycle=True)), seed)
+
+
+def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
+    start = cycle.start
     if not len(cycle.nodes.order.slots()):
         return cycle.finish(DecisionPath.NONE, message=reasons.format_reason(Reason("no-nodes")))
     try:
@@ -65,20 +80,20 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
     except (PluginError, ExtenderError) as e:
         cycle.start = start
         result = cycle.finish(DecisionPath.ERROR, message=str(e))
-    framework.gather_inputs(cycle.state, pod, cycle.nodes, cycle.trace)
+    cycle.framework.gather_inputs(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     return result
 
 
 class _Cycle:
     """One scheduling cycle while it runs. `start` becomes the position at which the next cycle starts its search."""
 
-    def __init__(self, framework: Framework, pod: PodInfo, nodes: NodeColumns, start: int) -> None:
+    def __init__(self, framework: Framework, pod: PodInfo, nodes: NodeColumns, start: int, state: CycleState) -> None:
         self.framework = framework
         self.pod = pod
         self.nodes = nodes
         self.start = start
         self.trace = Trace.start(nodes)
-        self.state = CycleState()
+        self.state = state
 
     def finish(self, path: DecisionPath, chosen: int | None = None, message: str = "") -> CycleResult:
         return CycleResult(path, self.trace, self.state, chosen, message, self.start)

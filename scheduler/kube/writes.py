@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Object, Pod, PodAnnotations, PodMetadata
@@ -276,6 +277,23 @@ def _condition(pod: PodInfo, type_: str, status: str, reason: str, message: str)
     if now is None or now.status != status:
         condition["lastTransitionTime"] = _format_now()
     return {"conditions": [condition]}
+
+
+def set_pod_group_condition(
+    api: ApiServer, group: PodGroup, values: tuple[str, str, str], *, changes_status: bool
+) -> None:
+    """Patch the condition PodGroupScheduled of a PodGroup with its status, reason and message.
+
+    `changes_status` sets the time of the transition too.
+    """
+    status, reason, message = values
+    metadata = group.metadata
+    condition: Json = {"type": SCHEDULED, "status": status, "reason": reason, "message": message}
+    condition["observedGeneration"] = metadata.generation
+    if changes_status:
+        condition["lastTransitionTime"] = _format_now()
+    path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{metadata.namespace}/podgroups/{metadata.name}/status"
+    api.patch(path, {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}})
 
 
 def _patch_status(api: ApiServer, pod: PodInfo, status: Json) -> None:

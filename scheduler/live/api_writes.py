@@ -9,6 +9,7 @@ before another leader can begin. A binding's result is reported when it is prove
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -17,6 +18,7 @@ from scheduler import klog
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.kube import writes
@@ -25,7 +27,7 @@ from scheduler.kube.http import NOT_SENT, RETRYABLE_CODES, TIMEOUT_S, ApiError, 
 from scheduler.kube.writes import Binding
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import BindingReconciler
-from scheduler.live.scheduler import BackgroundThreads, WriteFence, Writes
+from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence, Writes
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
 CONFLICT: Final = 409
@@ -57,6 +59,8 @@ class ApiWrites(Writes):
         self._threads = threads
         self._fence = fence
         self._reconciler = BindingReconciler(api)
+        self._group_writes: dict[str, tuple[PodGroup, PodGroupCondition, bool]] = {}  # not sent yet, by the group's UID
+        self._group_lock = threading.Lock()  # held while one is sent, so that the last one is written last
 
     # --- writes that nothing waits for --------------------
 
@@ -68,6 +72,26 @@ class ApiWrites(Writes):
         """Send the FailedScheduling event, and write the pod's condition and nominated node in another thread."""
         self._event(pod, writes.build_failed_event(message))
         self._threads.submit(lambda: self._condition(pod, reason, message, nomination))
+
+    def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
+        """Write the group's condition in another thread. Of several that wait for a group, only the last is written."""
+        uid = group.metadata.uid
+        earlier = self._group_writes.get(uid)
+        self._group_writes[uid] = group, condition, changes_status or (earlier is not None and earlier[2])
+        self._threads.submit(lambda: self._write_group_condition(uid))
+
+    def _write_group_condition(self, uid: str) -> None:
+        with self._group_lock:
+            waiting = self._group_writes.pop(uid, None)
+            if waiting is None:
+                return
+            group, condition, changes_status = waiting
+            try:
+                self._check()
+                writes.set_pod_group_condition(self._api, group, condition, changes_status=changes_status)
+            except (ApiError, NotLeadingError) as e:
+                if not isinstance(e, ApiError) or e.code not in GONE:
+                    klog.error(e, "Failed to update PodGroup status", podGroup=group.metadata.name)
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         self._event(pod, writes.build_failed_event(note))

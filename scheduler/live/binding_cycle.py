@@ -56,11 +56,13 @@ class BindingCycles:
 
     # --- in the scheduling cycle ------------------------------------------------------------------------------------
 
-    def assume(self, queued: QueuedPod, result: CycleResult, decision: Decision) -> InFlightBinding:
-        """Count the pod on its chosen node, and return its binding."""
-        assert result.chosen is not None
+    def assume(self, queued: QueuedPod, result: CycleResult, decision: Decision, node: str = "") -> InFlightBinding:
+        """Count the pod on `node`, by default its chosen node, and return its binding."""
         cluster, trace = self._scheduler.cluster, result.trace
-        pod, node = replace(queued.pod, running=True), cluster.cache.columns.names[result.chosen]
+        pod = replace(queued.pod, running=True)
+        if not node:
+            assert result.chosen is not None
+            node = cluster.cache.columns.names[result.chosen]
         cluster.cache.assume(pod, node)
         cluster.nominator.remove(pod.uid)
         framework = self._scheduler.framework(pod)
@@ -87,7 +89,7 @@ class BindingCycles:
         binding.pre_binds = binding.framework.run_pre_bind_pre_flight(state, pod, node)
         self._in_flight[pod.uid] = binding
         if permit:
-            self._wait(binding, permit)
+            self._wait(binding, {name: wait.timeout_s for name, wait in permit.items()})
         return not permit
 
     def undo(self, binding: InFlightBinding) -> None:
@@ -96,7 +98,10 @@ class BindingCycles:
         self._scheduler.cluster.cache.forget(binding.pod.uid)
 
     def _reject(self, binding: InFlightBinding, phase: str, refusal: PluginVerdict) -> None:
-        """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption and return it to the queue."""
+        self._scheduler.handle_failure(binding.queued, self.reject(binding, phase, refusal))
+
+    def reject(self, binding: InFlightBinding, phase: str, refusal: PluginVerdict) -> AttemptFailure:
+        """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption, and return the failure."""
         code = refusal.verdict.code
         message = join_reasons(refusal.verdict)
         self._record(binding, PhaseResult(phase, code, binding.node, message, _waited_s(binding), final=True))
@@ -107,8 +112,7 @@ class BindingCycles:
             message = f'running {phase} plugin "{refusal.plugin}": {message}'
         rejectors = frozenset({refusal.plugin})
         pending = rejectors if code is Code.PENDING else frozenset[str]()
-        failure = AttemptFailure(message, rejectors, pending, is_error=not code.is_rejection)
-        self._scheduler.handle_failure(binding.queued, failure)
+        return AttemptFailure(message, rejectors, pending, is_error=not code.is_rejection)
 
     # --- waiting on Permit ------------------------------------------------------------------------------------------
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from herodotus_record.model import Decision, PluginVerdict
 from scheduler.backend.queue import QueuedPod
+from scheduler.engine.columns import Snapshot
+from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Pending
@@ -39,6 +42,16 @@ class BindOrCancel:
         with self._lock:
             self._passed = self.cancelled is None
             return self._passed
+
+
+class Attempt(NamedTuple):
+    """A finished scheduling cycle and what it was given. `started_us` is in microseconds since 1970."""
+
+    queued: QueuedPod
+    snapshot: Snapshot
+    seed: int
+    started_us: int
+    result: CycleResult
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from herodotus_record import reasons
 from herodotus_record.model import Decision, DecisionPath, Reason, Retry, Times
@@ -29,8 +29,8 @@ from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cache_verification import CacheVerifier
-from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
+from scheduler.engine.framework.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.framework.nominated import CLEARED
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_microseconds
@@ -40,7 +40,15 @@ from scheduler.engine.suggestions.search import Suggester
 from scheduler.live.binding import Binder
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.dry_run_binding import DryRunBinding
-from scheduler.live.in_flight import BindingResult, EvictionsFinished, PendingPreBind, PermitResult
+from scheduler.live.in_flight import (
+    Attempt,
+    BindingResult,
+    EvictionsFinished,
+    InFlightBinding,
+    PendingPreBind,
+    PermitResult,
+)
+from scheduler.live.pod_group_cycle import MemberStages, PodGroupCycles
 from scheduler.live.preemption import ChosenVictims, Preemptions
 from scheduler.live.scheduler import AttemptFailure, LoopTask, Message, Scheduler
 
@@ -63,16 +71,6 @@ class LoopOptions:
     cache_verifier: CacheVerifier | None = None
 
 
-class _Attempt(NamedTuple):
-    """A finished scheduling cycle and what it was given. `started_us` is in microseconds since 1970."""
-
-    queued: QueuedPod
-    snapshot: Snapshot
-    seed: int
-    started_us: int
-    result: CycleResult
-
-
 class Loop:
     """The scheduling loop of one process: the thread that alone changes the process's state."""
 
@@ -83,7 +81,9 @@ class Loop:
         self.queue = scheduler.queue
         self.binder = Binder(scheduler)
         self._options = options
-        self._schedule = schedule if options.cache_verifier is None else options.cache_verifier.schedule
+        verifier = options.cache_verifier
+        self._schedule = schedule if verifier is None else verifier.schedule
+        self._schedule_member = schedule_group_member if verifier is None else verifier.schedule_group_member
         self._suggester = Suggester(time.monotonic)
         self._handlers = EventHandlers(
             scheduler.cluster, scheduler.queue, options.kinds, scheduler.frameworks, scheduler.in_flight
@@ -91,6 +91,8 @@ class Loop:
         self._preemptions = Preemptions(scheduler)
         self._cycles = BindingCycles(scheduler, self._handlers, self.binder)
         self._dry_run = DryRunBinding(scheduler, self._cycles) if options.dry_run else None
+        gates = next(iter(scheduler.frameworks.values())).profile.gates
+        self._groups = self._pod_group_cycles() if gates.enabled(GENERIC_WORKLOAD) else None
         self._next_start = 0
         self._prepared = False
 
@@ -158,6 +160,9 @@ class Loop:
 
         It ends with the pod back in the queue, or in its binding cycle, whose result arrives in the inbox.
         """
+        if self._groups is not None and queued.pod.pod_group is not None:
+            self._groups.schedule(queued, time.monotonic())
+            return
         if self._is_skipped(queued.pod):
             self.queue.done(queued.uid)
             return
@@ -167,12 +172,26 @@ class Loop:
             self._handle_no_node(attempt, decision)
             return
         binding = self._cycles.assume(queued, attempt.result, decision)
-        if not self._cycles.reserve(binding):
-            return
+        if self._cycles.reserve(binding):
+            self._bind(binding)
+
+    def _bind(self, binding: InFlightBinding) -> None:
+        """Run Permit for a reserved pod, and begin to bind it if no plugin waits or rejects it."""
         if self._dry_run is not None:
             self._dry_run.keep(binding)
         elif self._cycles.permit(binding):
             self.binder.submit(binding)
+
+    def _pod_group_cycles(self) -> PodGroupCycles:
+        stages = MemberStages(
+            is_skipped=lambda queued: self._is_skipped(queued.pod),
+            decide=lambda queued: self._decide(queued, is_pod_group_cycle=True),
+            record=self._record,
+            preempt=self._preempt,
+            explain_failure=self._explain_failure,
+            bind=self._bind,
+        )
+        return PodGroupCycles(self.scheduler, self._cycles, stages)
 
     def _is_skipped(self, pod: PodInfo) -> bool:
         """Return whether the pod must not be scheduled, because it is being deleted or already counts on a node."""
@@ -181,7 +200,7 @@ class Loop:
             self.scheduler.writes.skipped(pod, f"skip schedule deleting pod: {pod.full_name}")
         return pod.terminating or self.cache.is_counted(pod.uid)
 
-    def _decide(self, queued: QueuedPod) -> _Attempt:
+    def _decide(self, queued: QueuedPod, *, is_pod_group_cycle: bool = False) -> Attempt:
         """Take a snapshot of the cluster and run the pod's scheduling cycle on it."""
         pod, metrics = queued.pod, self.scheduler.metrics
         klog.info(3, "Attempting to schedule pod", pod=pod.full_name)
@@ -189,12 +208,13 @@ class Loop:
         metrics.started(pod.uid)
         started, started_us, seed = time.monotonic(), time.time_ns() // 1000, random.getrandbits(32)
         snapshot = self.cache.snapshot()
-        result = self._schedule(framework, pod, snapshot, seed, self._next_start)
+        decide = self._schedule_member if is_pod_group_cycle else self._schedule
+        result = decide(framework, pod, snapshot, seed, self._next_start)
         self._next_start = result.next_start
         metrics.cycle(framework.profile.scheduler_name, result, time.monotonic() - started)
-        return _Attempt(queued, snapshot, seed, started_us, result)
+        return Attempt(queued, snapshot, seed, started_us, result)
 
-    def _record(self, attempt: _Attempt) -> Decision:
+    def _record(self, attempt: Attempt) -> Decision:
         """Record the attempt's decision, with suggestions if no node was chosen, and return it."""
         began = time.monotonic()
         queued, result, pod = attempt.queued, attempt.result, attempt.queued.pod
@@ -223,8 +243,20 @@ class Loop:
         self._log_scores(pod, result, self.cache.columns.names)
         return decision
 
-    def _handle_no_node(self, attempt: _Attempt, decision: Decision) -> None:
+    def _handle_no_node(self, attempt: Attempt, decision: Decision) -> None:
         """Evict the victims of preemption, if there are any, and return the pod to the queue."""
+        failure = self._explain_failure(attempt)
+        self._preempt(attempt, decision)
+        self.scheduler.handle_failure(attempt.queued, failure)
+
+    def _preempt(self, attempt: Attempt, decision: Decision) -> None:
+        """Evict the victims that the attempt chose, if there are any."""
+        victims = ChosenVictims.from_trace(attempt.queued.pod, attempt.result.trace, decision)
+        if victims is not None:
+            self._preemptions.start(victims)
+
+    def _explain_failure(self, attempt: Attempt) -> AttemptFailure:
+        """Log and return why an attempt chose no node."""
         pod, result = attempt.queued.pod, attempt.result
         failed = result.path is DecisionPath.ERROR
         if failed:
@@ -233,13 +265,9 @@ class Loop:
             klog.info(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.full_name)
         else:
             klog.info(2, "Unable to schedule pod; no fit; waiting", pod=pod.full_name, err=result.message)
-        victims = ChosenVictims.from_trace(pod, result.trace, decision)
-        if victims is not None:
-            self._preemptions.start(victims)
         # Without PostFilter no plugin proposed a node, so an earlier nomination is cleared.
         nomination = result.trace.nomination if result.trace.post_filters and not failed else CLEARED
-        failure = AttemptFailure(result.message, result.rejectors, result.pending, nomination, failed)
-        self.scheduler.handle_failure(attempt.queued, failure)
+        return AttemptFailure(result.message, result.rejectors, result.pending, nomination, failed)
 
     def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
         """Return when the pod will be tried again, for its record, or None if the attempt chose a node."""

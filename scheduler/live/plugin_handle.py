@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from scheduler.backend.cluster_state import ClusterState
-from scheduler.engine.framework.plugin import ClaimWrites
+from scheduler.engine.framework.plugin import ClaimWrites, PodGroupStates
 from scheduler.engine.framework.waiting import WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -46,6 +46,10 @@ class ApiHandle:
     @property
     def objects(self) -> ClusterObjects:
         return self._shared.objects
+
+    @property
+    def pod_groups(self) -> PodGroupStates:
+        return self._shared.pod_groups
 
     @property
     def waiting_pods(self) -> WaitingPods:

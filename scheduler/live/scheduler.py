@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
@@ -20,6 +20,7 @@ from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.kube.http import TIMEOUT_S
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
@@ -70,6 +71,14 @@ class WriteFence:
     bind_timeout_s: float = TIMEOUT_S
 
 
+class PodGroupCondition(NamedTuple):
+    """The condition PodGroupScheduled of a PodGroup: `status` is True or False."""
+
+    status: str
+    reason: str
+    message: str
+
+
 class Writes:
     """The loop's writes to the API server. This class writes nothing, for `--dry-run-binding`; `ApiWrites` writes.
 
@@ -104,6 +113,12 @@ class Writes:
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Write the pod's status.nominatedNodeName, where "" clears it, and wait. Failures are only logged."""
+
+    def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
+        """Write the condition PodGroupScheduled of a PodGroup.
+
+        `changes_status` says that its status is new, and not only reason or message.
+        """
 
     def finish_bindings(self) -> None:
         """Wait, for a limited time, until the result of every binding is known."""

@@ -295,3 +295,18 @@ def test_kube_system_keeps_its_uid_and_default_namespaces_exist(api: Api) -> Non
     uids = {api("GET", "/api/v1/namespaces/kube-system")[1]["metadata"]["uid"] for _ in range(2)}
     assert names(listed) == ["default", "kube-node-lease", "kube-public", "kube-system"]
     assert len(uids) == 1
+
+
+def test_pod_groups_are_served_with_their_members_and_status(api: Api) -> None:
+    """The scheduler reads PodGroups and spec.schedulingGroup, and sets a condition by a strategic merge patch."""
+    groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+    body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    assert api("POST", groups, body)[0] == 201
+    _, pod = api("POST", PODS, a_pod("web", schedulingGroup={"podGroupName": "g"}))
+    assert pod["spec"]["schedulingGroup"] == {"podGroupName": "g"}
+    condition = {"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+    for changed in (condition, {**condition, "status": "True"}):
+        patch = {"status": {"conditions": [changed]}}
+        status, _ = api("PATCH", f"{groups}/g/status", patch, "application/strategic-merge-patch+json")
+        assert status == 200
+    assert api("GET", f"{groups}/g")[1]["status"] == {"conditions": [{**condition, "status": "True"}]}

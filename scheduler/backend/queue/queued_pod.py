@@ -27,6 +27,7 @@ class QueuedPod:
     since: float = 0.0  # when it entered its present queue
     where: str = POPPED
     ready_at: float = 0.0  # end of backoff
+    first_active: float | None = None  # when it first entered the active queue; orders the pods of a group
     gate: PluginVerdict | None = None  # the PreEnqueue plugin that keeps it out of the active queue
     rejectors: frozenset[str] = frozenset()  # plugins that rejected the last attempt, or gate the pod
     pending: frozenset[str] = frozenset()  # rejectors that returned Pending: their event also ends the backoff

@@ -34,7 +34,7 @@ from scheduler.backend.queue.in_flight import InFlight
 from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
 from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
 from scheduler.engine.framework.events import ClusterEvent
-from scheduler.engine.framework.feature_gates import DEFAULT_GATES, POP_FROM_BACKOFF, FeatureGates
+from scheduler.engine.framework.feature_gates import DEFAULT_GATES, GENERIC_WORKLOAD, POP_FROM_BACKOFF, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_pod_events
@@ -85,6 +85,7 @@ class SchedulingQueue:
         self._initial_backoff_s, self._max_backoff_s = backoff
         self._window_s = min(WINDOW_S, backoff.initial_s)
         self.pops_from_backoff = gates.enabled(POP_FROM_BACKOFF)
+        self._schedules_groups = gates.enabled(GENERIC_WORKLOAD)
         self._pods: dict[str, QueuedPod] = {}  # every pod that is in a queue
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
@@ -196,7 +197,7 @@ class SchedulingQueue:
         tries = 1 + (queued.errors if error else queued.rejections)
         backoff_s = max(self._backoff_end(tries, now) - now, 0.0)
         not_before_us = now_us + int(backoff_s * 1e6)
-        if error:
+        if error or self._backs_off_always(queued):
             return Retry(BACKOFF, not_before_us, None)
         return Retry(UNSCHEDULABLE, not_before_us, now_us + int((FLUSH_AFTER_S + FLUSH_EVERY_S) * 1e6))
 
@@ -215,7 +216,19 @@ class SchedulingQueue:
             if first is None:
                 return None
             self.incoming[ACTIVE, POPPED_EARLY] += 1
-        queued = first[1]
+        return self._start_attempt(first[1], now)
+
+    def pop_pod(self, uid: str, now: float) -> QueuedPod | None:
+        """Remove and return the pod with this UID for an attempt, or None if it is in no queue or gated.
+
+        It takes the way through the active queue, as if an event had activated it.
+        """
+        queued = self._pods.get(uid)
+        if queued is None or not self.activate(uid, now):
+            return None
+        return self._start_attempt(queued, now)
+
+    def _start_attempt(self, queued: QueuedPod, now: float) -> QueuedPod:
         self._remove(queued, now)
         queued.attempts += 1
         self._in_flight.start(queued)
@@ -311,7 +324,7 @@ class SchedulingQueue:
     def _evaluate_missed_events(self, queued: QueuedPod) -> _Requeue | None:
         """Return how to requeue a pod for the events that occurred during its attempt, or None if none helps."""
         events = self._in_flight.events_since_start(queued.uid) if queued.uid in self._in_flight else []
-        if not queued.rejectors or events is None:
+        if not queued.rejectors or events is None or self._backs_off_always(queued):
             return _Requeue.AFTER_BACKOFF
         best: _Requeue | None = None
         for event, old, new in events:
@@ -341,6 +354,10 @@ class SchedulingQueue:
             if best is None or how > best:
                 best, queued.requeued_by = how, RequeueEvent(event.label, plugin)
         return best
+
+    def _backs_off_always(self, queued: QueuedPod) -> bool:
+        """Return whether an attempt that failed always ends in backoff: a group is not retried by events."""
+        return self._schedules_groups and queued.pod.pod_group is not None
 
     def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
         """Return whether the event may end the pod's gating. Return True for a pod that is not gated."""
@@ -382,6 +399,8 @@ class SchedulingQueue:
     def _move(self, queued: QueuedPod, where: str, now: float, label: str) -> None:
         self._remove(queued, now)
         queued.where, queued.since = where, now
+        if where == ACTIVE and queued.first_active is None:
+            queued.first_active = now
         self._pods[queued.uid] = queued
         self._lengths[where] += 1
         self.incoming[UNSCHEDULABLE if where == GATED else where, label] += 1

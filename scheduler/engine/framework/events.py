@@ -34,6 +34,7 @@ class EventResource(Enum):
     RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
     ANY = "*"
 
     def covers(self, other: EventResource) -> bool:
@@ -140,6 +141,9 @@ class ClusterEvent(Enum):
     DEVICE_CLASS_ADD = (EventResource.DEVICE_CLASS, ActionType.ADD)
     DEVICE_CLASS_UPDATE = (EventResource.DEVICE_CLASS, ActionType.UPDATE)
     DEVICE_CLASS_DELETE = (EventResource.DEVICE_CLASS, ActionType.DELETE)
+    POD_GROUP_ADD = (EventResource.POD_GROUP, ActionType.ADD)
+    POD_GROUP_UPDATE = (EventResource.POD_GROUP, ActionType.UPDATE)
+    POD_GROUP_DELETE = (EventResource.POD_GROUP, ActionType.DELETE)
     TIMEOUT = (EventResource.ANY, ActionType.ALL, "UnschedulableTimeout")  # no event moved the pod for a long time
     FORCE_ACTIVATE = (EventResource.ANY, ActionType.ALL, "ForceActivate")  # a request to try this pod now
 

@@ -69,6 +69,8 @@ BATCHING: Final = "OpportunisticBatching"
 DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 MATCH_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
+GENERIC_WORKLOAD: Final = "GenericWorkload"
+GANG_SCHEDULING: Final = "GangScheduling"
 
 _DRA: Final = "DynamicResourceAllocation"
 
@@ -284,19 +286,19 @@ FEATURE_GATES: Final = (
         Stage.ALPHA,
         Support.DEFAULT,
         "claims that the pods of a group share",
-        (_DRA, "GenericWorkload"),
+        (_DRA, GENERIC_WORKLOAD),
     ),
     # pod groups
     FeatureGate(
-        "GenericWorkload", False, Stage.ALPHA, Support.DEFAULT, "PodGroup objects and the scheduling cycle of a group"
+        GENERIC_WORKLOAD, False, Stage.ALPHA, Support.BOTH, "PodGroup objects and the scheduling cycle of a group"
     ),
     FeatureGate(
-        "GangScheduling",
+        GANG_SCHEDULING,
         False,
         Stage.ALPHA,
-        Support.DEFAULT,
+        Support.BOTH,
         "the plugin GangScheduling: at least `minCount` pods of a group or none",
-        ("GenericWorkload",),
+        (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
         "TopologyAwareWorkloadScheduling",
@@ -304,18 +306,18 @@ FEATURE_GATES: Final = (
         Stage.ALPHA,
         Support.DEFAULT,
         "a group's pods are placed in one topology domain",
-        ("GenericWorkload",),
+        (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
-        "WorkloadAwarePreemption", False, Stage.ALPHA, Support.DEFAULT, "preemption for a group", ("GangScheduling",)
+        "WorkloadAwarePreemption", False, Stage.ALPHA, Support.DEFAULT, "preemption for a group", (GANG_SCHEDULING,)
     ),
     FeatureGate(
         "WorkloadWithJob",
         False,
         Stage.ALPHA,
-        Support.DEFAULT,
+        Support.NO_EFFECT,
         "the Job controller creates Workload and PodGroup objects",
-        ("GenericWorkload",),
+        (GENERIC_WORKLOAD,),
     ),
 )
 _BY_NAME: Final = {gate.name: gate for gate in FEATURE_GATES}

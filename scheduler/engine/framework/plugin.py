@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
-from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.framework.waiting import WaitingPod, WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.problems import Problem
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
@@ -99,6 +99,19 @@ class ClaimWrites(Protocol):
         """Remove kube-scheduler's finalizer from a claim, and delete it."""
 
 
+class PodGroupStates(Protocol):
+    """The members of pod groups. A pod that is assumed in the scheduling cycle of its group counts as scheduled."""
+
+    def count_members(self, group: PodGroupKey) -> int:
+        """Return the number of pods of the group, on nodes or waiting."""
+
+    def count_scheduled(self, group: PodGroupKey) -> int:
+        """Return the number of pods of the group that are bound or assumed."""
+
+    def find_waiting(self, group: PodGroupKey) -> list[WaitingPod]:
+        """Return the pods of the group that wait on Permit."""
+
+
 class Handle(Protocol):
     """The plugin's access to the scheduler: cluster objects, waiting pods, writes and metrics."""
 
@@ -135,6 +148,10 @@ class Handle(Protocol):
 
         A plugin calls the object for a list of all of them, or `get` for one, and then allows or rejects a pod.
         """
+
+    @property
+    def pod_groups(self) -> PodGroupStates:
+        """The members of each pod group that this scheduler knows, and where they are."""
 
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions are under way that make room for the pod with this UID."""

@@ -85,10 +85,11 @@ _GANG = PluginVerdict(
 )
 
 
-def find_unsupported_feature(pod: PodInfo) -> PluginVerdict | None:
-    """Return a rejection of the pod if it belongs to a pod group, which this scheduler does not support; else None.
+def find_unsupported_feature(pod: PodInfo, *, is_pod_group_cycle: bool = False) -> PluginVerdict | None:
+    """Return a rejection of the pod if it belongs to a pod group but is decided alone; else None.
 
-    A pod names its group in spec.schedulingGroup, in v1.35 in spec.workloadRef. Upstream has pod groups behind an alpha
-    gate, and the API server drops the field unless the gate is on.
+    Only the scheduling cycle of its group decides such a pod. A pod names its group in spec.schedulingGroup, in v1.35
+    in spec.workloadRef. The API server drops the field unless the gate GenericWorkload is on.
     """
-    return _GANG if pod.pod.spec.scheduling_group or pod.pod.spec.workload_ref else None
+    belongs = pod.pod_group is not None and not is_pod_group_cycle
+    return _GANG if belongs or pod.pod.spec.workload_ref else None

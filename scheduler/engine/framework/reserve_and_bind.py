@@ -44,16 +44,16 @@ class ReserveAndBindPlugins:
             except (Exception, SystemExit) as e:
                 klog.error(e, "Unreserve failed", plugin=plugin.name, pod=pod.full_name, node=node)
 
-    def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | dict[str, float]:
+    def run_permit(self, state: CycleState, pod: PodInfo, node: str) -> PluginVerdict | dict[str, Wait]:
         """Run the Permit plugins in order; return the first plugin that rejects the pod, with its verdict.
 
-        If none rejects it, returns the timeout in seconds of each plugin that returned Wait, by plugin name.
+        If none rejects it, returns the result of each plugin that returned Wait, by plugin name.
         """
-        waits: dict[str, float] = {}
+        waits: dict[str, Wait] = {}
         for plugin in self.profile.permit:
             result = call_plugin(lambda plugin=plugin: plugin.permit(state, pod, node))  # type: ignore[misc]
             if isinstance(result, Wait):
-                waits[plugin.name] = result.timeout_s
+                waits[plugin.name] = result
             elif result.code is Code.WAIT:
                 return PluginVerdict(plugin.name, error("said Wait without a time-out"))
             elif result.code is not Code.SUCCESS:

@@ -132,8 +132,9 @@ class Framework(ReserveAndBindPlugins):
                     ended = position
                     break
             memo.apply(outcome.skip, state, ended)
-            if outcome.rejection is None and (rejection := find_unsupported_feature(pod)) is not None:
-                outcome.reject(rejection, trace)
+            refused = find_unsupported_feature(pod, is_pod_group_cycle=state.is_pod_group_cycle)
+            if outcome.rejection is None and refused is not None:
+                outcome.reject(refused, trace)
         trace.restricted_by = tuple(sorted(outcome.restricted_by))
         return outcome
 

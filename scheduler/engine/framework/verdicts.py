@@ -174,10 +174,12 @@ class PostFilterResult:
 class Wait:
     """The result of a Permit plugin that decides later.
 
-    Until then, the pod counts on its node as assumed. It is rejected after `timeout_s` seconds.
+    Until then, the pod counts on its node as assumed. It is rejected after `timeout_s` seconds. `reason` says what the
+    plugin waits for.
     """
 
     timeout_s: float
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,16 @@ class HostPort(NamedTuple):
         return f"{where}{self.port}/{self.protocol}"
 
 
+class PodGroupKey(NamedTuple):
+    """The namespace and name of a PodGroup."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
 FINISHED_PHASES: Final = ("Succeeded", "Failed")  # such a pod no longer counts on its node
 
 
@@ -70,6 +80,12 @@ class PodInfo:
     def full_name(self) -> str:
         """NAMESPACE/NAME, as logs and events write it."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod_group(self) -> PodGroupKey | None:
+        """The namespace and name of the PodGroup that the pod belongs to, or None if it belongs to none."""
+        group = self.pod.spec.scheduling_group
+        return None if group is None else PodGroupKey(self.namespace, group.pod_group_name or "")
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -312,6 +312,12 @@ class PodResourceClaim(Struct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(Struct, frozen=True):
+    """A pod's spec.schedulingGroup: the PodGroup of the pod's namespace that it belongs to."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(Struct, frozen=True):
     """The spec of a pod."""
 
@@ -330,7 +336,7 @@ class PodSpec(Struct, frozen=True):
     volumes: list[Volume] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     resource_claims: list[PodResourceClaim] | None = None
-    scheduling_group: dict[str, object] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     workload_ref: dict[str, object] | None = None
     host_network: bool = False
     host_users: bool | None = None

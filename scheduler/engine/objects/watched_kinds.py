@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.engine.objects.storage import (
     CSIDriver,
@@ -62,3 +63,6 @@ DEVICE_KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass),
     WatchedKind("/apis/resource.k8s.io/v1/resourceslices", ResourceSlice),
 )
+
+# Watched by a scheduler whose gate GenericWorkload is on.
+POD_GROUPS = WatchedKind("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup)

@@ -6,13 +6,14 @@ test, and its row in docs/parity.md.
 
 from __future__ import annotations
 
-from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, FeatureGates
+from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, FeatureGates
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.plugins.best_price import BestPrice
 from scheduler.engine.plugins.congestion import Congestion
 from scheduler.engine.plugins.default_binder import DefaultBinder
 from scheduler.engine.plugins.default_preemption import DefaultPreemption
 from scheduler.engine.plugins.dynamic_resources import DynamicResources
+from scheduler.engine.plugins.gang_scheduling import GangScheduling
 from scheduler.engine.plugins.image_locality import ImageLocality
 from scheduler.engine.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.engine.plugins.network_traffic import NetworkTraffic
@@ -57,6 +58,7 @@ _ALL: tuple[type[BasePlugin], ...] = (
     DefaultPreemption,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
     # plugins that only Herodotus has; never enabled by default
     SafeOverload,
     SafeBalance,
@@ -91,10 +93,11 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("ImageLocality", 1),
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
+    ("GangScheduling", 0),
 )
 
 # The feature gates that enable some of these plugins.
-_GATES = {"NodeDeclaredFeatures": DECLARED_FEATURES}
+_GATES = {"NodeDeclaredFeatures": DECLARED_FEATURES, "GangScheduling": GANG_SCHEDULING}
 
 
 def list_default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:

@@ -17,7 +17,7 @@ from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.framework.plugin import ClaimWrites
+from scheduler.engine.framework.plugin import ClaimWrites, PodGroupStates
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
@@ -62,6 +62,10 @@ class NoCluster:
     def node(self, name: str) -> Node | None:
         """Raise RuntimeError. No plugin needs a node by name while pods are only evaluated."""
         raise RuntimeError("evaluate binds nothing")
+
+    @property
+    def pod_groups(self) -> PodGroupStates:
+        raise RuntimeError("evaluate decides no pod groups")
 
     @property
     def claim_writes(self) -> ClaimWrites:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
 from scheduler.kube import writes
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import ApiError
@@ -17,7 +18,7 @@ from scheduler.live import binding_reconciler
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import CONFIRM_S
-from scheduler.live.scheduler import BackgroundThreads, WriteFence
+from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence
 from tests.processes import eventually
 from tests.scheduler.builders import PodBuilder, make_pod
 from tests.scheduler.kube.servers import Json, Script, api_of, status
@@ -507,3 +508,43 @@ def test_nothing_is_sent_once_another_may_lead() -> None:
     api_writes.nominate(POD, "n")
     api_writes.not_scheduled(POD, "Unschedulable", "m", None)
     assert server.requests == []
+
+
+class HeldThreads(BackgroundThreads):
+    """Threads that run nothing until `run`, then everything in reverse order."""
+
+    def __init__(self) -> None:
+        self.held: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[[], object]) -> None:
+        self.held.append(work)
+
+    def run(self) -> None:
+        for work in reversed(self.held):
+            work()
+
+
+def test_the_last_condition_of_a_pod_group_is_written_whichever_thread_is_first() -> None:
+    server, threads = Script(OK), HeldThreads()
+    api_writes = ApiWrites(api_of(server), None, RequestsOfTest(), threads, WriteFence())
+    metadata = PodGroupMetadata(name="g", namespace="default", uid="uid-g", generation=3)
+    group = PodGroup(metadata=metadata)
+    waits = PodGroupCondition("False", "Unschedulable", "m")
+    api_writes.set_pod_group_condition(group, waits, changes_status=True)
+    api_writes.set_pod_group_condition(group, waits._replace(message="n"), changes_status=False)
+    threads.run()
+    (request,), (body,) = server.requests, server.bodies()
+    path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups/g/status"
+    assert (request.method, request.url.path) == ("PATCH", path)
+    (condition,) = body["status"]["conditions"]
+    assert condition.pop("lastTransitionTime").endswith("Z")
+    assert (body["metadata"], condition) == (
+        {"uid": "uid-g"},
+        {
+            "type": "PodGroupScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "n",
+            "observedGeneration": 3,
+        },
+    )

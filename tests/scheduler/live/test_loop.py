@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.requests import CPU
+from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.kube.watch import ListResult, WatchEvent
@@ -109,7 +111,13 @@ class World:
     """A loop and everything around it; `step` and `until` take the place of its thread."""
 
     def __init__(
-        self, spool: Path, *, preempts: bool = True, dry_run: bool = False, gates: dict[str, bool] | None = None
+        self,
+        spool: Path,
+        *,
+        preempts: bool = True,
+        dry_run: bool = False,
+        gates: dict[str, bool] | None = None,
+        schedulers: Sequence[str] = (PROFILE,),
     ) -> None:
         self.spool = spool
         self.shared = ClusterState()
@@ -120,11 +128,12 @@ class World:
         self.synced: list[int] = []  # nodes that were known whenever the loop said that it is ready
         profile = build_profile(Configuration(feature_gates=gates or {}), 0, IN_TREE, self.cluster)
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
+        frameworks = dict.fromkeys(schedulers, self.framework)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
         scheduler = Scheduler(
-            frameworks={PROFILE: self.framework},
+            frameworks=frameworks,
             cluster=self.shared,
-            queue=SchedulingQueue.for_profiles({PROFILE: self.framework}, BACKOFF_S, BACKOFF_S),
+            queue=SchedulingQueue.for_profiles(frameworks, BACKOFF_S, BACKOFF_S),
             recorder=recorder,
             metrics=SchedulerMetrics(),
             requests=BindRequests(recorder),
@@ -133,7 +142,8 @@ class World:
             fence=WriteFence(lambda: self.leading),
         )
         synced = lambda: self.synced.append(len(self.shared.cache.columns.names))  # noqa: E731
-        self.loop = Loop(scheduler, LoopOptions(dry_run=dry_run, on_synced=synced))
+        kinds: dict[str, type[Object]] = {"podgroups": PodGroup} if gates and gates.get("GenericWorkload") else {}
+        self.loop = Loop(scheduler, LoopOptions(kinds, dry_run=dry_run, on_synced=synced))
 
     def reserve_with(self, *plugins: Any) -> None:
         object.__setattr__(self.framework.profile, "reserve", plugins)

@@ -1,0 +1,236 @@
+"""Random pod groups, decided by Herodotus and by kube-scheduler on the same cluster, one after the other.
+
+Owns: the cluster of a seed, its groups, and how the two results of a group are read. Does not own: the processes.
+A preferred node affinity ranks the nodes and outweighs all other scores, so that no tie is left to chance. Each member
+has another priority, since members of equal priority are tried in an order that kube-scheduler does not define.
+
+Invariant: both schedulers see the same pods on the nodes; what Herodotus placed is deleted before the group is created
+again for kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import Any, Final, NamedTuple
+
+from tests.e2e.cluster import SCHEDULER, Cluster
+from tests.processes import eventually
+
+Json = dict[str, Any]
+
+OURS, THEIRS = SCHEDULER, "kube-scheduler-groups"
+SETTLE_S: Final = 5.0  # for evictions and further attempts of a group that may preempt
+SEEN_S: Final = 1.0  # until a scheduler has seen changes of pods, which come by another watch than groups
+GATES: Final = {"GenericWorkload": True, "GangScheduling": True}
+PRIORITIES: Final = 12  # classes, one for each member of a group
+GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+
+
+class GroupResult(NamedTuple):
+    """What became of a group: its condition, and for each member its node and the message of its first failure.
+
+    Of a group that may preempt only whether a member is bound: which of two equal nodes is preempted is left to chance.
+    """
+
+    condition: tuple[str, str, str]
+    members: dict[str, tuple[str, str]]
+
+    def agrees(self, theirs: GroupResult) -> bool:
+        """Return whether kube-scheduler has this result.
+
+        It may set the condition of a group whose other pods do not fit back to False, if it has not seen its own True.
+        """
+        in_part = len({bool(node) for node, _ in self.members.values()}) > 1
+        scheduled = ("True", "Scheduled", "")
+        same_condition = self.condition == (scheduled if in_part else theirs.condition)
+        return same_condition and self.members == theirs.members
+
+
+def configuration(name: str) -> Json:
+    """Return a configuration with one profile in which the rank of a node decides."""
+    plugins = {"multiPoint": {"enabled": [{"name": "NodeAffinity", "weight": 1000}]}}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": name, "plugins": plugins}],
+    }
+
+
+class GroupParity:
+    """The cluster of one seed, and its groups."""
+
+    def __init__(self, api: Cluster, seed: int) -> None:
+        """Create namespace, priority classes, nodes and pods that run already."""
+        self._api = api
+        self._rng = random.Random(seed)
+        self.namespace = f"groups-{seed}-{uuid.uuid4().hex[:6]}"  # also if the test is repeated
+        self._pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self._nodes = [f"{self.namespace}-n{i}" for i in range(self._rng.randrange(5, 11))]
+        for i, name in enumerate(self._nodes):
+            api.create("/api/v1/nodes", self._node(name, i))
+        for i, name in enumerate(self._nodes):
+            for j in range(self._rng.randrange(3)):
+                api.create(self._pods, self._running(f"low-{i}-{j}", name))
+
+    def compare(self, number: int) -> tuple[GroupResult, GroupResult]:
+        """Decide one random group with both schedulers and return the results, ours first. What theirs placed stays."""
+        size = self._rng.randrange(2, 8)
+        min_count = self._rng.randrange(1, size + 1) if self._rng.random() < 0.4 else size
+        high = self._rng.random() < 0.4
+        apart = self._rng.random() < 0.25
+        members = [self._member(i, high=high, apart=apart) for i in range(size)]
+        before = [pod for pod in self._api.items(self._pods) if pod["spec"].get("nodeName")]
+        ours = self._decide(f"g{number}-ours", OURS, min_count, members, preempts=high)
+        self._restore(f"g{number}-ours", before)
+        theirs = self._decide(f"g{number}-theirs", THEIRS, min_count, members, preempts=high)
+        self._delete_waiting(f"g{number}-theirs")
+        return ours, theirs
+
+    def close(self) -> None:
+        """Delete everything of the seed."""
+        for path in (self._pods, GROUPS.format(self.namespace)):
+            self._api.delete_all(path)
+        for name in self._nodes:
+            self._api.delete(f"/api/v1/nodes/{name}")
+
+    # --- one group --------------------------------------------------------------------------------------------------
+
+    def _decide(
+        self, group: str, scheduler: str, min_count: int, members: list[Json], *, preempts: bool
+    ) -> GroupResult:
+        """Create the members and then the group, so that all enter the queue at once; wait for the result."""
+        for i, spec in enumerate(members):
+            body = {
+                "metadata": {"name": f"{group}-m{i}", "labels": {"group": group.split("-")[0]}},
+                "spec": {**spec, "schedulerName": scheduler, "schedulingGroup": {"podGroupName": group}},
+            }
+            self._api.create(self._pods, body)
+        time.sleep(SEEN_S)
+        policy = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+        self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": policy})
+        condition = eventually(lambda: self._condition(group), f"{group} to be decided", 60)
+        if preempts:
+            time.sleep(SETTLE_S)
+            condition = self._condition(group) or condition
+        results = eventually(lambda: self._results(group), f"the members of {group}", 60)
+        if preempts:
+            results = {name: ("bound" if node else "", "") for name, (node, _) in results.items()}
+        return GroupResult(condition, results)
+
+    def _condition(self, group: str) -> tuple[str, str, str] | None:
+        status = self._api.get(f"{GROUPS.format(self.namespace)}/{group}").get("status") or {}
+        found = [c for c in status.get("conditions") or () if c["type"] == "PodGroupScheduled"]
+        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
+
+    def _results(self, group: str) -> dict[str, tuple[str, str]] | None:
+        """Return each member's node, and the note of its first FailedScheduling event; None while one has neither."""
+        events = self._api.items(f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")
+        notes: dict[str, str] = {}
+        for event in sorted(events, key=lambda e: e["eventTime"]):
+            if event["reason"] == "FailedScheduling":
+                notes.setdefault(event["regarding"]["name"], event["note"])
+        found = {}
+        for pod in self._api.items(self._pods):
+            name = pod["metadata"]["name"]
+            if name.startswith(f"{group}-"):
+                result = pod["spec"].get("nodeName", ""), notes.get(name, "")
+                if result == ("", ""):
+                    return None
+                found[name.removeprefix(f"{group}-")] = result
+        return found
+
+    def _restore(self, group: str, before: list[Json]) -> None:
+        """Delete a group with its pods, and create the pods again that it preempted."""
+        self._api.delete(f"{GROUPS.format(self.namespace)}/{group}")
+        names = [p["metadata"]["name"] for p in self._api.items(self._pods)]
+        for name in names:
+            if name.startswith(f"{group}-"):
+                self._api.delete(f"{self._pods}/{name}")
+        for pod in before:
+            if pod["metadata"]["name"] not in names:
+                kept = ("containers", "nodeName", "priorityClassName", "terminationGracePeriodSeconds")
+                metadata = {key: pod["metadata"].get(key) for key in ("name", "labels")}
+                self._api.create(self._pods, {"metadata": metadata, "spec": {key: pod["spec"][key] for key in kept}})
+
+    def _delete_waiting(self, group: str) -> None:
+        """Delete the members that wait, which would take room or preempt while the next group is decided."""
+        for pod in self._api.items(self._pods):
+            if pod["metadata"]["name"].startswith(f"{group}-") and not pod["spec"].get("nodeName"):
+                self._api.delete(f"{self._pods}/{pod['metadata']['name']}")
+
+    # --- manifests --------------------------------------------------------------------------------------------------
+
+    def _node(self, name: str, rank: int) -> Json:
+        rng = self._rng
+        amounts = {"cpu": str(rng.randrange(2, 7)), "memory": "32Gi", "pods": "20"}
+        taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if rng.random() < 0.2 else []
+        labels = {"kubernetes.io/hostname": name, "rank": str(rank), "zone": rng.choice("abc"), "seed": self.namespace}
+        return {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": taints},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        }
+
+    def _running(self, name: str, node: str) -> Json:
+        spec = {**_containers("1"), "nodeName": node, "priorityClassName": "groups-lowest"}
+        return {"metadata": {"name": name}, "spec": {**spec, "terminationGracePeriodSeconds": 0}}
+
+    def _member(self, i: int, *, high: bool, apart: bool) -> Json:
+        """Return the spec of a member. `apart` keeps the members of a group on different nodes: all of them or none."""
+        rng = self._rng
+        spec: Json = _containers(rng.choice(("500m", "1", "1500m", "2", "3")))
+        spec["priorityClassName"] = f"groups-{'high' if high else 'low'}-{PRIORITIES - i}"
+        spec["terminationGracePeriodSeconds"] = 0
+        spec["nodeSelector"] = {"seed": self.namespace}
+        ranked = [
+            {"weight": 10 * (j + 1), "preference": {"matchExpressions": [_expression("rank", str(j))]}}
+            for j in range(len(self._nodes))
+        ]
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": ranked}}
+        kind = rng.random()
+        selector = {"matchExpressions": [{"key": "group", "operator": "Exists"}]}
+        if kind < 0.15:
+            spec["nodeSelector"]["zone"] = rng.choice("abc")
+        elif kind < 0.3:
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+            ]
+        if apart:
+            term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+            spec["affinity"]["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        if rng.random() < 0.3:
+            spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        return spec
+
+
+def create_priority_classes(api: Cluster) -> None:
+    """Create the priority classes of all seeds: those of members, above and at the level of the running pods."""
+    values = {f"groups-high-{i}": 1000 + i for i in range(PRIORITIES + 1)}
+    values |= {f"groups-low-{i}": i - PRIORITIES - 1 for i in range(PRIORITIES + 1)}
+    for name, value in {**values, "groups-lowest": 0}.items():
+        policy = "PreemptLowerPriority" if name.startswith("groups-high") else "Never"
+        body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+        api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
+    def is_known() -> bool:
+        try:
+            spec = {**_containers("1"), "priorityClassName": "groups-lowest"}
+            api.create("/api/v1/namespaces/default/pods?dryRun=All", {"metadata": {"name": "p"}, "spec": spec})
+        except AssertionError:
+            return False
+        return True
+
+    eventually(is_known, "admission to know the priority classes")
+
+
+def _containers(cpu: str) -> Json:
+    requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
+    return {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": requests}]}
+
+
+def _expression(key: str, value: str) -> Json:
+    return {"key": key, "operator": "In", "values": [value]}

@@ -1,0 +1,158 @@
+"""Pod groups on a real API server: as kube-scheduler decides them, and never in part after a failed quorum.
+
+GROUP_SEEDS (`1-25`) and GROUP_KILLS make the runs longer.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster
+from tests.e2e.pod_group_parity import (
+    GATES,
+    GROUPS,
+    OURS,
+    THEIRS,
+    GroupParity,
+    Json,
+    configuration,
+    create_priority_classes,
+)
+from tests.e2e.real_scheduler import KubeScheduler, format_gates
+from tests.processes import Process, eventually, free_port, python
+
+GROUPS_PER_SEED = 4
+KILLS = int(os.environ.get("GROUP_KILLS", "3"))
+
+
+def seeds() -> list[int]:
+    """Return the seeds of `1-25`, by default two."""
+    first, _, last = os.environ.get("GROUP_SEEDS", "1-2").partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a control plane that serves pod groups, for this module."""
+    binaries = control_plane.assets()
+    if binaries is None:
+        pytest.skip("NOT TESTED ON A REAL API SERVER: no etcd and kube-apiserver")
+    directory = tmp_path_factory.mktemp("groups")
+    gates = f"--feature-gates={format_gates(GATES)}"
+    plane = control_plane.ControlPlane(binaries, directory, gates, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+    plane.wait_until_ready()
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+    create_priority_classes(cluster)
+    yield cluster
+    cluster.close()
+    plane.stop()
+
+
+def start_ours(real: Cluster, directory: Path, number: int = 0) -> Process:
+    directory.mkdir(parents=True, exist_ok=True)
+    config = directory / "herodotus.yaml"
+    config.write_text(yaml.safe_dump({**configuration(OURS), "leaderElection": {"leaderElect": False}}))
+    command = [
+        *python("scheduler", "run"),
+        *("--kubeconfig", str(real.kubeconfig), "--config", str(config), "--feature-gates", format_gates(GATES)),
+        *(
+            "--spool",
+            str(directory / "spool"),
+            "--secure-port",
+            str(free_port()),
+            "--bind-address",
+            "127.0.0.1",
+            "-v=3",
+        ),
+    ]
+    return Process("scheduler", command, directory / f"herodotus-{number}.log")
+
+
+@pytest.fixture(scope="module")
+def both(real: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run both schedulers."""
+    binaries, directory = control_plane.assets(), tmp_path_factory.mktemp("schedulers")
+    if binaries is None or not (binaries / "kube-scheduler").exists():
+        pytest.skip("NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver")
+    theirs = KubeScheduler(binaries / "kube-scheduler", real.kubeconfig, configuration(THEIRS), directory, GATES)
+    ours = start_ours(real, directory)
+    yield
+    print(ours.output()[-500:])
+    ours.stop()
+    theirs.stop()
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.usefixtures("both")
+def test_groups_are_placed_as_by_kube_scheduler(real: Cluster, seed: int) -> None:
+    parity = GroupParity(real, seed)
+    try:
+        results = [parity.compare(number) for number in range(GROUPS_PER_SEED)]
+    finally:
+        parity.close()
+    print([(ours.condition[:2], len(ours.members)) for ours, _ in results])
+    differing = [(number, ours, theirs) for number, (ours, theirs) in enumerate(results) if not ours.agrees(theirs)]
+    for number, ours, theirs in differing:
+        print(f"group {number} of seed {seed}:\n  {ours}\n  {theirs}")
+    assert not differing
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(1800)
+def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_scheduler_is_killed(
+    real: Cluster, tmp_path: Path
+) -> None:
+    """Groups that fit and groups that do not, while the scheduler is killed at random times."""
+    namespace, rng = "kills", random.Random(1)
+    real.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    for i in range(4):
+        body: Json = {"metadata": {"name": f"kills-{i}", "labels": {"kills": "yes"}}}
+        real.create("/api/v1/nodes", {**body, "status": {"allocatable": amounts, "capacity": amounts}})
+
+    def create(group: str, size: int, cpu: str) -> None:
+        policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        real.create(GROUPS.format(namespace), {"metadata": {"name": group}, "spec": policy})
+        for i in range(size):
+            container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+            spec: Json = {"containers": [container], "schedulerName": OURS, "nodeSelector": {"kills": "yes"}}
+            spec |= {"schedulingGroup": {"podGroupName": group}, "terminationGracePeriodSeconds": 0}
+            real.create(pods, {"metadata": {"name": f"{group}-{i}", "labels": {"group": group}}, "spec": spec})
+
+    create("never", 5, "7")  # four of five fit
+    bound_groups = 0
+    for kill in range(KILLS):
+        process = start_ours(real, tmp_path, kill)
+        eventually(lambda log=process.log: "Scheduling" in log.read_text(), "the scheduler to start", 60)  # type: ignore[misc]
+        group = f"fits-{kill}"
+        create(group, 6, "100m")
+        time.sleep(rng.uniform(0.0, 1.5))
+        process.kill()
+        bound = real.bound(namespace)
+        assert not [name for name in bound if name.startswith("never-")], f"after kill {kill}"
+        bound_groups += sum(name.startswith(group) for name in bound) == 6
+        for i in range(6):
+            with suppress(AssertionError):
+                real.delete(f"{pods}/{group}-{i}")
+    print(f"{KILLS} kills, {bound_groups} groups bound in full before one")
+    process = start_ours(real, tmp_path, KILLS)
+    try:
+        create("after", 6, "100m")
+        eventually(lambda: sum(n.startswith("after-") for n in real.bound(namespace)) == 6, "the last group", 60)
+        assert not [name for name in real.bound(namespace) if name.startswith("never-")]
+    finally:
+        process.stop()
