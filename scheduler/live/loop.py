@@ -150,6 +150,7 @@ class Loop:
         """
         for framework in self.scheduler.frameworks.values():
             framework.prepare(self.cache.columns)
+        self.queue.run_pre_enqueue_again(time.monotonic())
         self._options.on_synced()
         self._prepared = True
 

@@ -295,6 +295,15 @@ class SchedulingQueue:
         self._in_flight.add_event(event, old, new)
         return moved
 
+    def run_pre_enqueue_again(self, now: float) -> None:
+        """Run PreEnqueue for all gated pods again, and move those that it lets pass to the active queue.
+
+        Call it once every kind was listed: pods that were listed before the objects that PreEnqueue reads, such as
+        their PodGroup, are gated without a reason, and no event follows.
+        """
+        for queued in [queued for queued in self._unschedulable if queued.gate is not None]:
+            self._enqueue(queued, ACTIVE, now, ClusterEvent.WAITING_POD_ADD.label)
+
     def activate(self, uid: str, now: float) -> bool:
         """Move the pod with this UID to the active queue at once, and return whether it is there afterwards.
 

@@ -230,6 +230,12 @@ class TestGated:
         world.group("g", 1, "ADDED")
         world.until(lambda: bound(world) == ["a"])
 
+    def test_pods_that_are_listed_before_their_group_are_tried(self, world: GroupWorld) -> None:
+        world.start(make_node("n"), pods=[member("a").gate("later"), member("b"), member("c")])
+        world.groups(g=2)
+        world.until(lambda: bound(world) == ["b", "c"])
+        assert world.loop.queue.lengths()["gated"] == 1
+
     def test_pods_wait_for_the_quorum(self, world: GroupWorld) -> None:
         world.groups(g=2)
         world.start(make_node("n"), pods=[member("a"), member("other", group="h")])
