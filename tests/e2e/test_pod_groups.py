@@ -140,7 +140,7 @@ def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_schedule
         eventually(lambda log=process.log: "Scheduling" in log.read_text(), "the scheduler to start", 60)  # type: ignore[misc]
         group = f"fits-{kill}"
         create(group, 6, "100m")
-        time.sleep(rng.uniform(0.0, 1.5))
+        time.sleep(rng.uniform(0.0, 0.15))
         process.kill()
         bound = real.bound(namespace)
         assert not [name for name in bound if name.startswith("never-")], f"after kill {kill}"
