@@ -31,7 +31,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.engine.whatif.placement import place
+from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import build_pods
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
@@ -146,7 +146,8 @@ class _Rig:
         columns = self.shared.cache.columns
 
         def placed(_report: Report) -> bytes:
-            return b"".join(map(codec.encode, place(self.framework, columns, pods, origin, SEED)))
+            copy = CopiedCluster(columns, self.shared.objects)
+            return b"".join(map(codec.encode, place(self.framework, copy, pods, origin, SEED)))
 
         while not stop.is_set():
             started = time.perf_counter()

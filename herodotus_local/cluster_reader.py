@@ -42,6 +42,9 @@ _STORAGE: Final = frozenset(
 # only the pods and their claims.
 _STORAGE_PLUGINS: Final = ("VolumeBinding", "VolumeZone", "NodeVolumeLimits")
 _CLAIMS: Final = "persistentvolumeclaims"
+# DynamicResources cannot decide unless all of these are read.
+DEVICES: Final = frozenset({"resourceclaims", "deviceclasses", "resourceslices"})
+ALLOCATES: Final = "DynamicResources"
 _SPREADING: Final = "default spreading does not count the pods that they select"
 # What a decision lacks if these kinds cannot be read; kinds of storage have a text of their own.
 _EFFECTS: Final = {
@@ -53,6 +56,8 @@ _EFFECTS: Final = {
     "replicasets": _SPREADING,
     "statefulsets": _SPREADING,
     "priorityclasses": "priorities of pods that do not exist yet are unknown",
+    "resourceclaimtemplates": "pods that do not exist yet lack the resource claims of their templates",
+    **dict.fromkeys(DEVICES, f"whether devices can be allocated is not evaluated ({ALLOCATES})"),
 }
 
 Fetch = Callable[[str], bytes]  # GETs a path of the API server; raises ReadError
@@ -132,6 +137,8 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
             found.disabled = frozenset(_STORAGE_PLUGINS)
         if _CLAIMS in unread:
             found.disabled |= {"VolumeRestrictions"}
+        if unread & DEVICES:
+            found.disabled |= {ALLOCATES}
         return found
 
     def read_node_groups(self, pods: Iterable[str]) -> AutoscalingObjects:

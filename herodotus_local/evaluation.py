@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from herodotus_local.cluster_reader import ClusterListing
+from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
 from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
@@ -52,8 +52,9 @@ from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.suggestions.search import Suggester
 from scheduler.engine.whatif.changes import answer_review
+from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import place
+from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Report, WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
@@ -103,12 +104,15 @@ class ClusterEvaluation:
         """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod."""
         for pod in pods:
             node, info = pod.spec.node_name, PodInfo(_without_node(pod))
+            claims = SimulatedClaims(self._objects)
             if node:
                 self.nodes.remove_pod(info.uid, node)
+                claims.release(info, deletes_generated=False)
             try:
                 yield from self._decide(info, node)
             finally:
                 if node:
+                    claims.undo(0)
                     self.nodes.add_pod(PodInfo(pod, running=True), node)
 
     def review(self, question: ReviewedPods) -> Iterator[Frame]:
@@ -118,7 +122,8 @@ class ClusterEvaluation:
         """
         pods = build_pods(question.template, question.namespace, question.scheduler, question.replicas, self._classes())
         ensure(pods.controller, self._objects)
-        return place(self.framework(question.scheduler), self.nodes, pods, Origin(CLUSTER, IDENTITY), SEED)
+        copy = CopiedCluster(self.nodes, self._objects)
+        return place(self.framework(question.scheduler), copy, pods, Origin(CLUSTER, IDENTITY), SEED)
 
     def add_node_groups(self, read: AutoscalingObjects) -> None:
         """Add what was read for a question about node groups."""
@@ -173,7 +178,8 @@ class ClusterEvaluation:
             reconstruction = _compare(result, slot)
             result = with_outcome(result, slot, "")
         elif result.chosen is not None:
-            limits = " (whether its volumes fit is unknown)" if self._disabled and has_volumes(pod.pod) else ""
+            unknown = self._find_unknown(pod.pod)
+            limits = f" (whether {unknown} is unknown)" if unknown else ""
             result = replace(result, message=f"fits now{limits}; {name} has not placed it yet")
         attempt = AttemptData(
             pod=pod,
@@ -199,11 +205,17 @@ class ClusterEvaluation:
             yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
-        """Return the suggestions for a pod; they are not checked if the volumes of the pod could not be evaluated."""
+        """Return the suggestions for a pod; they are not checked if a part of the pod could not be evaluated."""
         found = self._suggester.suggest(framework, pod, self.nodes, result)
-        if self._disabled and has_volumes(pod.pod):
+        if self._find_unknown(pod.pod):
             return tuple(replace(suggestion, is_checked=False) for suggestion in found)
         return found
+
+    def _find_unknown(self, pod: Pod) -> str:
+        """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""
+        if has_volumes(pod) and self._disabled - {ALLOCATES}:
+            return "its volumes fit"
+        return "its devices can be allocated" if pod.spec.resource_claims and ALLOCATES in self._disabled else ""
 
     def _outcome(self, decision: Decision, phase: str, status: Code, node: str) -> Outcome:
         self._sequence += 1

@@ -27,7 +27,7 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
-from herodotus_local.cluster_reader import ClusterListing
+from herodotus_local.cluster_reader import DEVICES, ClusterListing
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
 from herodotus_record import codec
@@ -221,8 +221,12 @@ class LocalService(AbstractContextManager["LocalService"]):
             raise UnusableInputError(str(e)) from e
 
     def _note_unread(self, found: ClusterListing, *, is_review: bool) -> None:
-        """Pass to `note` what the answer lacks; a question about pods that exist needs no PriorityClasses."""
-        kinds = {kind.plural for kind in found.unread} - (set() if is_review else {"priorityclasses"})
+        """Pass to `note` what the answer lacks; a question about pods that exist needs only what these name."""
+        kinds = {kind.plural for kind in found.unread}
+        if not is_review:
+            kinds -= {"priorityclasses", "resourceclaimtemplates"}
+            if not any(pod.spec.resource_claims for pod in found.pods):
+                kinds -= DEVICES
         for sentence in found.format_unread(kinds):
             self._note(sentence)
 

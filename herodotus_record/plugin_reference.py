@@ -238,7 +238,6 @@ PLUGINS: Final = (
             "extended-claim-deleted",
             "still-unschedulable",
             "no-claims",
-            "not-built",
         ),
     ),
     PluginReference(

@@ -37,7 +37,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
-from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS, POD_GROUPS, WatchedKind
+from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
@@ -63,7 +63,6 @@ from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
-WATCHED: Final = (*KINDS, *DEVICE_KINDS)
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
 
 
@@ -120,7 +119,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         closing.callback(api.close)
         shared = ClusterState()
         evicts = not settings.dry_run_binding
-        handle = ApiHandle(shared, preempts=settings.preemption, evicts=evicts, allocates_devices=True)
+        handle = ApiHandle(shared, preempts=settings.preemption, evicts=evicts)
         extenders = _extenders(config, closing)  # refuse what the file says, at once
         frameworks = _frameworks(config, settings, handle, extenders, shared)
         health = _vitals(config, settings, stop)
@@ -216,7 +215,7 @@ def _schedule(started: StartedScheduler) -> bool:
 
 def _watched_kinds(config: Configuration) -> tuple[WatchedKind, ...]:
     groups = resolve_feature_gates(config).enabled(GENERIC_WORKLOAD)
-    return (*WATCHED, POD_GROUPS) if groups else WATCHED
+    return (*KINDS, POD_GROUPS) if groups else KINDS
 
 
 def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:

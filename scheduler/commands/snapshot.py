@@ -119,7 +119,7 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
         if not pods:
             raise ManifestError(f"{arguments.file}: no pod on a node matches {_selection(arguments)}")
         frameworks = _Frameworks(with_, arguments.registry, cluster)
-        return replay(frameworks, cluster.nodes, pods, against, _progress(len(pods)))
+        return replay(frameworks, cluster, pods, against, _progress(len(pods)))
 
     against = {r.pod.uid: r.now for r in placed_by(baseline, {})} if baseline else {}
     answer = document(

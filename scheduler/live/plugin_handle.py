@@ -22,22 +22,18 @@ class ApiHandle:
     `writes` is None until an API server is connected, which is after plugins are built.
     """
 
-    def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool, allocates_devices: bool = False) -> None:
+    def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
         self.preempts = preempts
         self.evicts = evicts
-        self._allocating_process = os.getpid() if allocates_devices else None
+        self._process = os.getpid()
         self.writes: ApiWrites | None = None
         self._shared = shared
         self._queries: dict[tuple[object, ...], BackgroundQuery] = {}  # by settings: equal queries are one
 
     @property
-    def allocates_devices(self) -> bool:
-        """False in a forked copy too, which places several pods in a row and reserves no devices."""
-        return self._allocating_process == os.getpid()
-
-    @property
     def writes_claims(self) -> bool:
-        return self.evicts and self.allocates_devices
+        """False in a forked copy too, which answers a review."""
+        return self.evicts and self._process == os.getpid()
 
     @property
     def claim_writes(self) -> ClaimWrites:

@@ -14,7 +14,7 @@ from scheduler.engine.manifests.defaults import DEFAULT_SCHEDULER
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import place
+from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import build_pods, split_priority_classes
 from scheduler.offline.evaluate.engine import Engine
 from scheduler.offline.evaluate.files import check_stdin, find_profile, load_cluster_files, manifests
@@ -64,7 +64,8 @@ def review_files(
     engine = Engine(found, given, registry, profile)
     each = build_pods(template, options.namespace, scheduler, replicas, classes)
     ensure(each.controller, found.objects)
-    frames = place(engine.framework, engine.nodes, each.with_notes(engine.not_asked), Origin("", "evaluate"), seed=0)
+    copy = CopiedCluster(engine.nodes, found.objects)
+    frames = place(engine.framework, copy, each.with_notes(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:
         return build_placement_review(
             ReviewedWorkload(template.kind, template.name, replicas),

@@ -31,7 +31,7 @@ from scheduler.engine.objects.types import Pod
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.placement import place
+from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.kube.http import ApiError, ApiServer
@@ -207,5 +207,6 @@ class ReviewWorker:
         framework, cluster = self._state.frameworks[request.scheduler], self._state.cluster
         ensure(pods.controller, cluster.objects)
         framework.extenders = Extenders(self._state.extenders())
-        frames = place(framework, cluster.cache.columns, pods, self._origin, random.getrandbits(31))
+        copy = CopiedCluster(cluster.cache.columns, cluster.objects)
+        frames = place(framework, copy, pods, self._origin, random.getrandbits(31))
         return b"".join(map(codec.encode_for_older_release, frames))

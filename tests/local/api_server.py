@@ -20,6 +20,9 @@ COLLECTIONS = {
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
     "MachineDeployment": "/apis/cluster.x-k8s.io/v1beta1/machinedeployments",
     "Event": "/api/v1/events",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
 }
 
 

@@ -128,13 +128,6 @@ class Handle(Protocol):
         """Whether the scheduler evicts the victims of preemption; if False, it only records them."""
 
     @property
-    def allocates_devices(self) -> bool:
-        """Whether `objects` holds resource claims, device classes and resource slices, so that devices are allocated.
-
-        If False, pods with resource claims are rejected.
-        """
-
-    @property
     def writes_claims(self) -> bool:
         """Whether this scheduler writes claims. If False, decisions are made as if it had."""
 

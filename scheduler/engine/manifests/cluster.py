@@ -22,7 +22,7 @@ from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.problems import format_decode_error
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import DEVICE_KINDS, KINDS
+from scheduler.engine.objects.watched_kinds import KINDS
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
@@ -47,7 +47,7 @@ _MAPS: Final = QUANTITY_FIELDS | {
 _READ: Final[Mapping[str, tuple[tuple[str, ...], type[Object]]]] = {
     "Node": (("v1",), Node),
     "Pod": (("v1",), Pod),
-    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in (*KINDS, *DEVICE_KINDS)},
+    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in KINDS},
     **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, EVENT_KIND, STATUS_KIND)},
 }
 

@@ -325,8 +325,16 @@ class ResourceClaim(Object, frozen=True):
         return any(consumer.uid == uid for consumer in self.status.reserved_for or ())
 
 
+class ResourceClaimTemplateSpec(Struct, frozen=True):
+    """The spec of a resource claim template: the spec of the claims."""
+
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
 class ResourceClaimTemplate(Object, frozen=True):
     """A ResourceClaimTemplate of resource.k8s.io/v1. The controller manager creates claims from it."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
 def to_json(value: object) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.engine.objects.pod_groups import PodGroup
-from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
+from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from scheduler.engine.objects.storage import (
     CSIDriver,
     CSINode,
@@ -55,11 +55,8 @@ KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/storage.k8s.io/v1/csidrivers", CSIDriver),
     WatchedKind("/apis/storage.k8s.io/v1/csistoragecapacities", CSIStorageCapacity),
     WatchedKind("/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment),
-)
-
-# Dynamic Resource Allocation: watched by programs that allocate devices.
-DEVICE_KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/resource.k8s.io/v1/resourceclaims", ResourceClaim),
+    WatchedKind("/apis/resource.k8s.io/v1/resourceclaimtemplates", ResourceClaimTemplate),  # for pods of what-ifs
     WatchedKind("/apis/resource.k8s.io/v1/deviceclasses", DeviceClass),
     WatchedKind("/apis/resource.k8s.io/v1/resourceslices", ResourceSlice),
 )

@@ -209,6 +209,7 @@ class _Review:
     def _add_node(self, node: Node, like: str, daemons: Iterable[Pod]) -> None:
         simulation, name = self._simulation, node.metadata.name
         simulation.set_node(node)
+        simulation.claims.copy_devices(like, name)
         limits = simulation.objects.get(CSINode, like)
         if limits is not None:
             metadata = msgspec.structs.replace(limits.metadata, name=name)
@@ -266,6 +267,8 @@ class _Review:
 
     def _scale_up(self, workload: str, pods: Sequence[PodInfo], more: int) -> None:
         self._count(more)
+        for pod_there in pods:
+            self._simulation.claims.remember_templates(pod_there)
         newest = max(pods, key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.name)).pod
         taken = {pod.name for pod in pods}
         ordinals = (f"{workload.partition('/')[2]}-{i}" for i in range(len(pods) + more))

@@ -63,6 +63,7 @@ class _Trial:
         """Cordon the node, and move its pods one after the other until one of them cannot be moved."""
         simulation = self.simulation
         self._budgets, self._object = simulation.budgets.copy(), simulation.node(self.node)
+        self._claims = simulation.claims.mark()
         assert self._object is not None
         spec = msgspec.structs.replace(self._object.spec, unschedulable=True)
         simulation.set_node(msgspec.structs.replace(self._object, spec=spec))
@@ -86,6 +87,7 @@ class _Trial:
         """Move a pod to another node, or note why it fits nowhere. A pod without a controller only ends."""
         simulation = self.simulation
         simulation.nodes.remove_pod(pod.uid, self.node)
+        simulation.claims.release(pod)
         self.removed.append(pod)
         if pod.terminating or find_controller(pod.pod) is None:
             return True
@@ -103,6 +105,7 @@ class _Trial:
             self.simulation.nodes.remove_pod(pod.uid, node)
         for pod in self.removed:
             self.simulation.nodes.add_pod(pod, self.node)
+        self.simulation.claims.undo(self._claims)
         assert self._object is not None
         self.simulation.set_node(self._object)
         self.simulation.budgets = self._budgets

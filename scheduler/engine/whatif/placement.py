@@ -1,6 +1,6 @@
 """Places pods one after the other, each as if the earlier ones were bound; nothing is bound.
 
-The nodes must be a copy, since placed pods are added to them.
+The cluster must be a copy: placed pods are added to nodes, and their claims are allocated.
 
 Invariant: the first pod without a node is the last one that is tried. Preemption is reported and not carried out.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source
@@ -19,25 +19,37 @@ from herodotus_record.version import __version__
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.engine.suggestions.search import suggest
+from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.pods import Pods
 
 
-def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
+@dataclass(frozen=True)
+class CopiedCluster:
+    """The nodes and other objects of a cluster, which a review changes."""
+
+    nodes: NodeColumns
+    objects: ClusterObjects
+
+
+def place(framework: Framework, cluster: CopiedCluster, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
     """Schedule the pods of a review in order, and yield the records of each: node rows, decision and outcome.
 
-    Stop after the first pod without a node, which has no outcome. `nodes` must be a copy, since each placed pod is
-    added to it. `seed` determines the choice among nodes with equal totals.
+    Stop after the first pod without a node, which has no outcome. `seed` determines the choice among nodes with equal
+    totals.
     """
+    nodes, claims = cluster.nodes, SimulatedClaims(cluster.objects)
     if requested.named:
-        remove_existing(nodes, requested.pods[0])
+        for existing in remove_existing(nodes, requested.pods[0]):
+            claims.release(existing)
         framework.nominator.remove_named(requested.pods[0])
     incarnation, base = str(uuid.uuid4()), -1
-    for number, pod in enumerate(requested.pods, 1):
+    for number, pod in enumerate(map(claims.generate, requested.pods), 1):
         slots = range(nodes.slots) if base < 0 else nodes.take_changed_slots()
         yield build.node_rows(nodes, slots, origin.cluster, incarnation, base)
         nodes.take_changed_slots()
@@ -57,15 +69,22 @@ def place(framework: Framework, nodes: NodeColumns, requested: Pods, origin: Ori
             return
         node = nodes.names[result.chosen]
         yield _outcome(decision, node)
+        claims.allocate(pod, node, result.state)
         nodes.add_pod(pod, node)
 
 
-def remove_existing(nodes: NodeColumns, pod: PodInfo) -> None:
-    """Remove every pod with the UID or full name of `pod` from its node, so that a review can place it anew."""
+def remove_existing(nodes: NodeColumns, pod: PodInfo) -> list[PodInfo]:
+    """Remove every pod with the UID or full name of `pod` from its node, so that a review can place it anew.
+
+    Returns the removed pods.
+    """
+    removed = []
     for slot, there in enumerate(nodes.pods):
-        found = [uid for uid, other in there.items() if uid == pod.uid or other.full_name == pod.full_name]
-        for uid in found:
-            nodes.remove_pod(uid, nodes.names[slot])
+        found = [other for other in there.values() if other.uid == pod.uid or other.full_name == pod.full_name]
+        for other in found:
+            nodes.remove_pod(other.uid, nodes.names[slot])
+        removed += found
+    return removed
 
 
 def _without_eviction(result: CycleResult) -> CycleResult:

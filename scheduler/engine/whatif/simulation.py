@@ -31,6 +31,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
 
 Report = Callable[[int, int], None]  # receives the number of pods that were decided, and of those known so far
@@ -86,6 +87,7 @@ class Simulation:
         self.nodes, self.objects = state.nodes, state.objects
         self._nominator, self._framework = state.nominator, state.framework
         self._report, self._seed = report, seed
+        self.claims = SimulatedClaims(self.objects)
         self.budgets = Budgets(self.objects.all(PodDisruptionBudget), self._all_pods(state.pending))
         self.moved: dict[str, MovedPod] = {}  # by the UID of the present pod
         self.ended: list[MovedPod] = []
@@ -148,6 +150,7 @@ class Simulation:
         """Remove a node with everything on it, and let the controllers replace the pods. No budget is asked."""
         pods = self.pods_on(name)
         self.nodes.remove_node(name)
+        self.claims.remove_devices(name)
         for pod in pods:
             self.budgets.delete(pod.pod)
             self.evict(pod, name, "Removed")
@@ -186,13 +189,14 @@ class Simulation:
 
     def wait(self, moved: MovedPod, pod: PodInfo) -> None:
         """Let a pod, or its successor, wait to be scheduled."""
-        moved.pod, moved.node, moved.helped_by_pods = pod, "", True
+        moved.pod, moved.node, moved.helped_by_pods = self.claims.generate(pod), "", True
         self.moved[pod.uid] = moved
         self._waiting.append(moved)
 
     def _take(self, pod: PodInfo, node: str, cause: str) -> MovedPod:
         """Remove a pod from its node, if it has one, and return what is known about its way so far."""
         self.progress += 1
+        self.claims.release(pod)
         if node:
             self.nodes.remove_pod(pod.uid, node)
         return self.moved.pop(pod.uid, None) or MovedPod(pod, cause, origin=pod.pod, origin_node=node)
@@ -221,7 +225,7 @@ class Simulation:
         result = self._schedule(moved.pod)
         if result is None:
             moved.reason = format_no_profile(moved.pod.pod)
-        elif result.chosen is None and self._preempt(moved, result):
+        elif result.chosen is None and (self._preempt(moved, result) or self.claims.deallocate(result.state)):
             result = self._schedule(moved.pod)
         self._decided += 1
         self._report(self._decided, self._decided + len(self._waiting))
@@ -232,15 +236,16 @@ class Simulation:
             self._waiting.append(moved)
             return
         moved.plugin = name_deciding_factor(result)
-        self._bind(moved, self.nodes.names[result.chosen])
+        self._bind(moved, result, result.chosen)
 
     def place(self, pod: PodInfo) -> CycleResult | None:
         """Schedule a pod that is not waiting, and place it if a node fits; return the result, as `_schedule` does."""
+        pod = self.claims.generate(pod)
         result = self._schedule(pod)
         self._decided += 1
         self._report(self._decided, self._decided)
         if result is not None and result.chosen is not None:
-            self._bind(MovedPod(pod, ""), self.nodes.names[result.chosen])
+            self._bind(MovedPod(pod, ""), result, result.chosen)
         return result
 
     def _schedule(self, pod: PodInfo) -> CycleResult | None:
@@ -265,8 +270,9 @@ class Simulation:
         moved.victims += victims
         return True
 
-    def _bind(self, moved: MovedPod, node: str) -> None:
-        pod = moved.pod.pod
+    def _bind(self, moved: MovedPod, result: CycleResult, slot: int) -> None:
+        pod, node = moved.pod.pod, self.nodes.names[slot]
+        self.claims.allocate(moved.pod, node, result.state)
         spec = msgspec.structs.replace(pod.spec, node_name=node)
         placed = PodInfo(msgspec.structs.replace(pod, spec=spec, status=_RUNNING), running=True)
         moved.pod, moved.node, moved.reason = placed, node, ""

@@ -50,9 +50,8 @@ class NoCluster:
     evicts = True  # what kube-scheduler would do
     writes_claims = False
 
-    def __init__(self, objects: ClusterObjects | None = None, *, allocates_devices: bool = False) -> None:
-        """Serve these objects. `allocates_devices` states that they include claims, device classes and slices."""
-        self.allocates_devices = allocates_devices
+    def __init__(self, objects: ClusterObjects | None = None) -> None:
+        """Serve these objects, or none."""
         self.objects = objects or ClusterObjects()
         self.waiting_pods = WaitingPods()
 
@@ -152,7 +151,7 @@ class Engine:
         """
         self.nodes = cluster.nodes
         self.not_asked = [Reason("extender-not-evaluated", {"extender": e.url_prefix}) for e in config.extenders]
-        built = build_profile(config, profile, registry, NoCluster(cluster.objects, allocates_devices=True))
+        built = build_profile(config, profile, registry, NoCluster(cluster.objects))
         self.framework = Framework(built, time.monotonic, (), cluster.nominator)
         self.framework.prepare(self.nodes)
 

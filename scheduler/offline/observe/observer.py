@@ -37,6 +37,7 @@ from scheduler.engine.suggestions.search import Suggester
 from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.agreement import ObservedScheduler, cause, follows, with_outcome
 from scheduler.offline.observe.batching import BatchDetection
+from scheduler.offline.observe.device_writes import SchedulerDeviceWrites
 from scheduler.offline.observe.image_counts import ImageCounts
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.own_writes import SchedulerClaimWrites
@@ -112,6 +113,7 @@ class Observer:
         self._clock = clock
         self._window = ReorderWindow(settings.window_s)
         self._own_writes = SchedulerClaimWrites(shared.objects)
+        self._device_writes = SchedulerDeviceWrites(shared.objects)
         self._image_counts = ImageCounts()
         self._suggester = Suggester(clock)
         self._batching = {name: BatchDetection(framework.profile) for name, framework in frameworks.items()}
@@ -184,6 +186,7 @@ class Observer:
             for pod, outcome in self._outcomes(message):
                 self._reconstruct(pod, outcome, seen)
         self._own_writes.note(message, self._clock())
+        self._device_writes.note(message, self._clock())
         uid = message.object.metadata.uid if isinstance(message, WatchEvent) and message.kind == PODS else ""
         with self._window.noted(uid, self._cache, self._clock()):
             self._handlers.apply(message)
@@ -244,9 +247,11 @@ class Observer:
 
     def _reconstruct(self, queued: QueuedPod, outcome: ObservedOutcome, seen: float) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
-        since = self._own_writes.since(queued.pod, outcome.node)
+        writes = (self._own_writes.since(queued.pod, outcome.node), self._device_writes.since(queued.pod))
+        since = min((write for write in writes if write is not None), default=None)
         with (
             self._own_writes.taken_back(queued.pod, outcome.node),
+            self._device_writes.taken_back(queued.pod),
             self._window.before(self._cache, since, queued.uid) as since_then,
             self._compared(queued.pod, outcome, since_then, seen) as compared,
         ):

@@ -22,7 +22,9 @@ from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import LoadedCluster
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.whatif.claims import SimulatedClaims
 
 Json = dict[str, Any]
 
@@ -53,7 +55,7 @@ class ReplayedDecision:
 
 def replay(
     framework_of: Callable[[PodInfo], Framework],
-    nodes: NodeColumns,
+    cluster: LoadedCluster,
     placed: Iterable[PlacedPod],
     against: Mapping[str, str],
     report: Callable[[int], None] = lambda _: None,
@@ -63,9 +65,10 @@ def replay(
     `framework_of` returns the framework that decides a pod. `against` maps pod UIDs to the node to compare with if it
     is not the pod's own, "" for none. `report` gets the number of pods decided so far.
     """
-    placed = list(placed)
+    placed, nodes, claims = list(placed), cluster.nodes, SimulatedClaims(cluster.objects)
     for each in placed:
         nodes.remove_pod(each.pod.uid, each.node)
+        claims.release(each.pod, deletes_generated=False)
     found = []
     for number, each in enumerate(placed, 1):
         pod = _waiting(each.pod)
@@ -73,6 +76,7 @@ def replay(
         replayed = _compared(pod, against.get(pod.uid, each.node), nodes, result)
         if replayed.now:
             nodes.add_pod(pod, replayed.now)
+            claims.allocate(pod, replayed.now, result.state)
         found.append(replayed)
         report(number)
     return found

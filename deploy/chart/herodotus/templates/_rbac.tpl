@@ -45,6 +45,9 @@ subjects:
 - apiGroups: [storage.k8s.io]
   resources: [storageclasses, csinodes, csidrivers, csistoragecapacities, volumeattachments]
   verbs: [list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaims, resourceclaimtemplates, deviceclasses, resourceslices]
+  verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list] # what admission would make of a pod that is only asked about

@@ -55,7 +55,6 @@ from scheduler.engine.plugins.dynamic_resources.binding import ClaimBindingError
 from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
 
-REFUSED = unresolvable(Reason("not-built", {"feature": "resource claims", "plugin": "DynamicResources"}))
 MAX_EXPLAINED: Final = 64  # distinct verdicts of one attempt; further ones leave out what stops the devices
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
@@ -124,7 +123,7 @@ class DynamicResources(BasePlugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
         """Keep a pod out of the active queue until its claims exist."""
-        if not pod.pod.spec.resource_claims or not self.handle.allocates_devices:
+        if not pod.pod.spec.resource_claims:
             return SUCCESS
         try:
             find_claims(pod, self.handle.objects)
@@ -137,8 +136,6 @@ class DynamicResources(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Find the pod's claims and their device classes; skip the filter if the pod has none."""
         state.write(_PreFilterRan())
-        if not self.handle.allocates_devices:
-            return PreFilterResult(REFUSED) if pod.pod.spec.resource_claims else SKIPPED
         try:
             claims = find_claims(pod, self.handle.objects)
             attempt = self._start(pod, claims)
@@ -332,6 +329,7 @@ class DynamicResources(BasePlugin):
             claim = attempt.claims[i]
             users = claim.status.reserved_for or ()
             if not users or (len(users) == 1 and users[0].uid == pod.uid):
+                attempt.freed = claim
                 attempt.writes.append(f"update/status {claim.full_name}")
                 self._submit(partial(binding.deallocate, claim=claim), "deallocate resourceclaim")
                 return PostFilterResult(unschedulable(Reason("device-claim-deallocated")))

@@ -34,7 +34,8 @@ class ClaimsOfAttempt:
 
     `extended` is the index of the claim for extended resources, which comes last. `extended_requests` holds the pod's
     requests of extended resources. `allocator` is None if every claim is allocated. `unavailable` holds the indices of
-    allocated claims that some node cannot use. `writes` names what PostFilter changes, as VERB NAMESPACE/NAME.
+    allocated claims that some node cannot use. `writes` names what PostFilter changes, as VERB NAMESPACE/NAME; `freed`
+    is the claim that it deallocates.
     """
 
     claims: Sequence[ResourceClaim] = ()
@@ -44,6 +45,7 @@ class ClaimsOfAttempt:
     nodes: dict[str, NodeAllocation] = field(default_factory=dict)
     unavailable: set[int] = field(default_factory=set)
     writes: list[str] = field(default_factory=list)
+    freed: ResourceClaim | None = None
 
     @property
     def has_user_claims(self) -> bool:

@@ -21,7 +21,7 @@ from scheduler.engine.dra.extended_resources import CLAIM_NAME
 from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ResourceClaim, to_json
+from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ConsumerReference, ResourceClaim, to_json
 from scheduler.engine.plugins.dynamic_resources import binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation
@@ -64,6 +64,35 @@ def reserve(devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, nod
             continue
         reserved.pending[number] = devices.add_pending(attempt.claims[number], _with_share_ids(result))
     return reserved
+
+
+def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> list[ResourceClaim]:
+    """Return the claims of the pod as they are after its binding to the node, without writing them.
+
+    A claim for extended resources gets a name that follows from the pod's.
+    """
+    on_node, found = attempt.nodes.get(node, NodeAllocation(())), []
+    allocations = dict(zip(attempt.to_allocate(), map(_with_share_ids, on_node.results), strict=False))
+    for number, claim in enumerate(attempt.claims):
+        allocation = allocations.get(number)
+        if number == attempt.extended and (allocation is None or not allocation.devices.results):
+            continue
+        if claim.metadata.name == CLAIM_NAME:
+            claim = msgspec.convert(_build_extended_claim(pod, on_node), ResourceClaim)
+            name = f"{pod.name}-extended-resources"
+            metadata = msgspec.structs.replace(claim.metadata, name=name, uid=f"{pod.uid}/{name}")
+            claim = msgspec.structs.replace(claim, metadata=metadata)
+        if allocation is not None:
+            finalizers = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
+            metadata = msgspec.structs.replace(claim.metadata, finalizers=[*finalizers, FINALIZER])
+            status = msgspec.structs.replace(claim.status, allocation=allocation)
+            claim = msgspec.structs.replace(claim, metadata=metadata, status=status)
+        if not claim.is_reserved_for(pod.uid):
+            consumer = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+            users = [*(claim.status.reserved_for or ()), consumer]
+            claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users))
+        found.append(claim)
+    return found
 
 
 def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo) -> None:
