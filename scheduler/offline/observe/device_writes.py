@@ -1,8 +1,8 @@
 """The changes of resource claims around another scheduler's decision.
 
-A scheduler allocates and reserves a pod's claims (PreBind) before it binds the pod. When the binding is seen, the claims
-have their devices already; at the decision they had none. Claims that changed after the first write to the pod's claims
-changed after the decision too, as far as the order of the writes shows it.
+A scheduler allocates and reserves a pod's claims (PreBind) before it binds the pod. When the binding is seen, the
+claims have their devices already; at the decision they had none. Claims that changed after the first write to the pod's
+claims changed after the decision too, as far as the order of the writes shows it.
 
 Used by one thread.
 """
