@@ -20,7 +20,7 @@ from tests.processes import PATIENCE_S, Process, free_port
 
 Json = dict[str, Any]
 
-_LINE = re.compile(r'^[IWE]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ("(?:[^"\\]|\\.)*")(.*)$')
+_LINE = re.compile(r'^(?:\?{3} )?[IWE]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ("(?:[^"\\]|\\.)*")(.*)$')
 _PAIR = re.compile(r'([\w ]*\w)=("(?:[^"\\]|\\.)*"|\S+)')
 
 

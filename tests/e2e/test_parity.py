@@ -15,6 +15,7 @@ import yaml
 from scheduler.engine.framework.feature_gates import parse_feature_gates
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
+from tests.e2e.device_parity import DeviceParity
 from tests.e2e.parity import Figures, Parity
 from tests.e2e.real_scheduler import format_gates
 
@@ -95,6 +96,25 @@ def test_decisions_equal_those_of_kube_scheduler(
         for number in range(PODS):
             parity.decide(number)
         parity.compare_events()
+    finally:
+        parity.stop()
+        total.append(parity.figures)
+    print(parity.figures)
+    assert not parity.figures.disagreements, "\n".join(parity.figures.disagreements[:20])
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", seeds())
+def test_decisions_about_devices_equal_those_of_kube_scheduler(
+    real: Cluster, total: list[Figures], tmp_path: Path, seed: int
+) -> None:
+    binaries = control_plane.assets()
+    assert binaries is not None
+    parity = DeviceParity(real, binaries / "kube-scheduler", tmp_path, seed, CASES)
+    try:
+        for number in range(PODS):
+            parity.decide(number)
     finally:
         parity.stop()
         total.append(parity.figures)
