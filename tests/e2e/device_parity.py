@@ -8,6 +8,7 @@ Invariant: our engine sees the objects as they were read back before the pod was
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ class DeviceParity:
             made.append({**self._api.create(CLAIMS, claim), "kind": "ResourceClaim"})
             statuses.append({"name": name, "resourceClaimName": claim["metadata"]["name"]})
         self._api.patch(f"{PODS}/{metadata['name']}/status", {"status": {"resourceClaimStatuses": statuses}})
-        return self._api.get(f"{PODS}/{metadata['name']}"), made
+        return {**pod, "status": {**pod["status"], "resourceClaimStatuses": statuses}}, made
 
     def _attempt(self, name: str) -> Attempt:
         """Return the pod's first attempt when it has ended; drivers report binding conditions meanwhile."""
@@ -257,15 +258,24 @@ class DeviceParity:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         self._api.delete(f"{PODS}/{name}")
         self._scheduler.wait_for(lambda: f"{NAMESPACE}/{name}" in self._scheduler.gone, f"{name} to be gone")
+        freed: Counter[str] = Counter()
         for claim in self._api.items(CLAIMS):
             owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences", ())}
             users = claim.get("status", {}).get("reservedFor") or []
             left = [user for user in users if user["uid"] != uid]
             path = f"{CLAIMS}/{claim['metadata']['name']}"
+            if uid not in owners and (left or not users):
+                if len(left) < len(users):
+                    self._api.patch(f"{path}/status", {"status": {"reservedFor": left}})
+                continue
+            full_name = f"{NAMESPACE}/{claim['metadata']['name']}"
+            results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+            freed[full_name] = self._scheduler.freed[full_name] + sum(not r.get("adminAccess") for r in results)
             if uid in owners:
                 self._delete_claim(claim)
-            elif len(left) < len(users):
-                self._api.patch(f"{path}/status", {"status": {"reservedFor": left}} if left else FREED)
+            else:
+                self._api.patch(f"{path}/status", FREED)
+        self._scheduler.wait_for(lambda: freed <= self._scheduler.freed, f"the devices of {name} to be free")
 
     def _delete_claim(self, claim: Json) -> None:
         path = f"{DRA}/namespaces/{claim['metadata']['namespace']}/resourceclaims/{claim['metadata']['name']}"

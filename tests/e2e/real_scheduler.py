@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,7 @@ class KubeScheduler:
         config.write_text(yaml.safe_dump(whole))
         self.attempts: dict[str, list[Attempt]] = {}
         self.gone: set[str] = set()  # pods whose deletion it has seen
+        self.freed: Counter[str] = Counter()  # by claim: the devices whose deallocation it has seen
         self.process = Process(
             "kube-scheduler",
             [
@@ -68,7 +70,7 @@ class KubeScheduler:
                 "--bind-address=127.0.0.1",
                 "--authorization-always-allow-paths=*",
                 "-v=3",
-                "--vmodule=schedule_one=10",
+                "--vmodule=schedule_one=10,allocateddevices=6",
                 f"--feature-gates={format_gates(gates or {})}",
             ],
             directory / "kube-scheduler.log",
@@ -156,6 +158,9 @@ class KubeScheduler:
     def _preempted(self, fields: Json) -> None:
         self._preemption(fields).preempted = True
 
+    def _freed(self, fields: Json) -> None:
+        self.freed[fields["claim"]] += 1
+
     def _deleted(self, fields: Json) -> None:
         self.gone.add(fields["pod"])
 
@@ -181,6 +186,8 @@ _HANDLERS = {
     "Victim Pod is already being deleted, skipping the API call for it": KubeScheduler._victim,
     "Victim Pod is already deleted": KubeScheduler._victim,
     "Async Preemption finished completely": KubeScheduler._preempted,
+    "Observed device deallocation": KubeScheduler._freed,
+    "Observed shared device deallocation": KubeScheduler._freed,
     "Delete event for unscheduled pod": KubeScheduler._deleted,
     "Delete event for scheduled pod": KubeScheduler._deleted,
 }

@@ -100,12 +100,17 @@ class _PoolId(NamedTuple):
 
 
 class SliceCatalog:
-    """All resource slices of the cluster, by the node for which they are."""
+    """All resource slices of the cluster, by the node for which they are.
+
+    `has_ambiguous_pools` is True if pools of two drivers have one name and one of them has counters. The allocator
+    mixes such pools, so what it finds on a node depends on the nodes before.
+    """
 
     def __init__(self, slices: Iterable[PreparedSlice]) -> None:
         self._all: dict[_PoolId, list[PreparedSlice]] = {}
         self._on_node: dict[str, list[PreparedSlice]] = {}
         self._shared: list[PreparedSlice] = []
+        self._reached: dict[_PoolId, str | None] = {}
         for each in slices:
             spec = each.object.spec
             self._all.setdefault(_PoolId(*each.pool_id), []).append(each)
@@ -113,6 +118,32 @@ class SliceCatalog:
                 self._on_node.setdefault(spec.node_name, []).append(each)
             else:
                 self._shared.append(each)
+
+        for pool_id, found in self._all.items():
+            names = {each.object.spec.node_name or "" for each in found if each.devices}
+            self._reached[pool_id] = (names.pop() or None) if len(names) == 1 else None
+        drivers: dict[str, set[str]] = {}
+        for pool_id in self._all:
+            drivers.setdefault(pool_id.name, set()).add(pool_id.driver)
+        self.has_ambiguous_pools = any(
+            each.object.spec.shared_counters and len(drivers[pool_id.name]) > 1
+            for pool_id, found in self._all.items()
+            for each in found
+        )
+
+    def find_node(self, device: DeviceId) -> str | None:
+        """Return the only node that the devices of a device's pool are for, "" if there is no such pool.
+
+        Returns None if devices of the pool are for several nodes.
+        """
+        return self._reached.get(_PoolId(device[0], device[1]), "")
+
+    def find_node_of(self, each: PreparedSlice) -> str | None:
+        """Return the only node whose result depends on the pool of a slice, or None if several nodes depend on it."""
+        pool = self._all[_PoolId(*each.pool_id)]
+        names = {other.object.spec.node_name or "" for other in pool}
+        is_shared = len(names) > 1 or any(other.object.spec.shared_counters for other in pool)
+        return None if is_shared else names.pop() or None
 
     def __iter__(self) -> Iterator[PreparedSlice]:
         return (each for slices in self._all.values() for each in slices)

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import NOT_RUN, SUCCESS, Code, Reason, Verdict
+from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.allocator import Allocator, InvalidPoolError
 from scheduler.engine.dra.explain import find_shortage
@@ -44,6 +44,7 @@ from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.resource_api import (
     ClaimMetadata,
     DeviceClaim,
+    DeviceClass,
     ResourceClaim,
     ResourceClaimSpec,
 )
@@ -54,8 +55,8 @@ from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, 
 from scheduler.engine.plugins.dynamic_resources.binding import ClaimBindingError, ReservedDevices
 from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
+from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
 
-MAX_EXPLAINED: Final = 64  # distinct verdicts of one attempt; further ones leave out what stops the devices
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
 INVALID_POOLS = unresolvable(Reason("invalid-pools"))
@@ -105,6 +106,7 @@ class DynamicResources(BasePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._devices = handle.objects.derived(ClusterDevices)
+        self._results = ResultsByClaims()
         self._filter_timeout_s = times.parse_seconds(args.filter_timeout)
         self._binding_timeout_s = times.parse_seconds(args.binding_timeout)
 
@@ -184,8 +186,11 @@ class DynamicResources(BasePlugin):
     # --- Filter -----------------------------------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Search for devices on every node; see `filter_remaining`."""
-        return self.filter_remaining(state, pod, nodes, nodes.live)
+        """Search for devices on every node of the columns, which may be copies of some rows."""
+        attempt, results = state.read(ClaimsOfAttempt), NodeResults()
+        verdicts = results.refresh(nodes, nodes.live, None, lambda node: self._search(attempt, pod, node))
+        attempt.nodes = {**attempt.nodes, **results.allocations}
+        return verdicts
 
     def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
         """Reject the nodes of the mask `remaining` that lack devices, or that an allocated claim does not reach.
@@ -193,40 +198,48 @@ class DynamicResources(BasePlugin):
         An error on one node ends the attempt. Returns NOT_RUN for the other nodes.
         """
         attempt = state.read(ClaimsOfAttempt)
-        numbers: dict[Verdict, int] = {SUCCESS: 0, NOT_RUN: 1}
-        ids = np.where(remaining, 0, 1).astype(np.uint16)
-        for slot in np.flatnonzero(remaining).tolist():
-            node = nodes.nodes[slot]
-            assert node is not None
-            verdict = self._filter_node(attempt, pod, node)
-            if len(numbers) >= MAX_EXPLAINED and verdict not in numbers and verdict.code is not Code.ERROR:
-                verdict = Verdict(verdict.code, tuple(Reason(reason.code, {}) for reason in verdict.reasons))
-            ids[slot] = numbers.setdefault(verdict, len(numbers))
-        return Verdicts(tuple(numbers), ids)
+        results, devices = self._find_results(attempt, pod)
+        verdicts = results.refresh(nodes, remaining, devices, lambda node: self._search(attempt, pod, node))
+        attempt.nodes = results.allocations
+        return verdicts
 
-    def _filter_node(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> Verdict:
+    def _find_results(self, attempt: ClaimsOfAttempt, pod: PodInfo) -> tuple[NodeResults, ClusterDevices | None]:
+        """Return what is known of the nodes from earlier attempts with equal claims; new results if that may be wrong.
+
+        The second value is None for new results, which nothing is known of.
+        """
+        claims = attempt.claims if attempt.extended is None else attempt.claims[: attempt.extended]
+        is_new = attempt.extended is None or attempt.claims[attempt.extended].metadata.name == CLAIM_NAME
+        kept = is_new and attempt.allocator is not None and all(c.status.allocation is None for c in claims)
+        if not kept or self._devices.slices.has_ambiguous_pools:
+            return NodeResults(), None
+        extended = pod.spec_digest if attempt.extended is not None else b""
+        classes = self.handle.objects.revision_of(DeviceClass)
+        key = (classes, extended, msgspec.msgpack.encode([(_name_in_pod(pod, claim), claim.spec) for claim in claims]))
+        return self._results.get(key), self._devices
+
+    def _search(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> tuple[Verdict, NodeAllocation | None]:
+        """Return the verdict on a node, and what the pod's claims get there if it fits."""
         try:
             extended = self._build_node_claim(attempt, pod, node)
             if extended is None and not attempt.has_user_claims:
-                return SUCCESS
+                return SUCCESS, None
             unavailable = self._find_unavailable(attempt, node)
             found = None if attempt.allocator is None else self._allocate(attempt, node, extended)
         except UnusableDeviceClaimError as e:
-            return unresolvable(e.reason)
+            return unresolvable(e.reason), None
         except (AllocationError, InvalidSelectorError) as e:
-            return error(str(e))
+            return error(str(e)), None
         except InvalidPoolError:
-            return INVALID_POOLS
+            return INVALID_POOLS, None
         except TimeoutError:
-            return error(f"node {node.metadata.name}: timed out trying to allocate devices")
+            return error(f"node {node.metadata.name}: timed out trying to allocate devices"), None
         if attempt.allocator is not None and found is None:
-            return self._explain(attempt, node, pod, extended)
+            return self._explain(attempt, node, pod, extended), None
         if unavailable:
             attempt.unavailable |= unavailable
-            return UNAVAILABLE
-        if found is not None:
-            attempt.nodes[node.metadata.name] = found
-        return SUCCESS
+            return UNAVAILABLE, None
+        return SUCCESS, found
 
     def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
         """Return what the claims get on the node, or None if it lacks the devices."""
@@ -239,9 +252,10 @@ class DynamicResources(BasePlugin):
         )
         if results is None:
             return None
+        score = attempt.compute_score(results)
         if extended is None:
-            return NodeAllocation(results)
-        return NodeAllocation(results, extended.extended_claim, extended.mappings)
+            return NodeAllocation(results, score=score)
+        return NodeAllocation(results, extended.extended_claim, extended.mappings, score)
 
     def _explain(self, attempt: ClaimsOfAttempt, node: Node, pod: PodInfo, extended: NodeAllocation | None) -> Verdict:
         """Return the rejection of a node without the devices, with the request that lacks them."""
@@ -349,9 +363,10 @@ class DynamicResources(BasePlugin):
         """Return a higher score where earlier subrequests of the claims' requests are chosen."""
         scores = np.zeros(nodes.slots, np.int64)
         attempt = state.find(ClaimsOfAttempt)
-        if attempt is not None and attempt.nodes:
-            for slot in np.flatnonzero(nodes.live).tolist():
-                scores[slot] = attempt.compute_score(nodes.names[slot])
+        if attempt is not None and attempt.has_alternatives:
+            for slot in np.flatnonzero(feasible).tolist():
+                found = attempt.nodes.get(nodes.names[slot])
+                scores[slot] = 0 if found is None else found.score
         return scores
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
@@ -430,8 +445,9 @@ class DynamicResources(BasePlugin):
 
 def _name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
     """Return the name of a claim in the pod's spec, which pods of one template share; else the claim's own name."""
-    created = {each.resource_claim_name: each.name for each in pod.pod.status.resource_claim_statuses or ()}
-    return created.get(claim.metadata.name, claim.metadata.name)
+    names = {each.resource_claim_name: each.name for each in pod.pod.status.resource_claim_statuses or ()}
+    names |= {each.resource_claim_name: each.name for each in pod.pod.spec.resource_claims or ()}
+    return names.get(claim.metadata.name, claim.metadata.name)
 
 
 def _build_extended_claim(pod: PodInfo) -> ResourceClaim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ class NodeAllocation:
     """What the pod's unallocated claims would get on a node, in the order of the claims.
 
     `extended_claim` is the claim for the extended resources that devices of this node serve, with `mappings` of
-    containers to its requests.
+    containers to its requests. `score` is the raw score of the node.
     """
 
     results: Sequence[AllocationResult]
     extended_claim: ResourceClaim | None = None
     mappings: Sequence[RequestMapping] = ()
+    score: int = 0
 
 
 @dataclass
@@ -42,7 +44,7 @@ class ClaimsOfAttempt:
     extended: int | None = None
     extended_requests: Mapping[str, int] = field(default_factory=dict)
     allocator: Allocator | None = None
-    nodes: dict[str, NodeAllocation] = field(default_factory=dict)
+    nodes: Mapping[str, NodeAllocation] = field(default_factory=dict)
     unavailable: set[int] = field(default_factory=set)
     writes: list[str] = field(default_factory=list)
     freed: ResourceClaim | None = None
@@ -56,14 +58,19 @@ class ClaimsOfAttempt:
         """Yield the indices of the claims without an allocation."""
         return (i for i, claim in enumerate(self.claims) if claim.status.allocation is None)
 
-    def compute_score(self, node: str) -> int:
-        """Return the sum of 8 minus its index for each subrequest that is chosen on the node."""
-        found = self.nodes.get(node)
-        if found is None:
+    @cached_property
+    def has_alternatives(self) -> bool:
+        """Whether a claim has a request of which one of several subrequests is chosen."""
+        requests = (r for claim in self.claims for r in claim.spec.devices.requests or ())
+        return any(request.first_available for request in requests)
+
+    def compute_score(self, results: Sequence[AllocationResult]) -> int:
+        """Return the sum of 8 minus its index for each subrequest that is chosen; `results` are those of one node."""
+        if not self.has_alternatives:
             return 0
-        results, score = iter(found.results), 0
+        remaining, score = iter(results), 0
         for claim in self.claims:
-            allocation = claim.status.allocation or next(results)
+            allocation = claim.status.allocation or next(remaining)
             chosen = {result.request for result in allocation.devices.results or ()}
             for request in claim.spec.devices.requests or ():
                 for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):

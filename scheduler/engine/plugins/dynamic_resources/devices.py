@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,6 +24,9 @@ from scheduler.engine.objects.resource_api import (
 
 if TYPE_CHECKING:
     from scheduler.engine.cel import CelDevice
+
+
+MAX_CHANGES: Final = 4096  # changes of nodes that are kept; a reader that is further behind reads every node
 
 
 @dataclass(eq=False)
@@ -51,6 +56,8 @@ class ClusterDevices:
         self._prepared: dict[str, PreparedSlice] = {}
         self._allocations: dict[tuple[str, str], AllocationResult] = {}
         self._pending: dict[PendingAllocation, None] = {}  # an ordered set
+        self._revision, self._everything = 0, 0
+        self._changed: deque[str] = deque(maxlen=MAX_CHANGES)
         self.slices = SliceCatalog(())
         self.allocated = AllocatedDevices()
         self.classes: dict[str, DeviceClass] = {}
@@ -60,38 +67,85 @@ class ClusterDevices:
         """Apply the changes to slices, classes and claims since the last call."""
         self.update_classes()
         if self._has_changed(ResourceSlice) is not None:
-            known = self._prepared
-            self._prepared = {}
-            for obj in self._objects.all(ResourceSlice):
-                prepared = known.get(obj.metadata.name)
-                same = prepared is not None and prepared.object is obj
-                self._prepared[obj.metadata.name] = prepared if prepared is not None and same else PreparedSlice(obj)
-            self.slices = SliceCatalog(self._prepared.values())
+            self._update_slices()
         previous = self._has_changed(ResourceClaim)
         if previous is not None:
             changed = self._objects.changed_since(ResourceClaim, previous) if previous >= 0 else None
             if changed is None:
                 self.allocated, self._allocations = AllocatedDevices(), {}
+                self._note_changed(None)
                 changed = [(c.metadata.namespace, c.metadata.name) for c in self._objects.all(ResourceClaim)]
                 for pending in self._pending:
-                    self.allocated.add(pending.name, pending.allocation)
+                    self._add(pending.name, pending.allocation)
             for key in dict.fromkeys(changed):
                 self._update_claim(*key)
         for pending in [each for each in self._pending if self._is_shown(each)]:
             self.remove_pending(pending)
 
+    def _update_slices(self) -> None:
+        """Read the slices that changed, and note the nodes that they reach."""
+        known, before = self._prepared, self.slices
+        self._prepared = {}
+        for obj in self._objects.all(ResourceSlice):
+            prepared = known.get(obj.metadata.name)
+            same = prepared is not None and prepared.object is obj
+            self._prepared[obj.metadata.name] = prepared if prepared is not None and same else PreparedSlice(obj)
+        self.slices = SliceCatalog(self._prepared.values())
+        for catalog, old, new in ((before, known, self._prepared), (self.slices, self._prepared, known)):
+            for name, prepared in old.items():
+                if new.get(name) is not prepared:
+                    self._note_changed(catalog.find_node_of(prepared))
+
+    # --- which nodes changed ----------------------------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        """A number that increases when what a node offers may have changed."""
+        return self._revision
+
+    def list_changed_nodes(self, since: int) -> list[str] | None:
+        """Return the nodes whose devices or allocations changed since a revision, or None if every node may have."""
+        behind = self._revision - since
+        if since < self._everything or behind > len(self._changed):
+            return None
+        return list(islice(self._changed, len(self._changed) - behind, None))
+
+    def _note_changed(self, node: str | None) -> None:
+        """Note a change on one node, or on any node if it is None."""
+        self._revision += 1
+        self._changed.append(node or "")
+        if node is None:
+            self._everything = self._revision
+
+    def _add(self, claim: str, allocation: AllocationResult | None) -> None:
+        self.allocated.add(claim, allocation)
+        self._note_allocation(allocation)
+
+    def _remove(self, claim: str, allocation: AllocationResult | None) -> None:
+        self.allocated.remove(claim, allocation)
+        self._note_allocation(allocation)
+
+    def _note_allocation(self, allocation: AllocationResult | None) -> None:
+        results = () if allocation is None else allocation.devices.results or ()
+        for device in {(result.driver, result.pool, result.device) for result in results}:
+            node = self.slices.find_node(device)
+            if node != "":  # a device without a pool matters to no node
+                self._note_changed(node)
+
+    # --- allocations that are being written -------------------------------------------------------------------------
+
     def add_pending(self, claim: ResourceClaim, allocation: AllocationResult) -> PendingAllocation:
         """Count an allocation that is about to be written for the claim."""
         pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim))
         self._pending[pending] = None
-        self.allocated.add(pending.name, allocation)
+        self._add(pending.name, allocation)
         return pending
 
     def remove_pending(self, pending: PendingAllocation) -> None:
         """Stop counting an allocation that will not be written, or that the API server has shown."""
         if pending in self._pending:
             del self._pending[pending]
-            self.allocated.remove(pending.name, pending.allocation)
+            self._remove(pending.name, pending.allocation)
 
     def is_pending(self, claim: ResourceClaim) -> bool:
         """Return whether an allocation of the claim is being written."""
@@ -131,8 +185,8 @@ class ClusterDevices:
         if now is not None:
             self._allocations[namespace, name] = now
         if before is not now:
-            self.allocated.remove(f"{namespace}/{name}", before)
-            self.allocated.add(f"{namespace}/{name}", now)
+            self._remove(f"{namespace}/{name}", before)
+            self._add(f"{namespace}/{name}", now)
 
 
 def match_selector(expression: str, device: SlicedDevice) -> bool:
