@@ -1,4 +1,4 @@
-"""Measures the algorithm without an API server: a cycle, its record in the spool, and the assumed pod.
+"""Measures the algorithm without an API server: a cycle, its record in the spool, and the assumed pod with its claims.
 
 Every node is filtered and scored. Each workload alternates between recording on and off for several rounds, so that
 both figures of the ratio come from the same run and machine. The best round of each is reported, with the number of
@@ -33,6 +33,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import AttemptData, Origin
+from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.offline.evaluate import NoCluster
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -177,7 +178,7 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
     waiting = [
         PodInfo(pod.pod) for pod in initial.waiting
     ]  # new objects, so that no result of an earlier round is cached
-    wall_s, processor_s = [], []
+    wall_s, processor_s, claims = [], [], SimulatedClaims(initial.others)
     with _frozen_garbage_collector(), tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), Origin("bench", "bench"), "0")
         for i, info in enumerate(waiting):
@@ -189,11 +190,13 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
                 recorder.record_decision(AttemptData(info, 1, "bench", snapshot, result, times, i))
             if result.chosen is not None:
                 cache.assume(info, cache.columns.names[result.chosen])
+                claims.allocate(info, cache.columns.names[result.chosen], result.state)
             elif not result.trace.post_filters:
                 raise RuntimeError(f"{initial.name}: pod {i} fits nowhere: {result.message}")
             processor_s.append(time.thread_time() - processor)
             wall_s.append(time.perf_counter() - start)
         recorder.close()
+        claims.undo(0)
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
     return _Round(wall_s, processor_s, spooled)
 

@@ -60,6 +60,9 @@ def main(
     keep: Path | None,
 ) -> int:
     """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
+    with_devices = [workload.name for workload, _ in workloads if workload.measured.devices is not None]
+    if with_devices:
+        raise SystemExit(f"{', '.join(with_devices)}: no controller makes claims here; measure them with `algorithm`")
     binaries = assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         raise SystemExit("etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")

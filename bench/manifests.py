@@ -6,7 +6,7 @@ Does not own: which of them make a workload (`workloads`). The manifests depend 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -18,6 +18,9 @@ DRIVER: Final = "ebs.csi.aws.com"
 DRIVER_VOLUMES: Final = 39  # volumes per node
 URGENT: Final = "urgent"  # the priority class that preempts; PRIORITY is the value that scheduler_perf sets
 PRIORITY: Final = 10
+DRA: Final = "resource.k8s.io/v1"
+TEST_DRIVER: Final = "test-driver.cdi.k8s.io"
+DEVICE_CLASS: Final = "test-class"
 DEFAULT_REQUESTS: Final = {"cpu": "100m", "memory": "500Mi"}
 
 
@@ -54,6 +57,34 @@ def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[
             **spec,
         },
     }
+
+
+def device_class(extended_resource: str = "") -> Json:
+    """Return the class of the test driver's devices; it may back an extended resource."""
+    spec: Json = {"selectors": [{"cel": {"expression": f'device.driver == "{TEST_DRIVER}"'}}]}
+    if extended_resource:
+        spec["extendedResourceName"] = extended_resource
+    return {"apiVersion": DRA, "kind": "DeviceClass", "metadata": {"name": DEVICE_CLASS}, "spec": spec}
+
+
+def resource_slices(i: int, devices: Sequence[Json], counters: Json | None = None) -> Iterator[Json]:
+    """Yield the slice with the devices of node i, and one with the counters that they share."""
+    name = f"node-{i:05}"
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 2 if counters else 1}
+    spec = {"driver": TEST_DRIVER, "pool": pool, "nodeName": name}
+    kind = {"apiVersion": DRA, "kind": "ResourceSlice"}
+    yield {**kind, "metadata": {"name": f"{name}-devices"}, "spec": {**spec, "devices": list(devices)}}
+    if counters:
+        yield {**kind, "metadata": {"name": f"{name}-counters"}, "spec": {**spec, "sharedCounters": [counters]}}
+
+
+def resource_claim(name: str, namespace: str, requests: Sequence[Json]) -> Json:
+    """Return the claim that a template makes for the pod of the same name."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{namespace}/{name}", "controller": True}
+    metadata = {"name": name, "namespace": namespace, "uid": f"claim/{namespace}/{name}", "ownerReferences": [owner]}
+    made: Json = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": metadata}
+    made["spec"] = {"devices": {"requests": list(requests)}}
+    return made
 
 
 def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bool, **term: Any) -> Json:

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bench import manifests
+from bench.devices import BY_COUNT, EXTENDED_RESOURCE, Devices, exactly, first_available
 from bench.manifests import DEFAULT_REQUESTS, HOST, PRIORITY, URGENT, ZONE
 
 Json = dict[str, Any]
 
+_DRA: Final = f"/apis/{manifests.DRA}"
 MEASURED: Final = "sched-1"
 BEFORE: Final = "sched-0"
 BOTH: Final = {"namespaces": [MEASURED, BEFORE]}
@@ -46,19 +48,23 @@ class Size:
 
 @dataclass(frozen=True)
 class PodShape:
-    """A template of equal pods. `claim`: each pod has its own bound CSI volume."""
+    """A template of equal pods. `claim`: each pod has its own bound CSI volume; `devices`: what it requests of them."""
 
     name: str
     spec: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=lambda: DEFAULT_REQUESTS)
     claim: bool = False
+    devices: Devices | None = None
 
     def pod(self, i: int, namespace: str) -> Json:
         """Return the i-th pod of the template."""
         name = f"{self.name}-{i}"
         volumes = manifests.claim_volume(name) if self.claim else {}
-        return manifests.pod(name, namespace, self.labels, self.requests, {**self.spec, **volumes})
+        made = manifests.pod(name, namespace, self.labels, self.requests, {**self.spec, **volumes})
+        if self.devices is not None:
+            self.devices.add_to(made, i)
+        return made
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,15 @@ class Workload:
         for template, namespace, i in claims:
             if template.claim:
                 yield from manifests.bound_claim(f"{template.name}-{i}", namespace)
+            made = template.devices.claim(i, f"{template.name}-{i}", namespace) if template.devices else None
+            if made is not None:
+                yield f"{_DRA}/namespaces/{namespace}/resourceclaims", made
+        if self.measured.devices is not None:
+            backed = "" if self.measured.devices.claims else EXTENDED_RESOURCE
+            yield f"{_DRA}/deviceclasses", manifests.device_class(backed)
+            for i in range(size.nodes):
+                for each in self.measured.devices.slices(i):
+                    yield f"{_DRA}/resourceslices", each
 
 
 _BLUE, _GREEN, _RED, _YELLOW = ({"color": color} for color in ("blue", "green", "red", "yellow"))
@@ -175,6 +190,16 @@ GATED = PodShape(
     {"app": "scheduler-perf"},
     requests={},
 )
+
+_TEN: Final = {  # what scheduler_perf's families request of ten devices on each node
+    "claim-template": Devices(10, ((exactly(),),)),
+    "first-available": Devices(10, ((first_available(5, 1),),)),
+    "partitionable": Devices(10, ((exactly(),),), partitions=True),
+    "extended": Devices(10),
+    "alike": Devices(8, BY_COUNT),
+    "differ": Devices(8, BY_COUNT, differ=True),
+}
+_DEVICES: Final = {name: PodShape(name, devices=devices) for name, devices in _TEN.items()}
 
 _SHORT: Final = Size(200, 200, 50)
 
@@ -263,6 +288,20 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         (InitialPods(GATED, bound=False),),
         node_pods=_LARGE_NODE,
     ),
+    # Pods with claims. Those that scheduler_perf creates before the measurement are left out, as no claim of a pod that
+    # is bound already is allocated here.
+    *(
+        Workload(name, Size(500, 0, 2500), Size(20, 0, 20), _DEVICES[shape])
+        for name, shape in (
+            ("SchedulingWithResourceClaimTemplate", "claim-template"),
+            ("SchedulingWithResourceClaimTemplateFirstAvailable", "first-available"),
+            ("SchedulingWithResourceClaimTemplatePartitionable", "partitionable"),
+            ("SchedulingWithExtendedResource", "extended"),
+        )
+    ),
+    # Not in scheduler_perf: claims for 1, 2, 4 and 8 devices in turn, with a selector.
+    Workload("DevicesAlike", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["alike"]),
+    Workload("DevicesDiffer", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["differ"]),
     # Not in scheduler_perf: the time to the first binding in a cluster with many objects.
     Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (InitialPods(DEFAULT),)),
 )

@@ -206,8 +206,9 @@ class RandomDevices:
         entries = pod["spec"]["resourceClaims"] = []
         for i in range(rng.choice((1, 1, 1, 2))):
             entry, claim = {"name": f"c{i}"}, f"{name}-c{i}"
-            if self._shared and rng.random() < 0.12:
-                entry["resourceClaimName"] = rng.choice(self._shared)
+            others = [each for each in self._shared if not each.startswith(name)]  # no pod names one claim twice
+            if others and rng.random() < 0.12:
+                entry["resourceClaimName"] = rng.choice(others)
             elif rng.random() < 0.2:
                 entry["resourceClaimTemplateName"] = "made-by-hand"
                 found.generated[entry["name"]] = self._claim(claim)

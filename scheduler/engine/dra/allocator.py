@@ -150,10 +150,29 @@ class _Search:
 
     def run(self) -> bool:
         """Choose devices for all claims; return whether there are enough. Raises AllocationError and TimeoutError."""
+        if self._lacks_devices():
+            return False
         try:
             return self._allocate_claim(0)
         except _TooManyDevicesError:
             raise AllocationError(MAX_SIZE) from None
+
+    def _lacks_devices(self) -> bool:
+        """Return whether the first request alone has too few devices.
+
+        The search would then fail after it has looked at the same devices, in all combinations.
+        """
+        if not self.requests or not self.requests[0] or len(self.requests[0][0]) > 1:
+            return False
+        request, at, missing = self.requests[0][0][0], SearchPosition(), self.requests[0][0][0].count
+        if request.takes_all or missing > MAX_RESULTS:
+            return False
+        for pool in self.pools:
+            for device in pool.devices:
+                missing -= self._check(at, request, device) is None
+                if missing <= 0:
+                    return False
+        return missing > 0
 
     def _allocate_claim(self, claim: int) -> bool:
         return claim >= len(self.requests) or self._allocate_request(claim, 0)
@@ -219,7 +238,7 @@ class _Search:
     ) -> bool:
         """Choose the next device, from `start` (pool, device) on; give this one back if that fails."""
         try:
-            done = self._allocate_device(at._replace(device=at.device + 1), *start)
+            done = self._allocate_device(SearchPosition(at.claim, at.request, at.subrequest, at.device + 1), *start)
         except _TooManyDevicesError:
             self._return(at, request, pool, device)
             raise

@@ -111,6 +111,7 @@ class SliceCatalog:
         self._on_node: dict[str, list[PreparedSlice]] = {}
         self._shared: list[PreparedSlice] = []
         self._reached: dict[_PoolId, str | None] = {}
+        self._pools: dict[str, list[Pool]] = {}  # by node, where no slice is for several nodes
         for each in slices:
             spec = each.object.spec
             self._all.setdefault(_PoolId(*each.pool_id), []).append(each)
@@ -154,6 +155,14 @@ class SliceCatalog:
         Pools are ordered by driver and name, those with binding conditions last. Raises InvalidSelectorError for a
         malformed node selector.
         """
+        if self._shared:
+            return self._gather_pools(node)
+        known = self._pools.get(node.metadata.name)
+        if known is None:
+            known = self._pools[node.metadata.name] = self._gather_pools(node)
+        return known
+
+    def _gather_pools(self, node: Node) -> list[Pool]:
         found: dict[_PoolId, list[PreparedSlice]] = {}
         for each in (*self._on_node.get(node.metadata.name, ()), *self._shared):
             if each.is_relevant_for(node):
