@@ -23,6 +23,7 @@ from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,
     Agreement,
+    AllocatedDevice,
     AttemptKey,
     Cause,
     Code,
@@ -47,6 +48,7 @@ from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
+from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
@@ -105,11 +107,12 @@ class ClusterEvaluation:
         for pod in pods:
             node, info = pod.spec.node_name, PodInfo(_without_node(pod))
             claims = SimulatedClaims(self._objects)
+            devices = list_present_devices(info, self._objects) if node else ()
             if node:
                 self.nodes.remove_pod(info.uid, node)
                 claims.release(info, deletes_generated=False)
             try:
-                yield from self._decide(info, node)
+                yield from self._decide(info, node, devices)
             finally:
                 if node:
                     claims.undo(0)
@@ -159,7 +162,8 @@ class ClusterEvaluation:
             self._frameworks[i].prepare(self.nodes)
         return self._frameworks[i]
 
-    def _decide(self, pod: PodInfo, node: str) -> Iterator[Frame]:
+    def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
+        """Decide a pod; if it is on a node, the record has the devices that its claims have there."""
         slots: Iterable[int] = self.nodes.take_changed_slots()
         if self._base < 0:
             slots = range(self.nodes.slots)
@@ -177,6 +181,7 @@ class ClusterEvaluation:
         if node:
             reconstruction = _compare(result, slot)
             result = with_outcome(result, slot, "")
+            result.trace.list_devices = lambda _node: devices
         elif result.chosen is not None:
             unknown = self._find_unknown(pod.pod)
             limits = f" (whether {unknown} is unknown)" if unknown else ""

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from herodotus_record import notes, reasons, score_inputs, suggestions
+from herodotus_record.devices import build_device_shortage, build_devices
 from herodotus_record.document import build_reconstruction, build_requeue_event, build_retry, set_unknown_to_null
 from herodotus_record.explain import (
     Json,
@@ -101,6 +102,8 @@ def build_pod_explanation(
         "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
         "nextSteps": suggest_changes(decision, table),
         "suggestions": suggestions.build_suggestions(decision),
+        "devices": build_devices(decision),
+        "deviceShortage": build_device_shortage(decision, table),
         "notes": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
         "pruned": build_pruned(decision),
         "reconstruction": build_reconstruction(decision),

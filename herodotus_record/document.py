@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herodotus_record import notes, reasons, suggestions
+from herodotus_record.devices import build_devices
 from herodotus_record.explain import count_first_rejections, derive_state
 from herodotus_record.model import (
     API_VERSION,
@@ -124,6 +125,7 @@ def _results(d: Decision) -> Json:
         "preemption": _preemption(d),
         "notes": notes.format_decision_notes(d),
         "suggestions": [_suggestion(s) for s in d.suggestions],
+        "devices": build_devices(d),
         "unknown": list(d.unknown),
         "reconstruction": build_reconstruction(d),
         "pruned": _pruned(d),

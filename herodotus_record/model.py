@@ -551,6 +551,29 @@ class Summary:
 
 
 @record_part
+class AllocatedDevice:
+    """A device that one of the pod's resource claims has on the chosen node.
+
+    `claim` is the name in the pod's spec. `consumed_capacity` is what the claim consumes of a shared device.
+    """
+
+    claim: str = declare(Discloses.THIS_POD, "claim", "Name of the resource claim in the pod's spec.")
+    request: str = declare(Discloses.THIS_POD, "request", "Request of the claim, as REQUEST or REQUEST/SUBREQUEST.")
+    driver: str = declare(Discloses.THIS_POD, "driver", "Driver of the device.")
+    pool: str = declare(Discloses.THIS_POD, "pool", "Pool of the device.")
+    device: str = declare(Discloses.THIS_POD, "device", "Name of the device in its pool.")
+    admin_access: bool = declare(
+        Discloses.THIS_POD, "adminAccess", "Whether the claim has admin access, beside other claims.", default=False
+    )
+    consumed_capacity: Mapping[str, str] = declare(
+        Discloses.THIS_POD,
+        "consumedCapacity",
+        "Quantity that the claim consumes of each capacity of a shared device.",
+        default_factory=dict,
+    )
+
+
+@record_part
 class Decision:
     """The complete record of one attempt to schedule one pod.
 
@@ -694,6 +717,12 @@ class Decision:
         Discloses.PARTS,
         "spec.suggestions",
         "Changes after which the pod would fit, the smallest first; empty if it was placed or none is known.",
+        default=(),
+    )
+    devices: tuple[AllocatedDevice, ...] = declare(
+        Discloses.PARTS,
+        "spec.devices",
+        "Devices that the pod's resource claims have on the chosen node; empty if it has no claim or no node.",
         default=(),
     )
 

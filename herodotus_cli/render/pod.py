@@ -35,6 +35,7 @@ _TIED_NAMED = 8
 _MAX_PREFILTER_NODES = 8
 _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
+_DEVICES_NAMED = 8
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -175,6 +176,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
             ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
+        *(("DEVICES", said) for said in _devices(answer)),
         *(("PREEMPTION", said) for said in _preemption(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
         ("NEXT TRY", _next_try(answer, view)),
@@ -198,6 +200,22 @@ def _prefilter_nodes(answer: Json) -> str:
         join_limited(nodes, _MAX_PREFILTER_NODES) if len(nodes) == evaluated else format_count(evaluated or 0, "node")
     )
     return f"{', '.join(answer['restrictedBy'])}: only {named}"
+
+
+def _devices(answer: Json) -> list[str]:
+    """Return a text on the devices of each claim, or one on where the devices are that a request could use."""
+    shortage = answer.get("deviceShortage")
+    if shortage:
+        return [shortage["text"]]
+    by_claim: dict[tuple[str, str, str], list[str]] = {}
+    for each in answer.get("devices") or ():
+        amounts = ", ".join(f"{amount} {name}" for name, amount in (each["consumedCapacity"] or {}).items())
+        shown = f"{each['device']} ({amounts})" if amounts else each["device"]
+        by_claim.setdefault((each["claim"], each["driver"], each["pool"]), []).append(shown)
+    return [
+        f"{claim}: {join_limited(devices, _DEVICES_NAMED)} of {driver}, pool {pool}"
+        for (claim, driver, pool), devices in by_claim.items()
+    ]
 
 
 def _tie(answer: Json, *, every_node: bool) -> str:

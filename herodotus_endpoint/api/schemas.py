@@ -161,6 +161,10 @@ SCHEMAS: Final[Json] = {
             rejections=array("Rejected nodes, grouped by reason.", anything("A reason and its nodes.")),
             nextSteps=array("Steps that would help.", string("A step.")),
             suggestions=array("Changes after which the pod would fit, the smallest first.", _SUGGESTION),
+            devices=array("Devices that the pod's resource claims have on the chosen node.", anything("A device.")),
+            deviceShortage=nullable(
+                anything("How the devices that a request could use are spread over nodes; null if nothing lacks.")
+            ),
             tie=nullable(anything("Nodes that shared the best total, and how one of them was chosen.")),
             margin=nullable(anything("Lead of the best node over the next best one.")),
             preFilters=array("PreFilter plugins that did not succeed.", anything("A plugin.")),

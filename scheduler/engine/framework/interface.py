@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Verdict
+from herodotus_record.model import AllocatedDevice, Verdict
 from scheduler.engine.columns import NodeColumns, RowCopy
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.events import ClusterEventWithHint
@@ -203,6 +203,17 @@ class NormalizeScore(Plugin, Protocol):
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Return a score from 0 to `MAX_NODE_SCORE` for each node; the scores of infeasible nodes are ignored."""
+
+
+@runtime_checkable
+class DeviceReporter(Plugin, Protocol):
+    """A plugin that allocates devices, and reports them for the record.
+
+    It is not an extension point of kube-scheduler.
+    """
+
+    def list_devices(self, state: CycleState, pod: PodInfo, node: str) -> tuple[AllocatedDevice, ...]:
+        """Return the devices that the pod's claims get on a node, by the results of this cycle's Filter."""
 
 
 @runtime_checkable

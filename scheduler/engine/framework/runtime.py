@@ -9,6 +9,7 @@ Invariant: if a plugin ends a phase, the trace holds nothing of later phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from scheduler.engine.framework.equivalence_cache import EquivalenceCache, Plugi
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
-from scheduler.engine.framework.interface import Mask, PreFilter, Prepare, PreScore
+from scheduler.engine.framework.interface import DeviceReporter, Mask, PreFilter, Prepare, PreScore
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
 from scheduler.engine.framework.plugin_results import (
     PluginError,
@@ -72,6 +73,7 @@ class Framework(ReserveAndBindPlugins):
         self._discarding = [plugin for plugin in plugins if getattr(plugin, "discards_cache_for", ())]
         self._cache_revision = 0
         self._input_reporters = find_input_reporters(profile)
+        self._device_reporters = [plugin for plugin in profile.reserve if isinstance(plugin, DeviceReporter)]
 
     def without_caches(self, profile: Profile, *, extenders: bool) -> Framework:
         """Return a framework for `profile`, an equal profile with new plugins, that has cached nothing yet.
@@ -258,8 +260,10 @@ class Framework(ReserveAndBindPlugins):
         return skip
 
     def gather_inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
-        """Collect the measurements that the plugins of this cycle used into `trace.inputs`."""
+        """Collect what the plugins of this cycle report for the record: measurements and devices."""
         gather_inputs(self._input_reporters, state, pod, nodes, trace)
+        for plugin in self._device_reporters:
+            trace.list_devices = partial(plugin.list_devices, state, pod)
 
     # --- no node left ---------------------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import Evaluation, PluginVerdict, Preemption, Reason
+from herodotus_record.model import AllocatedDevice, Evaluation, PluginVerdict, Preemption, Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.interface import Scores
@@ -75,6 +76,8 @@ class Trace:
     victims: tuple[PodInfo, ...] = ()  # pods to evict
     phases_s: dict[str, float] = field(default_factory=dict)
     notes: list[Reason] = field(default_factory=list)  # problems that did not end the attempt
+    # Returns the devices that the pod's claims get on a node.
+    list_devices: Callable[[str], tuple[AllocatedDevice, ...]] = field(default=lambda _node: ())
 
     @classmethod
     def start(cls, nodes: NodeColumns) -> Trace:

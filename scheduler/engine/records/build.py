@@ -204,6 +204,7 @@ def decision(
         reconstruction=attempt.reconstruction,
         inputs=tuple([_inputs(run) for run in trace.inputs]),
         suggestions=attempt.suggestions,
+        devices=() if result.chosen is None else trace.list_devices(attempt.snapshot.columns.names[result.chosen]),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
-from herodotus_record.model import AttemptKey, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
+from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
 from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
@@ -126,6 +126,11 @@ class EvaluatedPod:
 
     def decision(self) -> Json:
         """Return the record of the attempt as a JSON document of kind Decision."""
+        decision, table = self.record()
+        return build_decision_document(decision, (), table)
+
+    def record(self) -> tuple[Decision, NodeTable]:
+        """Return the record of the attempt, and its node table."""
         incarnation, now_us = str(uuid.uuid4()), time.time_ns() // 1000
         table = NodeTable()
         table.apply(build.node_rows(self.nodes, range(self.nodes.slots), "", incarnation, base=-1))
@@ -135,7 +140,7 @@ class EvaluatedPod:
         attempt = attempt._replace(suggestions=suggest(self.framework, self.pod, self.nodes, result))
         key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)
         identity = RecordIdentity(uuid7(), key, 1, SchedulerInfo(profile, "evaluate", __version__))
-        return build_decision_document(fill_derived(build.decision(attempt, identity, notes=NOTES)), (), table)
+        return fill_derived(build.decision(attempt, identity, notes=NOTES)), table
 
 
 class Engine:

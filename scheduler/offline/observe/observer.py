@@ -32,6 +32,7 @@ from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.storage import PersistentVolumeClaim
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Object, Pod
+from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.suggestions.search import Suggester
 from scheduler.kube.watch import WatchEvent
@@ -108,6 +109,7 @@ class Observer:
         self._theirs = settings.theirs
         self._recorder = recorder
         self._cache = shared.cache
+        self._objects = shared.objects
         self._nominator = shared.nominator
         self._metrics = metrics
         self._clock = clock
@@ -247,6 +249,7 @@ class Observer:
 
     def _reconstruct(self, queued: QueuedPod, outcome: ObservedOutcome, seen: float) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
+        devices = list_present_devices(queued.pod, self._objects) if outcome.node else ()
         writes = (self._own_writes.since(queued.pod, outcome.node), self._device_writes.since(queued.pod))
         since = min((write for write in writes if write is not None), default=None)
         with (
@@ -257,6 +260,8 @@ class Observer:
         ):
             nodes, scheduler = compared.snapshot.nodes, queued.pod.pod.spec.scheduler_name
             self._batching[scheduler].note(queued.pod, outcome.node, compared.result, nodes, seen)
+            if outcome.node:
+                compared.result.trace.list_devices = lambda _node: devices
             self._record(queued, attempt, outcome, compared, self._clock() - seen)
         self._metrics.reconstructed(queued.pod.pod.spec.scheduler_name, compared.reconstruction)
         if outcome.node:

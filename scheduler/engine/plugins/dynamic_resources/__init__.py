@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import SUCCESS, Reason, Verdict
+from herodotus_record.model import SUCCESS, AllocatedDevice, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.allocator import Allocator, InvalidPoolError
 from scheduler.engine.dra.explain import find_shortage
@@ -56,6 +56,7 @@ from scheduler.engine.plugins.dynamic_resources.binding import ClaimBindingError
 from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
 from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
+from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_in_pod
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
@@ -215,7 +216,7 @@ class DynamicResources(BasePlugin):
             return NodeResults(), None
         extended = pod.spec_digest if attempt.extended is not None else b""
         classes = self.handle.objects.revision_of(DeviceClass)
-        key = (classes, extended, msgspec.msgpack.encode([(_name_in_pod(pod, claim), claim.spec) for claim in claims]))
+        key = (classes, extended, msgspec.msgpack.encode([(name_in_pod(pod, claim), claim.spec) for claim in claims]))
         return self._results.get(key), self._devices
 
     def _search(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> tuple[Verdict, NodeAllocation | None]:
@@ -264,7 +265,7 @@ class DynamicResources(BasePlugin):
         shortage = find_shortage(attempt.allocator, node, self._claims_on(attempt, extended))
         claim = attempt.claims[numbers[shortage.claim]] if numbers else None
         params = {
-            "claim": "" if claim is None else _name_in_pod(pod, claim),
+            "claim": "" if claim is None else name_in_pod(pod, claim),
             "request": shortage.request,
             "needed": str(shortage.needed),
             "devices": str(shortage.devices),
@@ -373,6 +374,14 @@ class DynamicResources(BasePlugin):
         """Scale the scores so that the highest becomes 100."""
         return default_normalize(raw, feasible)
 
+    def list_devices(self, state: CycleState, pod: PodInfo, node: str) -> tuple[AllocatedDevice, ...]:
+        """Return the devices of the pod's claims on a node, those of claims that were allocated before too."""
+        attempt = state.find(ClaimsOfAttempt)
+        if attempt is None:
+            return ()
+        remaining = iter(attempt.nodes[node].results if node in attempt.nodes else ())
+        return build_devices(pod, [(c, c.status.allocation or next(remaining, None)) for c in attempt.claims])
+
     # --- Reserve and PreBind ----------------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
@@ -441,13 +450,6 @@ class DynamicResources(BasePlugin):
         except UnusableDeviceClaimError:
             return False
         return True
-
-
-def _name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
-    """Return the name of a claim in the pod's spec, which pods of one template share; else the claim's own name."""
-    names = {each.resource_claim_name: each.name for each in pod.pod.status.resource_claim_statuses or ()}
-    names |= {each.resource_claim_name: each.name for each in pod.pod.spec.resource_claims or ()}
-    return names.get(claim.metadata.name, claim.metadata.name)
 
 
 def _build_extended_claim(pod: PodInfo) -> ResourceClaim:

@@ -89,9 +89,9 @@ class NodeResults:
             self._known[:] = False
             return
         for name in changed:
-            slot = nodes.index.get(name)
-            if slot is not None:
-                self._known[slot] = False
+            changed_slot = nodes.index.get(name)
+            if changed_slot is not None:
+                self._known[changed_slot] = False
 
     def _compact(self) -> None:
         """Drop the verdicts that no node has any more."""

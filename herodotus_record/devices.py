@@ -1,0 +1,99 @@
+"""What a record says about the devices of a pod's resource claims: those it got, or how the free ones are spread.
+
+Pure. Does not own: the reasons of single nodes (`reasons`, `wording`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from herodotus_record.model import Decision, NodeTable, Reason
+from herodotus_record.units import natural_sort_key
+
+Json = dict[str, Any]
+
+MAX_NODES: Final = 20  # nodes with usable devices that an answer names; the others are counted
+CANNOT_ALLOCATE: Final = "cannot-allocate"
+
+
+class _NodeDevices(NamedTuple):
+    """How many devices a request could use on a node, of how many."""
+
+    node: str
+    usable: int
+    devices: int
+
+
+def build_devices(decision: Decision) -> list[Json]:
+    """Return the devices of the pod's claims on the chosen node, as JSON."""
+    return [
+        {
+            "claim": each.claim,
+            "request": each.request,
+            "driver": each.driver,
+            "pool": each.pool,
+            "device": each.device,
+            "adminAccess": each.admin_access,
+            "consumedCapacity": dict(each.consumed_capacity),
+        }
+        for each in decision.devices
+    ]
+
+
+def build_device_shortage(decision: Decision, table: NodeTable) -> Json | None:
+    """Return how the usable devices are spread over the nodes that lack devices for one request, or None.
+
+    The request is the one that most nodes lack devices for. A node that an earlier filter rejects does not count.
+    Devices that several nodes reach count on each of them.
+    """
+    found: dict[tuple[str, str, int], list[_NodeDevices]] = {}
+    for node, reason in _list_shortages(decision, table):
+        params = reason.params
+        if not {"claim", "request", "needed", "usable", "devices"} <= params.keys():
+            continue  # one of too many different explanations, of which only the code is kept
+        key = (params["claim"], params["request"], int(params["needed"]))
+        found.setdefault(key, []).append(_NodeDevices(node, int(params["usable"]), int(params["devices"])))
+    if not found or decision.chosen is not None:
+        return None
+    claim, request, needed = max(found, key=lambda key: (len(found[key]), key))
+    nodes = found[claim, request, needed]
+    usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.usable, natural_sort_key(n.node)))
+    total, most = sum(n.usable for n in nodes), max(n.usable for n in nodes)
+    text = (
+        f"{claim}/{request} needs {_count(needed)} on one node; {total} usable on {len(usable)} of {len(nodes)} nodes"
+    )
+    if usable:
+        text += f", at most {most} on one: {', '.join(f'{n.node} {n.usable}' for n in usable[:MAX_NODES])}"
+    if len(usable) > MAX_NODES:
+        text += f" and {len(usable) - MAX_NODES} more"
+    return {
+        "claim": claim,
+        "request": request,
+        "needed": needed,
+        "usable": total,
+        "devices": sum(n.devices for n in nodes),
+        "nodes": [{"node": n.node, "usable": n.usable, "devices": n.devices} for n in usable[:MAX_NODES]],
+        "nodesOmitted": max(0, len(usable) - MAX_NODES),
+        "fragmented": total >= needed > most,
+        "text": text,
+    }
+
+
+def _list_shortages(decision: Decision, table: NodeTable) -> Iterator[tuple[str, Reason]]:
+    """Yield each node that lacks devices, with the reason."""
+    for column in decision.filters:
+        reasons = {
+            number: reason
+            for number, verdict in enumerate(column.verdicts)
+            for reason in verdict.reasons
+            if reason.code == CANNOT_ALLOCATE
+        }
+        if reasons:
+            for slot, number in enumerate(column.ids):
+                if number in reasons:
+                    yield table.names[slot], reasons[number]
+
+
+def _count(number: int) -> str:
+    return "1 device" if number == 1 else f"{number} devices"
