@@ -13,7 +13,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from bench.reliability.state import ClusterModel, ObservedChange, admits, allocatable_milli, node_of, replay_history
+from bench.reliability.state import (
+    CLAIM,
+    ClusterModel,
+    ObservedChange,
+    admits,
+    allocatable_milli,
+    allocated_devices,
+    is_finished,
+    node_of,
+    replay_history,
+    reserving_pods,
+)
 from scheduler.kube.writes import DECISION
 from scheduler.offline.evaluate import CaseError, evaluate_lines
 
@@ -200,6 +211,32 @@ def no_pod_is_on_a_node_that_a_filter_rejected(evidence: Evidence) -> Iterator[s
             yield f"{node} was {spec['evaluation'].get(node)}, rejected by {rejecting}:\n{story}"
 
 
+def no_device_is_allocated_twice(evidence: Evidence) -> Iterator[str]:
+    """Check that at no moment two claims have the same device."""
+    reported: set[tuple[str, str, str]] = set()
+    for seen, state in replay_history(evidence.history):
+        if seen.kind != CLAIM or seen.type == "DELETED":
+            continue
+        for device in allocated_devices(seen.object):
+            users = sorted(c["metadata"]["name"] for c in state.claims if device in allocated_devices(c))
+            if len(users) > 1 and device not in reported:
+                reported.add(device)
+                story = "\n".join(f"  seen {s}" for s in evidence.history if s.kind == CLAIM and s.name in users)
+                yield f"{'/'.join(device)} is allocated to {', '.join(users)}:\n{story}"
+
+
+def no_claim_is_reserved_for_a_pod_that_is_gone(evidence: Evidence) -> Iterator[str]:
+    """Check that at the end each reservation is for an existing pod, and each bound pod with a claim has it."""
+    state = evidence.state
+    for claim in state.claims:
+        for uid in set(reserving_pods(claim)) - state.pods.keys():
+            yield f"claim {claim['metadata']['name']} is reserved for {uid}:\n{evidence.describe_pod(uid)}"
+    reserved = {uid for claim in state.claims for uid in reserving_pods(claim)}
+    for pod in state.bound():
+        if pod["spec"].get("resourceClaims") and not is_finished(pod) and pod["metadata"]["uid"] not in reserved:
+            yield f"bound without its claim:\n{evidence.describe_pod(pod['metadata']['uid'])}"
+
+
 def no_schedulable_pod_is_pending(evidence: Evidence) -> Iterator[str]:
     """Check that the engine finds no feasible node for any pod that is still pending."""
     for pod in evidence.state.pending():
@@ -236,6 +273,8 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     no_pod_is_on_a_node_that_does_not_admit_it,
     every_bound_pod_has_its_decision,
     no_pod_is_on_a_node_that_a_filter_rejected,
+    no_device_is_allocated_twice,
+    no_claim_is_reserved_for_a_pod_that_is_gone,
     no_schedulable_pod_is_pending,
     every_attempt_is_stored_once,
 )
@@ -245,6 +284,7 @@ def find_feasible_node(state: ClusterModel, pod: Json) -> str:
     """Return the node that the engine would choose without preemption, "" if none is feasible."""
     objects = [{"apiVersion": "v1", "kind": "Node", **n} for n in state.nodes.values()]
     objects += [{"apiVersion": "v1", "kind": "Pod", **p} for p in state.bound()]
+    objects += [{"kind": kind, **each} for kind, found in state.devices.items() for each in found.values()]
     (answer,) = evaluate_lines([json.dumps({"id": pod["metadata"]["name"], "objects": objects, "pod": pod})], None)
     if isinstance(answer, CaseError):
         raise answer

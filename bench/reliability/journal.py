@@ -1,4 +1,4 @@
-"""The observed history: every change of pods, nodes and the Lease, from watches beside the system under test.
+"""The observed history: every change of pods, nodes, claims, devices and the Lease, from watches beside the system.
 
 Owns: its own watches, which share no code with the scheduler's. Does not own: conclusions from it (`state`).
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from bench.reliability.state import ClusterModel, ObservedChange
+from bench.reliability.state import DEVICE_KINDS, ClusterModel, ObservedChange
 
 Json = dict[str, Any]
 
@@ -23,6 +23,7 @@ WATCHED = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/pods",
     "Lease": "/apis/coordination.k8s.io/v1/leases",
+    **{kind: f"/apis/resource.k8s.io/v1/{kind.lower()}{'e' * kind.endswith('s')}s" for kind in DEVICE_KINDS},
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from bench.reliability.client import RetryingClient
-from bench.reliability.state import ClusterModel, is_finished, node_of
+from bench.reliability.state import ClusterModel, is_finished, node_of, reserving_pods
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -22,6 +22,12 @@ PROFILE: Final = "herodotus-scheduler"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 NODES: Final = "/api/v1/nodes"
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+DEVICE_CLASS: Final = "device"
+DELETE_SHARE: Final = 0.2  # of claims without a pod at each look: its pod may not have been seen yet
+DEVICES: Final = 3  # of a node
 GATE: Final = {"name": "example.com/wait"}
 TAINT: Final = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
@@ -53,6 +59,14 @@ def node(name: str, zone: str, cpu: str = "4") -> Json:
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     metadata = {"name": name, "labels": labels}
     return {"metadata": metadata, "status": {"allocatable": amounts, "capacity": amounts}}
+
+
+def resource_slice(node_name: str) -> Json:
+    """Return the slice with the devices of a node."""
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"device-{i}"} for i in range(DEVICES)]
+    spec = {"driver": "device.example.com", "pool": pool, "nodeName": node_name, "devices": devices}
+    return {"metadata": {"name": node_name}, "spec": spec}
 
 
 def pod(name: str, draw: random.Random, **spec: Any) -> Json:
@@ -93,6 +107,17 @@ def create_gated_pod(world: OperationContext) -> None:
 def create_important_pod(world: OperationContext) -> None:
     """Create a pod that may preempt others."""
     world.api.create(PODS, pod(world.fresh("vip"), world.draw, priorityClassName="important"))
+
+
+def create_claiming_pods(world: OperationContext) -> None:
+    """Create pods with a resource claim each, for one or two devices."""
+    for _ in range(world.draw.randint(1, 3)):
+        name = world.fresh("claiming")
+        exactly = {"deviceClassName": DEVICE_CLASS, "count": world.draw.choice((1, 1, 2))}
+        requests = [{"name": "device", "exactly": exactly}]
+        world.api.create(CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}})
+        claims = [{"name": "device", "resourceClaimName": name}]
+        world.api.create(PODS, pod(name, world.draw, resourceClaims=claims))
 
 
 def lift_gate(world: OperationContext) -> None:
@@ -136,13 +161,16 @@ def relabel_pod(world: OperationContext) -> None:
 def add_node(world: OperationContext) -> None:
     """Add an empty node."""
     if len(world.state.nodes) < MOST_NODES:
-        world.api.create(NODES, node(world.fresh("node"), world.draw.choice(ZONES)))
+        name = world.fresh("node")
+        world.api.create(NODES, node(name, world.draw.choice(ZONES)))
+        world.api.create(SLICES, resource_slice(name))
 
 
 def remove_node(world: OperationContext) -> None:
     """Delete a node and its pods, as the pod garbage collector does."""
     if len(world.state.nodes) > FEWEST_NODES and (name := _pick(world, sorted(world.state.nodes))):
         world.api.delete(f"{NODES}/{name}")
+        world.api.delete(f"{SLICES}/{name}")
         for found in [p for p in world.state.bound() if node_of(p) == name]:
             world.api.delete(_path(found))
 
@@ -181,6 +209,7 @@ OPERATIONS: Final = (
     ClusterOperation("create pods", 30, create_pods),
     ClusterOperation("create a gated pod", 5, create_gated_pod),
     ClusterOperation("create an important pod", 4, create_important_pod),
+    ClusterOperation("create pods with claims", 8, create_claiming_pods),
     ClusterOperation("lift a gate", 5, lift_gate),
     ClusterOperation("delete a pod", 55, delete_pod),
     ClusterOperation("delete a pending pod", 4, delete_pending_pod),
@@ -202,8 +231,10 @@ def prepare(api: RetryingClient) -> None:
     """Create the objects that exist before the first operation."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.create(CLASSES, {"metadata": {"name": "important"}, "value": 1000})
+    api.create(DEVICE_CLASSES, {"metadata": {"name": DEVICE_CLASS}, "spec": {}})
     for number in range(MOST_NODES // 2):
         api.create(NODES, node(f"first-{number}", ZONES[number % len(ZONES)]))
+        api.create(SLICES, resource_slice(f"first-{number}"))
 
 
 def settle(world: OperationContext) -> None:
@@ -219,13 +250,31 @@ def is_settled(state: ClusterModel) -> bool:
         not (n.get("spec") or {}).keys() & {"taints", "unschedulable"} and n["status"]["allocatable"]["cpu"] == "4"
         for n in state.nodes.values()
     )
-    return whole and not any(p["metadata"].get("deletionTimestamp") for p in state.pods.values())
+    gone = [uid for claim in state.claims for uid in reserving_pods(claim) if uid not in state.pods]
+    return whole and not gone and not any(p["metadata"].get("deletionTimestamp") for p in state.pods.values())
 
 
 def reap(world: OperationContext) -> None:
     """Remove pods that are being deleted, as a kubelet does."""
     for found in [p for p in world.state.pods.values() if p["metadata"].get("deletionTimestamp")]:
         world.api.delete(_path(found))
+    for claim in list(world.state.claims):
+        _free_claim(world, claim)
+
+
+def _free_claim(world: OperationContext, claim: Json) -> None:
+    """Free or delete a claim whose pods are gone or finished, as kube-controller-manager does."""
+    users, path = reserving_pods(claim), f"{CLAIMS}/{claim['metadata']['name']}"
+    pods = world.state.pods
+    if users and all(uid not in pods or is_finished(pods[uid]) for uid in users):
+        version = claim["metadata"]["resourceVersion"]  # a reservation that was added meanwhile is a conflict
+        free = {"allocation": None, "reservedFor": None, "devices": None}
+        world.api.patch(f"{path}/status", {"metadata": {"resourceVersion": version}, "status": free})
+    elif not users and claim["metadata"]["name"] not in {p["metadata"]["name"] for p in pods.values()}:
+        if claim["metadata"].get("finalizers"):
+            world.api.patch(path, {"metadata": {"finalizers": None}})
+        elif world.draw.random() < DELETE_SHARE:
+            world.api.delete(path)
 
 
 def _path(found: Json) -> str:

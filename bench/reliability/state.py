@@ -13,6 +13,8 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 FINISHED: Final = ("Succeeded", "Failed")
+CLAIM: Final = "ResourceClaim"
+DEVICE_KINDS: Final = (CLAIM, "ResourceSlice", "DeviceClass")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class ObservedChange:
             "taints": spec.get("taints"),
             "unschedulable": spec.get("unschedulable"),
             "allocatable": status.get("allocatable"),
+            "devices": allocated_devices(self.object) if self.kind == CLAIM else None,
+            "reserved": reserving_pods(self.object) if self.kind == CLAIM else None,
         }
         fields = " ".join(f"{k}={v}" for k, v in shown.items() if v)
         return f"{self.at:.3f} v{self.version} {self.type} {self.kind} {self.name} {fields}"
@@ -52,18 +56,30 @@ class ObservedChange:
 
 @dataclass
 class ClusterModel:
-    """Nodes by name and pods by UID."""
+    """Nodes by name, pods by UID, and what is about devices by kind and UID."""
 
     nodes: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
+    devices: dict[str, dict[str, Json]] = field(default_factory=lambda: {kind: {} for kind in DEVICE_KINDS})
     on_node: dict[str, set[str]] = field(default_factory=dict)  # UIDs of pods that use capacity, by node name
 
     def apply(self, seen: ObservedChange) -> None:
-        """Apply a change. Kinds other than nodes and pods are ignored."""
+        """Apply a change. The Lease is ignored."""
         if seen.kind == "Node":
             self._node(seen)
         elif seen.kind == "Pod":
             self._pod(seen)
+        elif seen.kind in self.devices:
+            of_kind = self.devices[seen.kind]
+            if seen.type == "DELETED":
+                of_kind.pop(seen.uid, None)
+            else:
+                of_kind[seen.uid] = seen.object
+
+    @property
+    def claims(self) -> Iterable[Json]:
+        """The resource claims."""
+        return self.devices[CLAIM].values()
 
     def _node(self, seen: ObservedChange) -> None:
         if seen.type == "DELETED":
@@ -107,6 +123,17 @@ def replay_history(history: Iterable[ObservedChange]) -> Iterator[tuple[Observed
 def node_of(pod: Json) -> str:
     """Return the pod's node, "" if it has none."""
     return pod["spec"].get("nodeName") or ""
+
+
+def allocated_devices(claim: Json) -> list[tuple[str, str, str]]:
+    """Return (driver, pool, device) of each device that is allocated to a claim."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return [(r["driver"], r["pool"], r["device"]) for r in (allocation.get("devices") or {}).get("results") or ()]
+
+
+def reserving_pods(claim: Json) -> list[str]:
+    """Return the UIDs of the pods for which a claim is reserved."""
+    return [user["uid"] for user in (claim.get("status") or {}).get("reservedFor") or ()]
 
 
 def is_finished(pod: Json) -> bool:
