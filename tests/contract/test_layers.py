@@ -69,8 +69,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.engine.whatif": (
         *RECORD,
         *ENGINE,
+        *DEVICES,
         "scheduler.engine.manifests",
         "scheduler.engine.nodegroups",
+        "scheduler.engine.plugins.*",
     ),
     "scheduler.engine.nodegroups": (
         *RECORD,
@@ -120,6 +122,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.offline.snapshots": (
         *RECORD,
         *ENGINE,
+        "scheduler.engine.manifests",
         "scheduler.engine.nodegroups",
         "scheduler.engine.whatif",
         "scheduler.kube",

@@ -268,6 +268,9 @@ class DeviceParity:
                 if len(left) < len(users):
                     self._api.patch(f"{path}/status", {"status": {"reservedFor": left}})
                 continue
+            if uid not in owners and self._random.chance(0.4):  # the controller has not come to it yet
+                self._api.patch(f"{path}/status", {"status": {"reservedFor": None}})
+                continue
             full_name = f"{NAMESPACE}/{claim['metadata']['name']}"
             results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
             freed[full_name] = self._scheduler.freed[full_name] + sum(not r.get("adminAccess") for r in results)
