@@ -18,13 +18,14 @@ import msgspec
 
 from herodotus_record.node_groups import NodeEstimate
 from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import schedule
+from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.nodegroups.limits import find_limit
 from scheduler.engine.nodegroups.shapes import FoundGroup
 from scheduler.engine.nodegroups.templates import TemplateNode, TemplateNodes
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.suggestions.check import check_slots
+from scheduler.engine.whatif.claims import SimulatedClaims
 
 MAX_NODES: Final = 1000  # that one estimate adds to a group
 MAX_PODS: Final = 2000  # that one estimate places
@@ -63,12 +64,10 @@ class Estimator:
             self._without_preemption[id(found)] = found.without_caches(profile, extenders=True)
         return self._without_preemption[id(found)]
 
-    def choose(self, pod: PodInfo, framework: Framework) -> str:
-        """Return the name of the node on which the pod would be placed, or ""."""
-        nodes = self._templates.nodes
+    def decide(self, pod: PodInfo, framework: Framework) -> CycleResult:
+        """Return where the pod would be placed."""
         self._seed += 1
-        result = schedule(framework, pod, Snapshot.from_columns(nodes), self._seed)
-        return "" if result.chosen is None else nodes.names[result.chosen]
+        return schedule(framework, pod, Snapshot.from_columns(self._templates.nodes), self._seed)
 
     @property
     def templates(self) -> TemplateNodes:
@@ -84,6 +83,7 @@ class _Trial:
         self._group, self._kinds = group, kinds
         self._added: dict[str, TemplateNode] = {}
         self._placed: list[tuple[PodInfo, str]] = []
+        self._claims = SimulatedClaims(self._templates.objects)
         self._zones: Counter[str] = Counter()
         self._on_present = 0
         self._limit = ""
@@ -94,13 +94,15 @@ class _Trial:
         framework = self._estimator.framework(pod)
         if framework is None or pod.spec_digest in self._rejected:
             return
-        node = self._estimator.choose(pod, framework)
-        if not node and self._add_node(pod, framework):
-            node = self._estimator.choose(pod, framework)
-        if not node:
+        result = self._estimator.decide(pod, framework)
+        if result.chosen is None and self._add_node(pod, framework):
+            result = self._estimator.decide(pod, framework)
+        if result.chosen is None:
             if not _depends_on_pods(pod):
                 self._rejected.add(pod.spec_digest)
             return
+        node = self._templates.nodes.names[result.chosen]
+        self._claims.allocate(pod, node, result.state)
         self._on_present += node not in self._added
         spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
         placed = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
@@ -138,6 +140,7 @@ class _Trial:
 
     def undo(self) -> None:
         """Remove everything that the trial added."""
+        self._claims.undo(0)
         for pod, node in self._placed:
             self._templates.nodes.remove_pod(pod.uid, node)
         for template in self._added.values():

@@ -147,10 +147,11 @@ def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]
     budgets = simulation.budgets.copy()
     spec = msgspec.structs.replace(original.spec, unschedulable=True)
     simulation.set_node(msgspec.structs.replace(original, spec=spec))
-    removed, placed = list[PodInfo](), list[tuple[PodInfo, str]]()
+    removed, placed, claims = list[PodInfo](), list[tuple[PodInfo, str]](), simulation.claims.mark()
     try:
         for pod in pods:
             simulation.nodes.remove_pod(pod.uid, node)
+            simulation.claims.release(pod)
             removed.append(pod)
         for pod in sorted(pods, key=lambda pod: -pod.priority):
             if pod.terminating or find_controller(pod.pod) is None:
@@ -167,5 +168,6 @@ def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]
             simulation.nodes.remove_pod(successor.uid, target)
         for pod in removed:
             simulation.nodes.add_pod(pod, node)
+        simulation.claims.undo(claims)
         simulation.set_node(original)
         simulation.budgets = budgets

@@ -339,14 +339,12 @@ class TestNotPlaced:
         world.nodes(make_node("n"))
         world.until(lambda: world.cluster.bound)
 
-    def test_a_feature_that_is_not_built_is_named(self, world: World) -> None:
+    def test_a_pod_is_kept_out_of_the_queue_until_its_resource_claim_exists(self, world: World) -> None:
         claims = [{"name": "gpu", "resourceClaimName": "x"}]
         world.start(pods=[waiting().with_spec(resourceClaims=claims), waiting("q")])
         world.settle()
-        (report,) = [s for s in world.writes.sent if s[1] == "p"]
-        assert report[0] == "Unschedulable"
-        assert "Herodotus does not support resource claims yet (plugin DynamicResources)" in report[2]
         assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
+        assert world.decisions[-1].pod.name == "q"
 
     @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
     def test_a_pod_of_a_group_is_not_placed_by_itself(self, world: World, field: str) -> None:
