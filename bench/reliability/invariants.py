@@ -225,7 +225,7 @@ def no_device_is_allocated_twice(evidence: Evidence) -> Iterator[str]:
                 yield f"{'/'.join(device)} is allocated to {', '.join(users)}:\n{story}"
 
 
-def no_claim_is_reserved_for_a_pod_that_is_gone(evidence: Evidence) -> Iterator[str]:
+def no_claim_is_reserved_for_a_deleted_pod(evidence: Evidence) -> Iterator[str]:
     """Check that at the end each reservation is for an existing pod, and each bound pod with a claim has it."""
     state = evidence.state
     for claim in state.claims:
@@ -274,7 +274,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     every_bound_pod_has_its_decision,
     no_pod_is_on_a_node_that_a_filter_rejected,
     no_device_is_allocated_twice,
-    no_claim_is_reserved_for_a_pod_that_is_gone,
+    no_claim_is_reserved_for_a_deleted_pod,
     no_schedulable_pod_is_pending,
     every_attempt_is_stored_once,
 )

@@ -78,7 +78,7 @@ class ClusterModel:
 
     @property
     def claims(self) -> Iterable[Json]:
-        """The resource claims."""
+        """The present resource claims of the cluster."""
         return self.devices[CLAIM].values()
 
     def _node(self, seen: ObservedChange) -> None:
