@@ -68,7 +68,6 @@ class EventHandlers:
         self._in_flight = in_flight
         self._annotations = shared.cache.columns.kept_annotations = annotations
         self._listed_once: set[str] = set()
-        self._early: list[ListResult[Any] | WatchEvent[Any]] = []  # about pods, until other kinds were listed
 
     @property
     def synced(self) -> bool:
@@ -76,21 +75,7 @@ class EventHandlers:
         return self._listed_once >= {NODES, PODS, *self._kinds}
 
     def apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
-        """Apply one message of a watch: a complete list of a kind, or the change of one object.
-
-        Messages about pods are applied once all other kinds but nodes were listed: PreEnqueue looks up what a pod
-        names, and a first list requeues no pod that it kept out of the queue.
-        """
-        if message.kind == PODS and not self._listed_once >= self._kinds.keys():
-            self._early.append(message)
-            return
-        self._apply(message)
-        if self._early and self._listed_once >= self._kinds.keys():
-            early, self._early = self._early, []
-            for each in early:
-                self._apply(each)
-
-    def _apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
+        """Apply one message of a watch: a complete list of a kind, or the change of one object."""
         if isinstance(message, ListResult):
             self._listed(message)
             self._listed_once.add(message.kind)
