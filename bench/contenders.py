@@ -109,7 +109,7 @@ class Herodotus(Contender):
         self.process = Process("herodotus", command, directory / "herodotus.log")
 
     def processes(self) -> dict[str, list[int]]:
-        """Return the scheduler, and the shipper and the decisions service if it delivers."""
+        """Return the process ids of the scheduler and, if records are delivered, of the shipper and the service."""
         own = super().processes()
         if self._service is None:
             return own

@@ -39,7 +39,11 @@ SETTLE_EVERY_S = 0.1  # interval of the volume controller
 
 @dataclass
 class Report:
-    """The result of a run. `cells` counts weighted scores per node and plugin of agreeing decisions in the log."""
+    """The result of a run: how many decisions of kube-scheduler the observer reconstructed, and how many are the same.
+
+    `cells` counts the weighted scores, one per node and plugin, that were compared with kube-scheduler's log. Only
+    decisions for the same node are compared.
+    """
 
     pods: int = 0
     placed: int = 0

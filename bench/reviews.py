@@ -60,7 +60,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class ReviewResult:
-    """Steps without and with reviews. `reviews_s`: time from the question to the frames, per review."""
+    """The loop's steps while no review runs (`alone`) and during reviews (`reviewed`), and each review's seconds.
+
+    A review's time is from the question to the last frame of its answer.
+    """
 
     alone: Steps
     reviewed: Steps
@@ -129,7 +132,7 @@ class _Rig:
             yield msgspec.convert(content | {"metadata": metadata, "spec": spec}, Pod)
 
     def steps(self, count: int) -> list[float]:
-        """Run `count` steps with a new pod each; return their processor seconds."""
+        """Schedule `count` new pods in a dry run and return the processor seconds of the loop's thread for each."""
         taken = []
         for pod in itertools.islice(self._pods, count):
             self.loop.inbox.put(WatchEvent(PODS, "ADDED", pod))

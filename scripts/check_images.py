@@ -152,7 +152,10 @@ def run_container(
 
 
 def output(stage: BuildStage, root: Path, work: Path, *arguments: str, program: str = "") -> str:
-    """Run a program that exits by itself and return its output."""
+    """Run a program in a container of the image and return its output, once it has exited.
+
+    `root` is the image's unpacked root, `work` a folder for its volume. Without `program` the image's entry point runs.
+    """
     with run_container(stage, root, work / "data", *arguments, program=program) as process:
         return process.communicate(timeout=TIMEOUT_S)[0]
 

@@ -160,7 +160,7 @@ def allocatable_milli(node: Json) -> int:
 
 
 def parse_milli(amount: str) -> int:
-    """Return a quantity of cpu in the notation of this package as milli."""
+    """Return an amount of cpu in thousandths of a core. `amount` is written as `2` or `1500m`."""
     return int(amount[:-1]) if amount.endswith("m") else int(amount) * 1000
 
 

@@ -62,7 +62,10 @@ class LoopbackProxy(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, unix_socket: str, upstream_prefix: str, rules: ForwardingRules) -> None:
-        """Forward the requests that the rules allow, with `upstream_prefix` put before paths of the service."""
+        """Listen on `port` and forward the requests that `rules` allow to the server behind `unix_socket`.
+
+        `upstream_prefix` is the path under which that server serves the decisions service; "" if it is that service.
+        """
         self.token = secrets.token_urlsafe(24)
         self.unix_socket = unix_socket
         self.upstream_prefix, self.rules = upstream_prefix, rules

@@ -72,8 +72,8 @@ class MaskedListing:
 def group_rows_by_attempt(rows: Iterable[VisibleRow]) -> list[AttemptRecords]:
     """Group rows of the table of decisions by scheduling attempt and return the attempts, ordered by start.
 
-    Several rows may record one attempt. Their unmasked messages are compared, because masking may make equal messages
-    differ.
+    Several rows may record one attempt: two sources of one attempt have the same message. Messages are compared before
+    masking, because masking may make equal messages differ.
     """
     visible = {row.id: row for row in rows}
     found = group_by_attempt(row.row for row in visible.values())

@@ -52,7 +52,7 @@ class RetentionClock:
             self._now_s, self._read_s = now_us / 1e6, self._monotonic()
 
     def now_us(self) -> int:
-        """Return the time of this clock in microseconds since the epoch."""
+        """Return the time by which ages are measured, in microseconds since the epoch. The wall clock may differ."""
         with self._lock:
             return int(self._advance() * 1e6)
 

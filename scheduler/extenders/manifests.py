@@ -40,7 +40,7 @@ class KeptManifests:
     def of_pod(self, pod: Pod, raw: msgspec.Raw) -> bytes:
         """Return the pod's JSON without managedFields, as kube-scheduler sends it.
 
-        Return b"" if no extender receives such a pod: a bound one, or a pending one.
+        Return b"" if the pod is bound and no extender receives bound pods, or pending and none receives pending pods.
         """
         if not (self.bound_pods if pod.spec.node_name else self.pending_pods):
             return b""

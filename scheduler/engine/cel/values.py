@@ -122,7 +122,7 @@ def is_map(value: Value) -> bool:
 
 
 def map_key(value: Value) -> Value:
-    """Return a map's key as Python's dict needs it, which takes True and 1.0 for 1."""
+    """Return a key for a Python dict that keeps CEL's keys `1`, `1.0` and `true` apart, which Python holds equal."""
     kind = type(value)
     if kind is bool or kind is float:
         return (kind, value)

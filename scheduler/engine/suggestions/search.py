@@ -80,7 +80,10 @@ def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: Cycl
 
 
 class Suggester:
-    """Finds suggestions within a share of the time, and reuses those of pods with the same template and message."""
+    """Finds the changes after which a rejected pod would fit, in at most a share of the scheduler's time.
+
+    Pods of one template that were rejected with the same message share what was found.
+    """
 
     def __init__(self, clock: Callable[[], float], share: float = SHARE, burst_s: float = BURST_S) -> None:
         """Start with the whole burst unspent. `clock` returns monotonic seconds."""

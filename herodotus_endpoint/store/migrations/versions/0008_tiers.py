@@ -69,7 +69,7 @@ def _part_by_tier(table: str) -> None:
 
 
 def _attach(table: str, number: int) -> None:
-    """Without its old keys, which its rows have in the new ones too."""
+    """Attach a partition to the table again, after dropping its keys, because the new table's keys include them."""
     name, start, end = f"{table}_p{number}", number * PARTITION_US, (number + 1) * PARTITION_US
     for key in _keys(name):
         op.execute(f'ALTER TABLE {name} DROP CONSTRAINT "{key}"')
