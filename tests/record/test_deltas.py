@@ -141,7 +141,7 @@ def test_a_base_is_replaced_after_many_deltas_and_when_forgotten() -> None:
 
 
 def test_a_delta_that_grows_too_large_is_replaced_by_a_whole_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deltas, "MAX_SIZE_RATIO", 0.3)
+    monkeypatch.setattr(deltas, "MAX_SIZE_RATIO", 0.25)
     first = a_first()
     other = array("B", [(points + 1) % 100 for points in first.totals])
     assert other != first.totals
