@@ -241,6 +241,28 @@ PLUGINS: Final = (
         ),
     ),
     PluginReference(
+        "GangScheduling",
+        "Keeps a pod of a PodGroup from being tried until `minCount` pods of the group exist, and places that many of"
+        " them or none. Only with the feature gates GenericWorkload and GangScheduling.",
+        ("pod: spec.schedulingGroup", "PodGroup: spec.schedulingPolicy"),
+        f"{_DOCS}/concepts/workloads/workload-api/",
+        (
+            "create the PodGroup that the pod names",
+            "create the missing pods of the group, or lower its minCount",
+            "make room for minCount pods at once: one of them that fits nowhere keeps the others waiting",
+        ),
+        (
+            "gang-no-group",
+            "gang-too-few",
+            "gang-waiting",
+            "group-unschedulable",
+            "group-preempting",
+            "group-error",
+            "permit-waits",
+            "not-built",
+        ),
+    ),
+    PluginReference(
         "SchedulingGates",
         "Keeps a pod from being tried while it has scheduling gates.",
         ("pod: spec.schedulingGates",),
