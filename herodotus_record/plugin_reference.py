@@ -245,7 +245,7 @@ PLUGINS: Final = (
         "Keeps a pod of a PodGroup from being tried until `minCount` pods of the group exist, and places that many of"
         " them or none. Only with the feature gates GenericWorkload and GangScheduling.",
         ("pod: spec.schedulingGroup", "PodGroup: spec.schedulingPolicy"),
-        f"{_DOCS}/concepts/workloads/workload-api/",
+        f"{_SCHEDULING}/gang-scheduling/",
         (
             "create the PodGroup that the pod names",
             "create the missing pods of the group, or lower its minCount",
