@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -87,15 +88,19 @@ class ClusterEvaluation:
     """
 
     def __init__(self, found: ClusterListing, config: Configuration, registry: Registry) -> None:
-        """Build the node columns of the cluster. Plugins in `found.disabled` are left out of every profile."""
+        """Build the node columns of the cluster. Plugins in `found.disabled` are left out.
+
+        DynamicResources is left out for pods with resource claims only, because it decides nothing about others.
+        """
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         self.nodes: NodeColumns = cluster.nodes
         self.pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in found.pods}
         self._objects, self._nominator = cluster.objects, cluster.nominator
         self._priority_classes = found.priority_classes
-        self._config, self._registry = _without_plugins(config, found.disabled), registry
+        self._config, self._registry = _without_plugins(config, found.disabled - {ALLOCATES}), registry
+        self._config_without_devices = _without_plugins(config, found.disabled)
         self._disabled = found.disabled
-        self._frameworks: dict[int, Framework] = {}
+        self._frameworks: dict[tuple[int, bool], Framework] = {}
         self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
         self._unread = ""
         self._incarnation = str(uuid.uuid4())
@@ -126,7 +131,8 @@ class ClusterEvaluation:
         pods = build_pods(question.template, question.namespace, question.scheduler, question.replicas, self._classes())
         ensure(pods.controller, self._objects)
         copy = CopiedCluster(self.nodes, self._objects)
-        return place(self.framework(question.scheduler), copy, pods, Origin(CLUSTER, IDENTITY), SEED)
+        framework = self.framework(question.scheduler, has_claims=any(_has_claims(info.pod) for info in pods.pods))
+        return place(framework, copy, pods, Origin(CLUSTER, IDENTITY), SEED)
 
     def add_node_groups(self, read: AutoscalingObjects) -> None:
         """Add what was read for a question about node groups."""
@@ -141,7 +147,9 @@ class ClusterEvaluation:
         afterwards. Raises ClusterReviewError or ManifestError.
         """
         pending = [pod for pod in self.pods.values() if not pod.spec.node_name]
-        state = WhatIfState(self.nodes, self._objects, self._nominator, self.framework, pending, self._unread)
+        has_claims = any(map(_has_claims, self.pods.values())) or b'"resourceClaims"' in msgspec.json.encode(spec)
+        framework = partial(self.framework, has_claims=has_claims)  # may decide any pod of the cluster or the question
+        state = WhatIfState(self.nodes, self._objects, self._nominator, framework, pending, self._unread)
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:
@@ -153,14 +161,19 @@ class ClusterEvaluation:
         """The scheduler names of the profiles and of all pods."""
         return sorted({*self._index, *(pod.spec.scheduler_name for pod in self.pods.values())} - {""})
 
-    def framework(self, scheduler: str) -> Framework:
-        """Return the framework of a scheduler name, or that of the first profile if no profile has the name."""
+    def framework(self, scheduler: str, *, has_claims: bool) -> Framework:
+        """Return the framework that decides pods of a scheduler name, with or without resource claims.
+
+        It is that of the first profile if no profile has the name. It decides pods with claims without DynamicResources
+        if a kind of object that the plugin needs was not read.
+        """
         i = self._index.get(scheduler, 0)
-        if i not in self._frameworks:
-            profile = build_profile(self._config, i, self._registry, NoCluster(self._objects))
-            self._frameworks[i] = Framework(profile, time.monotonic, (), self._nominator)
-            self._frameworks[i].prepare(self.nodes)
-        return self._frameworks[i]
+        if (i, has_claims) not in self._frameworks:
+            config = self._config_without_devices if has_claims else self._config
+            profile = build_profile(config, i, self._registry, NoCluster(self._objects))
+            self._frameworks[i, has_claims] = Framework(profile, time.monotonic, (), self._nominator)
+            self._frameworks[i, has_claims].prepare(self.nodes)
+        return self._frameworks[i, has_claims]
 
     def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
         """Decide a pod; if it is on a node, the record has the devices that its claims have there."""
@@ -173,7 +186,7 @@ class ClusterEvaluation:
         self._base = self.nodes.generation
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(self.nodes)
-        framework = self.framework(pod.pod.spec.scheduler_name)
+        framework = self.framework(pod.pod.spec.scheduler_name, has_claims=_has_claims(pod.pod))
         result = schedule(framework, pod, snapshot, SEED)
         slot = self.nodes.index[node] if node else None
         name = pod.pod.spec.scheduler_name or framework.profile.scheduler_name
@@ -220,7 +233,7 @@ class ClusterEvaluation:
         """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""
         if has_volumes(pod) and self._disabled - {ALLOCATES}:
             return "its volumes fit"
-        return "its devices can be allocated" if pod.spec.resource_claims and ALLOCATES in self._disabled else ""
+        return "its devices can be allocated" if _has_claims(pod) and ALLOCATES in self._disabled else ""
 
     def _outcome(self, decision: Decision, phase: str, status: Code, node: str) -> Outcome:
         self._sequence += 1
@@ -237,6 +250,11 @@ class ClusterEvaluation:
             duration_s=0.0,
             final=True,
         )
+
+
+def _has_claims(pod: Pod) -> bool:
+    """Return whether the pod has resource claims, so that it needs devices."""
+    return bool(pod.spec.resource_claims)
 
 
 def has_volumes(pod: Pod) -> bool:
