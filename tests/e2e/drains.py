@@ -393,7 +393,9 @@ class _Replay:
         info = PodInfo(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="")))
         nodes = self._evaluation.nodes
         with self._as_at_the_attempt(pod):
-            result = schedule(self._evaluation.framework("default-scheduler"), info, Snapshot.from_columns(nodes), 0)
+            result = schedule(
+                self._evaluation.framework("default-scheduler", has_claims=False), info, Snapshot.from_columns(nodes), 0
+            )
         if result.chosen is None:
             return set(), result.message
         if result.trace.totals is None:
