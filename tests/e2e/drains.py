@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -166,16 +167,24 @@ class Watch(threading.Thread):
     def run(self) -> None:
         try:
             with self._client.stream("GET", self._url) as response:
+                self._socket = response.extensions["network_stream"].get_extra_info("socket")
                 self._opened.set()
                 for line in response.iter_lines():
                     event = json.loads(line)
                     version = int(event["object"]["metadata"]["resourceVersion"])
                     self.events.append((version, event["type"], event["object"]))
-        except httpx.HTTPError:  # closed by `stop`
+        except httpx.HTTPError:  # shut down by `stop`
             return
+        finally:
+            self._client.close()
 
     def stop(self) -> None:
-        self._client.close()
+        """Shut down the connection and wait for the thread.
+
+        Closing it from here would give its file descriptor to the next connection while the thread still reads from it.
+        """
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self.join(PATIENCE_S)
 
 
 class DrainTrial:
