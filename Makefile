@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ coverage: $(STAMP) ## branch coverage of the tests that run in one process
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick \
 		--cov --cov-branch --cov-report=term:skip-covered $(FAST) tests/endpoint tests/sim
 
-test: system $(STAMP) lint types unit ## everything that CI runs, in the project's own environment (.venv)
+test: system $(STAMP) lint types unit ## everything that CI runs (`make slow` has the rest), in the project's own environment (.venv)
 # Debian's packages that some tests need, where root may install them; elsewhere those tests are skipped, and say so.
 # No service is started by that (RUNLEVEL), or stays started (systemctl).
 system: ## Debian packages that some tests need (as root; otherwise those tests are skipped)
@@ -78,9 +78,13 @@ types: $(STAMP) ## mypy, strict, over code and tests
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
 # from writing what it has compiled.
-unit: $(STAMP) ## every test
+unit: $(STAMP) ## every test that is not slow
 	@$(RUN) compileall -q herodotus_* scheduler
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) -m "not slow"
+
+slow: $(STAMP) ## the tests that `make test` leaves out, a quarter of an hour
+	@$(RUN) compileall -q herodotus_* scheduler
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) -m slow
 
 explore: $(STAMP) ## property tests with new random examples
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS)

@@ -30,6 +30,17 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark a test on the simulated API server as slow if the same test runs on a real one."""
+    if control_plane.assets() is None:
+        return
+    ids = {item.nodeid for item in items}
+    for item in items:
+        if "simulated" in item.nodeid and item.nodeid.replace("simulated", "real") in ids:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", params=["simulated", pytest.param("real", marks=pytest.mark.e2e)])
 def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp(request.param)

@@ -18,6 +18,7 @@ SEEDS, FIRST = int(os.environ.get("DRAIN_SEEDS", "1")), int(os.environ.get("DRAI
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "job", "daemonset", "disruption", "garbage-collector")
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.timeout(300 * SEEDS)
 def test_a_real_cluster_does_what_was_answered(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def api_server(kind: str, directory: Path) -> ApiProcess:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["simulated", pytest.param("real", marks=pytest.mark.e2e)])
 def test_invariants_hold_through_stalls(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round of pods has one disturbance: the storage stalls, the Lease is taken, the leader is frozen or killed.

@@ -176,6 +176,7 @@ def replaced_pod(name: str, cpu: str, labels: dict[str, str]) -> Json:
     return content
 
 
+@pytest.mark.slow
 def test_what_a_drain_would_do(filled: ThreeWays, namespace: str) -> None:
     """The largest node's pods: those of a ReplicaSet move, one is held by a budget, and a bare pod blocks the drain."""
     pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -186,6 +186,7 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_prints_each_decision_once_through_restarts_and_idle_times(api: Api, tmp_path: Path) -> None:
     """The service and the API server are restarted, and a load balancer closes the idle connection."""
     kubectl = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
