@@ -8,6 +8,7 @@ Invariant: everything that a default answer omits is counted (`...Omitted`).
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -28,6 +29,7 @@ from herodotus_record.explain import (
 from herodotus_record.headlines import format_headline, format_node_headline, format_summary
 from herodotus_record.model import (
     API_VERSION,
+    NODE_GROUPS_PHASE,
     NOT_RUN,
     Candidate,
     Code,
@@ -108,6 +110,9 @@ def build_pod_explanation(
         "pruned": build_pruned(decision),
         "reconstruction": build_reconstruction(decision),
     }
+    recorded = read_node_groups(outcomes)
+    if recorded is not None:
+        answer["nodeGroups"] = recorded
     if listed is not None:
         answer["perNode"] = [explain_node(decision, table, slot) for slot in listed]
     set_unknown_to_null(
@@ -187,8 +192,26 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
                 "durationSeconds": o.duration_s,
             }
             for o in outcomes
+            if o.phase != NODE_GROUPS_PHASE
         ],
     }
+
+
+def read_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
+    """Return the newest verdicts of node groups among the outcomes, or None if none can be read.
+
+    The document has the form of an answer about node groups, with `recordedAt` and the number of `omittedGroups`.
+    """
+    recorded = [o for o in outcomes if o.phase == NODE_GROUPS_PHASE and o.node_groups]
+    if not recorded:
+        return None
+    newest = max(recorded, key=lambda o: o.at_us)
+    try:
+        found = json.loads(newest.node_groups)
+        more = {"notes": found["notes"], "omittedGroups": found["omitted"]}
+        return {**found["review"], **more, "recordedAt": format_timestamp(newest.at_us)}
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _not_evaluated(decision: Decision) -> Json:

@@ -8,6 +8,7 @@ omitted, and values that the record does not know are null.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -148,10 +149,20 @@ def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
                 "durationSeconds": o.duration_s,
                 "final": o.final,
                 "sequence": o.sequence,
+                "nodeGroups": _read_node_groups(o),
             }
             for o in outcomes
         ],
     }
+
+
+def _read_node_groups(outcome: Outcome) -> Json | None:
+    """Return the verdicts of node groups that the outcome holds, or None if it holds none that can be read."""
+    try:
+        found = json.loads(outcome.node_groups or "null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:

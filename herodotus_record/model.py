@@ -745,13 +745,19 @@ class Decision:
 FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation did not record
 
 
+NODE_GROUPS_PHASE: Final = "NodeGroups"  # phase of an outcome that adds the verdicts of node groups
+
+
 @record_part
 class Outcome:
-    """The result of one phase after a decision: Reserve, Permit, PreBind, Bind or Evict.
+    """The result of one phase after a decision: Reserve, Permit, PreBind, Bind, Evict or NodeGroups.
 
     No outcome follows one whose `final` is true. `message` is text of a plugin or the API server. If the outcome names
     other pods, `reason` replaces `message`: a code of `notes.CATALOGUE` with the names as parameters. Sequence
     FOUND_LATER marks an outcome that a later scheduler process found for an incarnation that ended without learning it.
+
+    In the phase NodeGroups, `node_groups` is a `node_groups.RecordedNodeGroups` as JSON, and `at_us` the time at which
+    the verdicts were made. Older readers see a phase without a node.
     """
 
     incarnation: str = declare(Discloses.NOTHING)
@@ -763,7 +769,9 @@ class Outcome:
     decision_id: str = declare(Discloses.THIS_POD)
     decision_sequence: int = declare(Discloses.NOTHING)
     phase: str = declare(
-        Discloses.NOTHING, "phase", "Extension point of the phase, such as Reserve, Permit, PreBind or Bind, or Evict."
+        Discloses.NOTHING,
+        "phase",
+        "Extension point of the phase, such as Reserve, Permit, PreBind or Bind, or Evict, or NodeGroups.",
     )
     status: Code = declare(Discloses.NOTHING, "status", "kube-scheduler's status code of the phase.")
     node: str = declare(Discloses.NODES, "node", "Name of the node.")
@@ -772,6 +780,13 @@ class Outcome:
     duration_s: float = declare(Discloses.NOTHING, "durationSeconds", "Duration of the phase.", unit="seconds")
     final: bool = declare(Discloses.NOTHING, "final", "Whether no other outcome follows.")
     reason: Reason | None = declare(Discloses.PARTS, default=None)
+    node_groups: str = declare(
+        Discloses.TEXT,
+        "nodeGroups",
+        "Verdicts of the node groups on the pod in the phase NodeGroups; null in other phases.",
+        null_if_empty=True,
+        default="",
+    )
 
 
 @record_part

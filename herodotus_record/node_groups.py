@@ -20,6 +20,11 @@ FITS_AT_LIMIT: Final = "FitsAtLimit"
 DOES_NOT_FIT: Final = "DoesNotFit"
 SHAPE_UNKNOWN: Final = "ShapeUnknown"
 
+# What a record has room for. 64 verdicts with two rejections each take 20 kB, which the spool compresses on delivery.
+MAX_RECORDED: Final = 64  # groups
+MAX_REPORTS: Final = 5  # events of autoscalers
+MAX_RECORDED_BYTES: Final = 64 << 10
+
 # What is known of a group's nodes.
 KNOWN: Final = "Known"
 PARTLY_KNOWN: Final = "PartlyKnown"
@@ -207,6 +212,39 @@ class NodeGroupReview(_Struct):
     estimates: list[NodeEstimate] = []
     ungrouped: int = 0
     conditions: list[NodeGroupCondition] = []
+
+
+class RecordedNodeGroups(_Struct):
+    """The verdicts of the node groups on one pod, as they are stored with the record of an attempt.
+
+    `review` has the groups without their templates. `omitted` is the number of groups that found no room in the record,
+    and `notes` says what could not be read.
+    """
+
+    review: NodeGroupReview
+    omitted: int = 0
+    notes: list[str] = []
+
+
+def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNodeGroups:
+    """Return the part of an answer about one pod that is recorded: at most MAX_RECORDED groups.
+
+    Groups that fit come first, then those at their limit, those of unknown shape, and those that do not fit.
+    """
+    order = (FITS, FITS_AT_LIMIT, SHAPE_UNKNOWN, DOES_NOT_FIT)
+    pods, names = list[PodGroupVerdicts](), set[str]()
+    for pod in review.pods[:1]:
+        kept = sorted(pod.groups, key=lambda verdict: order.index(verdict.verdict))[:MAX_RECORDED]
+        names = {verdict.group for verdict in kept}
+        pods.append(msgspec.structs.replace(pod, groups=kept, reports=pod.reports[:MAX_REPORTS]))
+    groups = [
+        msgspec.structs.replace(group, templates=[], conditions=[]) for group in review.groups if group.name in names
+    ]
+    return RecordedNodeGroups(
+        review=NodeGroupReview(groups=groups, pods=pods, ungrouped=review.ungrouped),
+        omitted=len(review.groups) - len(groups),
+        notes=notes,
+    )
 
 
 class ScaleDownBlocker(_Struct):

@@ -73,7 +73,7 @@ _ADDED: Final[Json] = {
     },
     "PodExplanation": {
         "preemptedBy": anything("The preemption that evicted the pod, if it no longer exists."),
-        "nodeGroups": anything("With --node-groups: a NodeGroupReview, and notes on what it lacks."),
+        "nodeGroups": anything("A NodeGroupReview, and notes on what it lacks: recorded, or with --node-groups."),
     },
     "WorkloadPlacement": {
         "zones": array(

@@ -67,8 +67,11 @@ def build_verdicts(pod: Json, groups: Sequence[Json], view: ViewOptions, *, ever
     return [*sections, *_reports(pod["reports"], view, every_row)]
 
 
-def build_summary(found: Json) -> list[Block]:
-    """Return one labelled line with the verdict of each group on the only pod of an answer; [] without a group."""
+def build_summary(found: Json, view: ViewOptions) -> list[Block]:
+    """Return one labelled line with the verdict of each group on the only pod of an answer; [] without a group.
+
+    The line says when verdicts of a record were made.
+    """
     if not found["pods"] or not found["groups"]:
         return []
     by_name = {group["name"]: group for group in found["groups"]}
@@ -79,9 +82,10 @@ def build_summary(found: Json) -> list[Block]:
         f"{verdict['group']}: {_VERDICTS[verdict['verdict']]}{_brief(verdict, by_name.get(verdict['group']))}"
         for verdict in verdicts[:_SUMMARY_GROUPS]
     ]
-    more = len(verdicts) - len(parts)
+    more = len(verdicts) - len(parts) + found.get("omittedGroups", 0)
     parts += [f"{more} more"] if more else []
-    rows = [("NODE GROUPS", f"{' · '.join(parts)} (--node-groups)")]
+    made = f"as of {format_ago(found['recordedAt'], view)}; now: " if "recordedAt" in found else ""
+    rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")]
     reports = found["pods"][0]["reports"]
     rows += [("AUTOSCALER", f"{r['component']}: {r['reason']}: {r['message']}") for r in reports[:1]]
     return [labelled_rows(rows)]
@@ -90,7 +94,7 @@ def build_summary(found: Json) -> list[Block]:
 def build_sections(found: Json, view: ViewOptions, *, whole: bool) -> list[list[Block]]:
     """Return the sections for the screen of a pending pod: one line, or with `whole` a row for each group."""
     if not whole:
-        summary = build_summary(found)
+        summary = build_summary(found, view)
         return [summary] if summary else []
     notes: list[Block] = [TextLine(f"note: {note}", "dim") for note in found["notes"]]
     groups, sections = found["groups"], list[list[Block]]()

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from herodotus_endpoint.access.node_group_masking import mask_recorded_node_groups
 from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_record import reasons
@@ -27,6 +28,7 @@ from herodotus_record.disclosure import (
     mask_message,
     mask_outcome,
 )
+from herodotus_record.model import Decision, Outcome
 from herodotus_record.placements import PlacementCount
 from herodotus_record.reviews import ReviewedAttempt
 
@@ -101,11 +103,18 @@ def _masked_fields(
             "workloads": _mask_workloads(value.workloads, visible),
             "decided": _mask_deciding_factors(value.decided, visible),
         }
-    outcomes = tuple(mask_outcome(o, value.decision, visible) for o in value.outcomes)
+    outcomes = tuple(_mask_outcome(o, value.decision, visible) for o in value.outcomes)
     shown: dict[str, Any] = {"decision": mask_decision(value.decision, visible), "outcomes": outcomes}
     if isinstance(value, StoredAttempt) and value.origins is not None:
         shown["origins"] = replace(value.origins, reconstructed=mask_decision(value.origins.reconstructed, visible))
     return shown
+
+
+def _mask_outcome(outcome: Outcome, decision: Decision, visible: VisibleNamespaces) -> Outcome:
+    shown = mask_outcome(outcome, decision, visible)
+    if not outcome.node_groups:
+        return shown
+    return replace(shown, node_groups=mask_recorded_node_groups(outcome.node_groups, visible))
 
 
 def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:

@@ -12,8 +12,10 @@ listed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from herodotus_endpoint.access.masking import VisibleNamespaces
+import msgspec
+
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 from herodotus_record.node_groups import (
     AutoscalerReport,
@@ -26,9 +28,13 @@ from herodotus_record.node_groups import (
     NodeScaleDown,
     NodeTemplate,
     PodGroupVerdicts,
+    RecordedNodeGroups,
     ScaleDown,
     ScaleDownBlocker,
 )
+
+if TYPE_CHECKING:  # that module masks stored values, among them these answers
+    from herodotus_endpoint.access.masking import VisibleNamespaces
 
 
 def list_node_group_namespaces(review: NodeGroupReview | None, scale_down: ScaleDown | None) -> Iterator[str]:
@@ -47,6 +53,18 @@ def mask_node_groups(review: NodeGroupReview | None, visible: VisibleNamespaces)
         ungrouped=review.ungrouped,
         conditions=[_mask_condition(condition) for condition in review.conditions],
     )
+
+
+def mask_recorded_node_groups(text: str, visible: VisibleNamespaces) -> str:
+    """Return the verdicts of a record, as JSON, without what the reader may not see; "" if they cannot be read."""
+    try:
+        recorded = msgspec.json.decode(text, type=RecordedNodeGroups)
+    except msgspec.DecodeError:
+        return ""
+    review = mask_node_groups(recorded.review, visible)
+    assert review is not None
+    shown = RecordedNodeGroups(review=review, omitted=recorded.omitted, notes=[_hide(note) for note in recorded.notes])
+    return msgspec.json.encode(shown).decode()
 
 
 def mask_pod_verdicts(pod: PodGroupVerdicts, visible: VisibleNamespaces) -> PodGroupVerdicts:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from herodotus_record.codec import CodecError, as_numpy
 from herodotus_record.model import Column, Decision, Frame, Gap, HighWater, NodeRows, Outcome
+from herodotus_record.node_groups import MAX_RECORDED_BYTES
 
 MAX_TEXT: Final = 1024  # names are at most 253, identities a host name and a UUID
 MAX_SEQUENCE: Final = 1 << 53  # at a million frames a second, 285 years
@@ -37,6 +38,8 @@ def check_frame(frame: Frame) -> Frame:
             _check_names(incarnation=frame.incarnation, decision_id=frame.decision_id, phase=frame.phase)
             _check_range(0, MAX_SEQUENCE, sequence=frame.sequence, decision_sequence=frame.decision_sequence)
             _check_range(0, YEAR_9999_US - 1, at_us=frame.at_us)
+            if len(frame.node_groups.encode()) > MAX_RECORDED_BYTES:
+                raise CodecError(f"node_groups is longer than {MAX_RECORDED_BYTES} bytes")
         case Gap():
             _check_names(incarnation=frame.incarnation)
             _check_range(0, MAX_SEQUENCE, sequence=frame.sequence, first=frame.first, last=frame.last)

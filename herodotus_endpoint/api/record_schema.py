@@ -142,6 +142,7 @@ _SHAPES: Final[dict[tuple[type, str], Callable[[], Json]]] = {
     (Decision, "chosen"): lambda: _SCALARS[str],
     (Decision, "evaluation"): lambda: {"type": "object", "additionalProperties": _SCALARS[str]},
     (Decision, "notes"): lambda: _TEXTS,
+    (Outcome, "node_groups"): lambda: {"type": "object"},
 }
 # The values of fields that are columns in the model.
 _ENUMERATIONS: Final = {(Decision, "evaluation"): [e.label for e in Evaluation if e != Evaluation.ABSENT]}

@@ -181,6 +181,7 @@ SCHEMAS: Final[Json] = {
             notes=array(
                 "Limits of the record: what it does not know, or what was switched off.", string("A sentence.")
             ),
+            nodeGroups=anything("Recorded verdicts of node groups on a pending pod, if any: a NodeGroupReview."),
             reconstruction=nullable(
                 anything("Whether the outcome of another scheduler agrees with this reconstruction, and why not.")
             ),

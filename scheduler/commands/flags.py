@@ -129,6 +129,11 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         metavar="KEYS",
         help="pod labels that are never recorded: comma-separated keys or patterns, such as example.com/*,person",
     )
+    records.add_argument(
+        "--record-node-groups",
+        action="store_true",
+        help="with --endpoint: record which node groups would take a pod that no node takes (docs/node-groups.md)",
+    )
     port.add_serving_options(command.add_argument_group("health, metrics and configuration"))
 
 

@@ -22,6 +22,7 @@ from scheduler.kube.lease import LeaderElector
 from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
+from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.serving.health import PING, HealthCheck
 
 LATE_S: Final = 20.0  # kube-scheduler's: so long after its end a Lease may still be ours unrenewed
@@ -64,6 +65,7 @@ class ProcessHealth(Collector, Generic[M]):
     loop: Thread | None = None
     recorder: Recorder | None = None
     supervisor: Supervisor | None = None
+    node_groups: NodeGroupRecorder | None = None
 
     @property
     def healthz(self) -> tuple[HealthCheck, ...]:
@@ -141,6 +143,14 @@ class ProcessHealth(Collector, Generic[M]):
                 "Spool segments that were deleted or damaged, and written again.",
                 recorder.spool_repairs,
             )
+        verdicts = CounterMetricFamily(
+            "herodotus_node_group_verdicts",
+            "Attempts without a node by what became of the verdicts of node groups (--record-node-groups).",
+            labels=["result"],
+        )
+        for result, count in (self.node_groups.results if self.node_groups is not None else {}).items():
+            verdicts.add_metric([result], count)
+        yield verdicts
         yield GaugeMetricFamily("herodotus_spool_limit_bytes", "Size limit of the spool.", self.spool_limit_bytes)
         yield GaugeMetricFamily(
             "herodotus_spool_waiting_bytes",

@@ -115,8 +115,11 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             client = ReviewClient(records.endpoint, cluster, list(frameworks))
             reviewer = ReviewWorker(state, client, api, origin)
             reviewer.start()
+        node_groups = process.start_node_group_recorder(records, reviewer, recorder, health)
         klog.info(0, "Observing", schedulers=sorted(frameworks), server=api.url)
         observer.run(stop)
+        if node_groups is not None:
+            node_groups.close()
         if reviewer is not None:
             reviewer.close()
         for reflector in reflectors:

@@ -33,10 +33,12 @@ from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
 from scheduler.kube.watch import ListWatch, Reflector, Sink
 from scheduler.recorder import endpoint
-from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
+from scheduler.reviews.node_group_recorder import NodeGroupRecorder
+from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.serving import port
 from scheduler.serving.certificates import CertificateError
 from scheduler.serving.port import ServingOptions
@@ -119,7 +121,9 @@ def build_absent_api_notes(absent: Mapping[str, str]) -> tuple[Reason, ...]:
 
 @dataclass(frozen=True)
 class Records:
-    """The command-line options for records: the spool, the decisions service, and which labels are omitted.
+    """The command-line options for records: the spool, the decisions service, which labels are omitted.
+
+    `node_groups` is whether the verdicts of node groups are recorded.
 
     `shipper_log` holds the log options of the shipper's command line.
     """
@@ -129,6 +133,7 @@ class Records:
     omitted: OmittedLabels
     endpoint: ServiceEndpoint | None
     shipper_log: tuple[str, ...]
+    node_groups: bool = False
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Records:
@@ -136,13 +141,28 @@ class Records:
 
         Raise EndpointError if the flags contradict each other.
         """
+        if arguments.record_node_groups and not arguments.endpoint:
+            raise EndpointError("--record-node-groups needs a decisions service: give --endpoint, too")
         return cls(
             arguments.spool,
             arguments.spool_limit,
             arguments.omit_labels,
             endpoint.endpoint_from_arguments(arguments),
             ("--v", str(arguments.v), "--logging-format", arguments.logging_format),
+            arguments.record_node_groups,
         )
+
+
+def start_node_group_recorder(
+    records: Records, reviewer: ReviewWorker | None, recorder: Recorder, health: ProcessHealth[Any]
+) -> NodeGroupRecorder | None:
+    """Start the thread that records the verdicts of node groups; return None if the options do not ask for it."""
+    if not records.node_groups or reviewer is None:
+        return None
+    started = health.node_groups = NodeGroupRecorder(reviewer, recorder.record_node_groups)
+    recorder.on_no_node = started.add
+    started.start()
+    return started
 
 
 def open_recorder(

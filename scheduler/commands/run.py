@@ -199,6 +199,7 @@ def _schedule(started: StartedScheduler) -> bool:
     reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None
     if reviewer is not None:
         reviewer.start()
+    node_groups = process.start_node_group_recorder(settings.records, reviewer, started.recorder, health)
     earlier = _earlier_bindings(started)
     if earlier is not None:
         earlier.start()
@@ -206,6 +207,8 @@ def _schedule(started: StartedScheduler) -> bool:
     loop.run(stop)
     if earlier is not None:
         earlier.close()
+    if node_groups is not None:
+        node_groups.close()
     if reviewer is not None:
         reviewer.close()
     for reflector in reflectors:

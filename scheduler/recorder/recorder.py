@@ -23,9 +23,11 @@ from herodotus_record.codec import deltas
 from herodotus_record.codec.deltas import MAX_BASES
 from herodotus_record.lru import Lru
 from herodotus_record.model import (
+    NODE_GROUPS_PHASE,
     AttemptKey,
     Code,
     Decision,
+    DecisionPath,
     Gap,
     HighWater,
     Outcome,
@@ -61,6 +63,20 @@ class PhaseResult(NamedTuple):
     final: bool = False
 
 
+class RecordedAttempt(NamedTuple):
+    """A decision without a node that was written: what is needed to add verdicts of node groups to it later.
+
+    `template` is equal for pods of one namespace whose spec is the same.
+    """
+
+    id: str
+    sequence: int
+    namespace: str
+    pod: str
+    uid: str
+    template: Hashable
+
+
 class Recorder:
     """Numbers the records of one scheduler process and writes them to its spool. Thread-safe."""
 
@@ -84,6 +100,7 @@ class Recorder:
         self._origin = origin
         self._version = version
         self._notes = notes
+        self.on_no_node: Callable[[RecordedAttempt], None] | None = None  # called by the thread that records
         self._now_us = now_us
         self._lock = threading.Lock()
         self._classes: Lru[Hashable, ClassRecordCache] = Lru(MAX_BASES)
@@ -110,7 +127,11 @@ class Recorder:
                 attempt, identity, notes=self._notes, classes=self._classes, omitted=self._origin.omitted
             )
             self._write_record(record, attempt.snapshot.nodes)
-            return record
+        if self.on_no_node is not None and record.path is DecisionPath.NONE:
+            pod = record.pod
+            template = (pod.namespace, pod.digest)
+            self.on_no_node(RecordedAttempt(record.id, record.sequence, pod.namespace, pod.name, pod.uid, template))
+        return record
 
     def record_outcome(self, decision: Decision, result: PhaseResult) -> None:
         """Write the outcome of a later phase of the decision's attempt, such as the binding, to the spool."""
@@ -130,6 +151,29 @@ class Recorder:
                     duration_s=result.duration_s,
                     final=result.final,
                     reason=message if isinstance(message, Reason) else None,
+                )
+            )
+
+    def record_node_groups(self, decision: RecordedAttempt, verdicts: bytes, at_us: int) -> None:
+        """Write the verdicts of node groups on the pod of an attempt without a node, made at `at_us`, to the spool.
+
+        `verdicts` is an encoded `node_groups.RecordedNodeGroups`.
+        """
+        with self._lock:
+            self._write_record(
+                Outcome(
+                    incarnation=self.incarnation,
+                    sequence=self._take_sequence(),
+                    decision_id=decision.id,
+                    decision_sequence=decision.sequence,
+                    phase=NODE_GROUPS_PHASE,
+                    status=Code.SUCCESS,
+                    node="",
+                    message="",
+                    at_us=at_us,
+                    duration_s=0.0,
+                    final=False,
+                    node_groups=verdicts.decode(),
                 )
             )
 

@@ -85,3 +85,10 @@ def encode_answer(answer: Callable[[], ClusterReviewStatus], notes: Callable[[],
         return _INVALID + str(e).encode()
     status.notes = [*notes(), *status.notes]
     return _ANSWER + msgspec.json.encode(status)
+
+
+def decode_answer(answer: bytes) -> ClusterReviewStatus:
+    """Return the answer that `encode_answer` encoded. Raise ForkedCopyError if the question was invalid."""
+    if answer[:1] != _ANSWER:
+        raise ForkedCopyError(answer[1:].decode())
+    return msgspec.json.decode(answer[1:], type=ClusterReviewStatus)

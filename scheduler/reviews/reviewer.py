@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from herodotus_record import codec
-from herodotus_record.cluster_reviews import ClusterReviewSpec
+from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.model import Reason
 from herodotus_record.notes import format_note
 from scheduler import klog
@@ -35,7 +35,7 @@ from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import Pods, PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.kube.http import ApiError, ApiServer
-from scheduler.reviews.cluster_reviewer import ClusterReviewer, encode_answer
+from scheduler.reviews.cluster_reviewer import ClusterReviewer, decode_answer, encode_answer
 from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, Report, StateThread, Trial
 from scheduler.reviews.review_client import (
     NobodyWaitsError,
@@ -89,7 +89,7 @@ class ReviewWorker:
         self._client = client
         self._api = api
         self._origin = origin
-        self._clusters = ClusterReviewer(self._copies, self._answer_cluster_review, client.for_other_thread())
+        self._clusters = ClusterReviewer(self._copies, self.build_trial, client.for_other_thread())
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reviews", daemon=True)
 
@@ -103,7 +103,7 @@ class ReviewWorker:
     def _run(self) -> None:
         pause = BACKOFF_S[0]
         while not self._stop.is_set():
-            if not (self._state.thread.synced and self._state.is_active()):
+            if not self.is_ready:
                 self._stop.wait(NOT_READY_S)
                 continue
             try:
@@ -152,7 +152,19 @@ class ReviewWorker:
                 raise
             return e.code
 
-    def _answer_cluster_review(self, spec: ClusterReviewSpec) -> Trial:
+    @property
+    def is_ready(self) -> bool:
+        """Whether this process may answer questions now: it leads and has listed the whole cluster."""
+        return self._state.thread.synced and self._state.is_active()
+
+    def run_cluster_review(self, spec: ClusterReviewSpec, deadline_s: float) -> ClusterReviewStatus:
+        """Return the answer to a question about the cluster that this process asks itself.
+
+        Raise ApiError if objects cannot be read, ForkedCopyError if there is no answer within `deadline_s` seconds.
+        """
+        return decode_answer(self._copies.run(self.build_trial(spec), deadline_s))
+
+    def build_trial(self, spec: ClusterReviewSpec) -> Trial:
         """Return the function that answers a question about the cluster in a forked copy, whose state it changes.
 
         Raise ApiError if the PriorityClasses cannot be read.

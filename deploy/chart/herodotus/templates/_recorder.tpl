@@ -109,6 +109,9 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 {{- with $root.Values.records.omitLabels }}
 - {{ join "," . | printf "--omit-labels=%s" | toYaml }}
 {{- end }}
+{{- if $root.Values.records.nodeGroups }}
+- --record-node-groups
+{{- end }}
 - --v={{ $values.verbosity }}
 {{- end }}
 
