@@ -16,10 +16,22 @@ from enum import Enum
 from typing import Any, Final, get_args, get_origin, get_type_hints
 from urllib.parse import unquote_plus
 
+import msgspec
+
 from herodotus_record import notes, reasons, suggestions
 from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
 from herodotus_record.model import Column, Decision, Reason, Verdict
+from herodotus_record.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    PodGroupVerdicts,
+    RecordedNodeGroups,
+)
 from tests.builders import a_decision
 
 MARK: Final = "canary"
@@ -126,9 +138,22 @@ class Plantation:
         if rule is Discloses.NODES:
             return old or self._nodes[0]
         word = self._word(label, rule, has_path)
+        if label == "outcome-node-groups":
+            return self._node_groups(word)
         if rule in (Discloses.POD, Discloses.PODS):
             return f"{HIDDEN_NAMESPACE}/{word}"
         return f'pods "{word}" of {HIDDEN_NAMESPACE} are protected' if rule is Discloses.TEXT else word
+
+    def _node_groups(self, word: str) -> str:
+        """Return recorded verdicts of node groups with the canary in each text that may name other pods."""
+        rejection = GroupRejection(plugin="P", reasons=[word], zones=[])
+        verdict = GroupVerdict(group="g", verdict="DoesNotFit", rejections=[rejection])
+        report = AutoscalerReport(component="c", reason="r", message=word, at="", count=1)
+        condition = NodeGroupCondition(object="o", type="t", status="s", reason="r", message=word)
+        pod = PodGroupVerdicts(namespace=self._namespace, name="p", groups=[verdict], reports=[report])
+        group = NodeGroup(name="g", source="label", nodes=1, size=1, shape="Known", conditions=[condition])
+        review = NodeGroupReview(groups=[group], pods=[pod], conditions=[condition])
+        return msgspec.json.encode(RecordedNodeGroups(review=review, notes=[word])).decode()
 
     def _word(self, label: str, rule: Discloses, has_path: bool) -> str:
         place = f"{self._record}-{label}"

@@ -38,7 +38,19 @@ from herodotus_record.cluster_reviews import BlockedPod, ClusterReviewStatus, Re
 from herodotus_record.codec.deltas import DeltaWriter
 from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
-from herodotus_record.model import Code, Decision, Frame, Gap, Outcome, Owner, PluginVerdict, Reason, Source, Verdict
+from herodotus_record.model import (
+    NODE_GROUPS_PHASE,
+    Code,
+    Decision,
+    Frame,
+    Gap,
+    Outcome,
+    Owner,
+    PluginVerdict,
+    Reason,
+    Source,
+    Verdict,
+)
 from herodotus_record.node_groups import (
     AutoscalerReport,
     GroupRejection,
@@ -186,6 +198,7 @@ def outcomes(planted: Plantation, decision: Decision, number: Iterator[int]) -> 
         first = planted.frame(record, namespace, replace(base, phase="Evict", final=False))
         yield replace(first, phase="Evict", message="")
         yield replace(first, phase="Evict", reason=None, sequence=next(number))
+        yield replace(first, phase=NODE_GROUPS_PHASE, message="", reason=None, sequence=next(number))
     else:
         status = Code.ERROR if "failed" in decision.id else Code.SUCCESS
         last = planted.frame(record, namespace, bound(decision, a_table(NODES), sequence=next(number), status=status))

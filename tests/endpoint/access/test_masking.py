@@ -20,6 +20,7 @@ from herodotus_record import notes
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
 from herodotus_record.merging import merge_records
 from herodotus_record.model import (
+    NODE_GROUPS_PHASE,
     Candidate,
     Code,
     Decision,
@@ -30,6 +31,15 @@ from herodotus_record.model import (
     Preemption,
     Reason,
     Verdict,
+)
+from herodotus_record.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeGroup,
+    NodeGroupReview,
+    PodGroupVerdicts,
+    RecordedNodeGroups,
 )
 from herodotus_record.notes import format_outcome_message
 from herodotus_record.placements import TIE, PlacementCount
@@ -193,3 +203,37 @@ def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
         if isinstance(node, ast.Attribute) and (node.attr == "reader" or ast.unparse(node).endswith("store.listing"))
     }
     assert users == {"app.py", "api/masked_reader.py", "readiness.py"}
+
+
+def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() -> None:
+    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret/pod"], zones=["a"])
+    verdict = GroupVerdict(group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request")
+    report = AutoscalerReport(component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
+    pod = PodGroupVerdicts(namespace="shop", name="waits", groups=[verdict], reports=[report])
+    group = NodeGroup(name="small", source="label", nodes=1, size=1, shape="Known")
+    recorded = RecordedNodeGroups(review=NodeGroupReview(groups=[group], pods=[pod]), notes=["secret/pod"], omitted=1)
+    decision = a_decision(namespace="shop", rejected={"worker-1": {"NodeAffinity": in_the_way("shop/x")}})
+    outcome = replace(
+        bound(replace(decision, chosen=0), TABLE),
+        phase=NODE_GROUPS_PHASE,
+        node="",
+        final=False,
+        node_groups=msgspec.json.encode(recorded).decode(),
+    )
+    for outcomes in ((outcome,), (replace(outcome, node_groups="secret/pod"),)):
+        stored = StoredAttempt(decision, outcomes, TABLE, 1, 1, 0, replaced=False)
+        assert mask(stored, ALL) is stored
+        shown = documents.build_explanation(mask(stored, SHOP))
+        assert "secret/pod" not in str(shown) + str(documents.build_record(mask(stored, SHOP)))
+        assert shown["outcome"]["phases"] == []
+    shown = documents.build_explanation(
+        mask(StoredAttempt(decision, (outcome,), TABLE, 1, 1, 0, replaced=False), SHOP)
+    )["nodeGroups"]
+    (seen,) = shown["pods"][0]["groups"]
+    assert (seen["change"], seen["rejections"][0]["reasons"][0]) == ("lower the request", "Insufficient cpu")
+    assert (shown["omittedGroups"], shown["notes"], shown["pods"][0]["reports"][0]["message"]) == (
+        1,
+        [HIDDEN_TEXT],
+        HIDDEN_TEXT,
+    )
+    assert shown["recordedAt"]
