@@ -32,16 +32,15 @@ def test_verdicts_are_recorded_with_the_option_alone(cluster: Cluster, namespace
     )
     cluster.create(pods, pod("full", cpu="7", nodeName="l"))
     cluster.create(pods, pod("before", cpu="4"))
-    eventually(lambda: cluster.condition(namespace, "before"), "the condition")
-    eventually(lambda: herodotus.decisions(namespace), "the record of the scheduler without the option")
+    eventually(lambda: cluster.condition(namespace, "before") or None, "the condition")
+    eventually(lambda: herodotus.decisions(namespace) or None, "the record of the scheduler without the option")
     assert "nodeGroups" not in herodotus.explanation(namespace, "before")
     herodotus.scheduler.kill_all()
     scheduler = herodotus.start_scheduler("--record-node-groups", name="recording")
     cluster.create(pods, pod("waits", cpu="4"))
 
     def recorded() -> Json | None:
-        explained = [d for d in herodotus.decisions(namespace) if d["metadata"]["namespace"] == namespace]
-        if not any(d["spec"]["pod"]["name"] == "waits" for d in explained):
+        if not any(d["spec"]["pod"]["name"] == "waits" for d in herodotus.decisions(namespace)):
             return None
         found: Json | None = herodotus.explanation(namespace, "waits").get("nodeGroups")
         return found
