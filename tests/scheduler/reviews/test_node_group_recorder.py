@@ -17,7 +17,6 @@ from herodotus_record.node_groups import (
     PodGroupVerdicts,
 )
 from scheduler.recorder.recorder import RecordedAttempt
-from scheduler.reviews import node_group_recorder
 from scheduler.reviews.forked_copies import ForkedCopyError
 from scheduler.reviews.node_group_recorder import (
     INTERVAL_S,
@@ -81,7 +80,7 @@ def test_pods_of_a_template_share_the_verdicts_of_an_interval_but_not_their_even
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig, now = Rig(), [1000.0]
-    monkeypatch.setattr(node_group_recorder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("scheduler.reviews.node_group_recorder.time.monotonic", lambda: now[0])
     assert rig.examine("a") == REST_S
     assert rig.examine("b") == 0.0
     assert rig.examine("c", "other") == REST_S
