@@ -231,6 +231,7 @@ PLUGINS: Final = (
             "device-claim-unsupported",
             "device-claim-not-owned",
             "device-class-not-found",
+            "prioritized-list-disabled",
             "request-unknown",
             "extended-claim-left",
             "extended-resource-missing",

@@ -79,6 +79,8 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "device-claim-unsupported": 'pod "{pod}", spec.resourceClaim "{claim}": none of the supported fields are set',
     "device-claim-not-owned": "ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)",
     "device-class-not-found": "request {request}: device class {device_class} does not exist",
+    "prioritized-list-disabled": "resource claim {claim}, request {request}: has subrequests, but the"
+    " DRAPrioritizedList feature is disabled",
     "request-unknown": "resource claim {claim}, request {request}: unknown request type",
     "extended-claim-left": "cannot schedule extended resource claim",
     "extended-resource-missing": "cannot fit resource",  # resource

@@ -14,7 +14,7 @@ from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.config.profiles import merge_multi_point, resolve_plugin_names
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, PluginSet, ProfileConfig, sets_by_point
 from scheduler.engine.framework.feature_gates import FeatureGates
-from scheduler.engine.framework.plugin import NoArgs
+from scheduler.engine.framework.plugin import BasePlugin, NoArgs
 
 Json = dict[str, Any]
 
@@ -40,14 +40,14 @@ def _profile(profile: ProfileConfig, index: int, registry: Registry, gates: Feat
         ref.name for point in sets_by_point(profile.plugins).values() for ref in point.enabled
     }
     # keyed by the plugins' own names, which pluginConfig uses even if a plugin is enabled as module:Class
-    known = {plugin.name: plugin.args_type for plugin in (registry[name] for name in enabled & registry.keys())}
-    args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry)
+    known = {plugin.name: plugin for plugin in (registry[name] for name in enabled & registry.keys())}
+    args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry, gates)
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
-            {"name": name, "args": _written(name, args.get(name, args_type()))}
-            for name, args_type in sorted(known.items())
-            if args_type is not NoArgs
+            {"name": name, "args": _written(plugin, args.get(name, plugin.args_type()), gates)}
+            for name, plugin in sorted(known.items())
+            if plugin.args_type is not NoArgs
         ],
         "plugins": {point: _plugin_set(plugins) for point, plugins in sets_by_point(profile.plugins).items()},
     }
@@ -66,10 +66,14 @@ def _plugin_set(plugins: PluginSet) -> Json:
     return {key: value for key, value in listed.items() if value}
 
 
-def _written(name: str, args: Any) -> Json:
-    """Return a plugin's arguments as a JSON object with `kind` and `apiVersion`, and without unset fields."""
-    written: Json = _without_empty(msgspec.to_builtins(args))
-    return {**written, "apiVersion": API_VERSION, "kind": f"{name}Args"}
+def _written(plugin: type[BasePlugin], args: Any, gates: FeatureGates) -> Json:
+    """Return a plugin's arguments as a JSON object with `kind` and `apiVersion`, and without unset fields.
+
+    Arguments whose feature gates are off are left out.
+    """
+    off = {name for name, gated in plugin.gated_args.items() if not gated.is_allowed(gates)}
+    written = {name: value for name, value in _without_empty(msgspec.to_builtins(args)).items() if name not in off}
+    return {**written, "apiVersion": API_VERSION, "kind": f"{plugin.name}Args"}
 
 
 def _without_empty(value: Any) -> Any:

@@ -10,7 +10,6 @@ import msgspec
 
 from scheduler.config.arguments import Registry
 from scheduler.config.document import ConfigError, Document, convert, parse_document, read_text
-from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.config.legacy import format_deprecation, to_yaml, translate
 from scheduler.config.legacy_versions import LEGACY
 from scheduler.config.types import API_VERSION, DEFAULT_NAME, KIND, Configuration, PluginConfig
@@ -53,7 +52,6 @@ def parse_config(
             legacy(note)
     config = convert(_fill_defaults(document, default_name), Configuration)
     ConfigError.raise_any(find_config_problems(config, registry))
-    resolve_feature_gates(config)
     return _ignore_managed_resources(config)
 
 

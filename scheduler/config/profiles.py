@@ -34,7 +34,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
     path = f"profiles[{index}]"
     gates = resolve_feature_gates(config)
     multi_point = merge_multi_point(profile.plugins.multi_point, gates)
-    args = decode_arguments(profile, path, registry)
+    args = decode_arguments(profile, path, registry, gates)
     objects: dict[str, Any] = {}
 
     def plugin(name: str, point: str) -> Any:

@@ -6,6 +6,7 @@ that differ.
 """
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,17 @@ FLIPPED = {
     "InPlacePodVerticalScalingInitContainers": False,
     "InPlacePodLevelResourcesVerticalScaling": False,
 }
+# The gates of devices, of which each seed with flipped gates turns some off.
+DEVICE_GATES = (
+    "DRAPrioritizedList",
+    "DRAExtendedResource",
+    "DRAConsumableCapacity",
+    "DRAPartitionableDevices",
+    "DRADeviceTaints",
+    "DRADeviceBindingConditions",
+    "DRAResourceClaimDeviceStatus",
+    "DRASchedulerFilterTimeout",
+)
 CASES = Path(os.environ["PARITY_CASES"]) if "PARITY_CASES" in os.environ else None
 
 
@@ -53,6 +65,20 @@ def runs() -> Iterator[tuple[int, dict[str, bool]]]:
             yield seed, FLIPPED if gates == "flipped" else parse_feature_gates(gates)
     if "PARITY_SEEDS" not in os.environ:
         yield 403, FLIPPED
+
+
+def device_runs() -> Iterator[tuple[int, dict[str, bool]]]:
+    """Return the seeds of `runs`; where gates are flipped, about half of the gates of devices are off."""
+    for seed, gates in runs():
+        if gates is not FLIPPED:
+            yield seed, gates
+            continue
+        rng = random.Random(f"gates {seed}")
+        flipped = {name: False for name in DEVICE_GATES if rng.random() < 0.5}
+        if "DRAResourceClaimDeviceStatus" in flipped:
+            dependent = ("DRADeviceBindingConditions", "DRAResourceClaimGranularStatusAuthorization")
+            flipped |= dict.fromkeys(dependent, False)
+        yield seed, flipped
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +131,15 @@ def test_decisions_equal_those_of_kube_scheduler(
 
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", sorted({seed for seed, _ in runs()}))
+@pytest.mark.parametrize(
+    ("seed", "gates"), list(device_runs()), ids=lambda v: str(v) if isinstance(v, int) else format_gates(v)[:20]
+)
 def test_decisions_about_devices_equal_those_of_kube_scheduler(
-    real: Cluster, total: list[Figures], tmp_path: Path, seed: int
+    real: Cluster, total: list[Figures], tmp_path: Path, seed: int, gates: dict[str, bool]
 ) -> None:
     binaries = control_plane.assets()
     assert binaries is not None
-    parity = DeviceParity(real, binaries / "kube-scheduler", tmp_path, seed, CASES)
+    parity = DeviceParity(real, binaries / "kube-scheduler", tmp_path, seed, CASES, gates)
     try:
         for number in range(PODS):
             parity.decide(number)

@@ -1,9 +1,9 @@
 """The allocator: an exhaustive depth-first search for devices that satisfy all claims of a pod on one node.
 
-Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go v1.36, with the
-features that are on by default. It tries devices in the same order and keeps the same state between candidates, also
-where that state is wrong: counters that a rejected device consumed stay consumed, and counters are known by the name of
-the pool without its driver.
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go v1.36. Where
+`AllocatorFeatures.is_stable`, it differs as stable/allocator_stable.go does. It tries devices in the same order and
+keeps the same state between candidates, also where that state is wrong: counters that a rejected device consumed stay
+consumed, and counters are known by the name of the pool without its driver.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 from scheduler.engine.dra import capacity, results
 from scheduler.engine.dra.allocated import AllocatedDevices, ConsumedCapacity, add_capacity, remove_capacity
 from scheduler.engine.dra.constraints import AttributeConstraint, build_constraint
+from scheduler.engine.dra.features import DEFAULT_FEATURES, AllocatorFeatures
 from scheduler.engine.dra.pools import Counters, DeviceId, Pool, SliceCatalog, SlicedDevice
 from scheduler.engine.dra.requests import AllocatableRequest, AllocationError, Classes, Matcher, list_alternatives
 from scheduler.engine.dra.results import ChosenDevice
 from scheduler.engine.objects.resource_api import (
     MAX_RESULTS,
     AllocationResult,
+    DeviceRequest,
     DeviceTaint,
     DeviceToleration,
     ResourceClaim,
@@ -66,7 +68,15 @@ class Allocator:
     Keeps the available counters of each pool from the first node on, as upstream does.
     """
 
-    def __init__(self, allocated: AllocatedDevices, classes: Classes, slices: SliceCatalog, matches: Matcher) -> None:
+    def __init__(
+        self,
+        allocated: AllocatedDevices,
+        classes: Classes,
+        slices: SliceCatalog,
+        matches: Matcher,
+        features: AllocatorFeatures = DEFAULT_FEATURES,
+    ) -> None:
+        self.features = features
         self.allocated = allocated
         self.classes = classes
         self.slices = slices
@@ -81,15 +91,26 @@ class Allocator:
         Raises InvalidPoolError if there is none and a pool of the node is invalid, AllocationError if the attempt must
         end, and TimeoutError when `is_expired` returns True.
         """
-        search = _Search(self, node, claims, self.slices.gather_pools(node), is_expired)
+        search = _Search(self, node, claims, self.gather_pools(node), is_expired)
         if not search.run():
             if any(pool.is_invalid for pool in search.pools):
                 raise InvalidPoolError
             return None
         return [
-            results.build_allocation(claim, chosen, [search.chosen_request(c, r) for r in range(len(requests))], node)
+            results.build_allocation(
+                claim, chosen, [search.chosen_request(c, r) for r in range(len(requests))], node, self.features
+            )
             for c, (claim, chosen, requests) in enumerate(zip(claims, search.chosen, search.requests, strict=True))
         ]
+
+    def gather_pools(self, node: Node) -> list[Pool]:
+        """Return the pools that the node reaches, in the order in which they are tried."""
+        return self.slices.gather_pools(node, partitions=self.features.partitionable_devices)
+
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Return whether an allocated claim has the device for itself; without consumable capacity, or shares it."""
+        allocated = self.allocated
+        return device in allocated.whole or (not self.features.consumable_capacity and device in allocated.shared)
 
     def available_counters(self, pool: Pool) -> Counters:
         """Return what allocated devices leave of the counters of a pool, as it was at the first call for its name."""
@@ -128,14 +149,15 @@ class _Search:
         self._selected: dict[tuple[int, int], int] = {}
         for claim in claims:
             self.requests.append(self._prepare_requests(claim))
-            self._constraints.append(_build_constraints(claim))
+            self._constraints.append(_build_constraints(claim, allocator.features))
 
     def _prepare_requests(self, claim: ResourceClaim) -> list[list[AllocatableRequest]]:
         allocator, least, found = self._allocator, 0, []
         for request in claim.spec.devices.requests or ():
+            _check_supported(claim, request, allocator.features)
             alternatives = list_alternatives(claim, request)
             for each in alternatives:
-                each.prepare(self._node, self.pools, allocator.classes, allocator.allocated, allocator.matches)
+                each.prepare(self._node, self.pools, allocator)
             least += min(each.count for each in alternatives)
             found.append(alternatives)
         if least > MAX_RESULTS:
@@ -253,7 +275,7 @@ class _Search:
                 return IN_USE
         elif self._is_in_use(device.id):
             return IN_USE
-        if not request.selects(device, self._node, self._allocator.matches):
+        if not request.selects(device, self._node, self._allocator):
             return NOT_SELECTED
         return None if self._has_capacity(request, device) else NO_CAPACITY
 
@@ -264,15 +286,18 @@ class _Search:
 
         If it `must` be taken, raises AllocationError where a constraint forbids it.
         """
-        shared = bool(device.device.allow_multiple_allocations)
+        features = self._allocator.features
+        shared = features.consumable_capacity and bool(device.device.allow_multiple_allocations)
         if request.admin_access:
             if not shared and at.claim in self._allocating.get(device.id, ()):
                 return IN_USE
         elif self._is_in_use(device.id):
             return IN_USE
+        if device.consumes and not features.partitionable_devices:
+            return NO_COUNTER
         if device.consumes and not (shared and self._is_capacity_in_use(device.id)) and not self._consume(pool, device):
             return NO_COUNTER
-        if find_taint(device.device.taints, request.spec.tolerations) is not None:
+        if features.device_taints and find_taint(device.device.taints, request.spec.tolerations) is not None:
             return TAINTED
         constraints = self._constraints[at.claim]
         for i, constraint in enumerate(constraints):
@@ -302,7 +327,7 @@ class _Search:
             constraint.remove(request.base_name, request.subrequest)
         self._allocating.get(device.id, set()).discard(at.claim)
         chosen = self.chosen[at.claim].pop()
-        if not device.device.allow_multiple_allocations:
+        if chosen.consumed is None:
             if device.consumes:
                 _subtract(self._consumed[pool.name], device)
         elif chosen.consumed:
@@ -324,6 +349,8 @@ class _Search:
         return True
 
     def _has_capacity(self, request: AllocatableRequest, device: SlicedDevice) -> bool:
+        if not self._allocator.features.consumable_capacity:
+            return True
         if not device.device.capacity and request.spec.capacity is None:
             return True
         allocated = self._allocator.allocated.consumed.get(device.id, {})
@@ -331,16 +358,33 @@ class _Search:
         return capacity.fits(request.spec.capacity, device.device, allocated, allocating)
 
     def _is_in_use(self, device: DeviceId) -> bool:
-        return device in self._allocator.allocated.whole or bool(self._allocating.get(device))
+        return self._allocator.is_in_use(device) or bool(self._allocating.get(device))
 
     def _is_capacity_in_use(self, device: DeviceId) -> bool:
         return device in self._allocator.allocated.consumed or device in self._allocating_capacity
 
 
-def _build_constraints(claim: ResourceClaim) -> list[AttributeConstraint]:
+def _check_supported(claim: ResourceClaim, request: DeviceRequest, features: AllocatorFeatures) -> None:
+    """Raise AllocationError for a request with subrequests or for capacity if that feature is disabled."""
+    if request.first_available and not features.prioritized_list:
+        raise AllocationError(
+            f"claim {claim.full_name}, request {request.name}: "
+            "has subrequests, but the DRAPrioritizedList feature is disabled"
+        )
+    if features.consumable_capacity or features.is_stable:
+        return
+    asks = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+    if request.exactly is not None and request.exactly.capacity is not None:
+        raise AllocationError(f"claim {claim.full_name}, request {request.name}: {asks}")
+    for sub in request.first_available or ():
+        if sub.capacity is not None:
+            raise AllocationError(f"claim {claim.full_name}, subrequest {sub.name}: {asks}")
+
+
+def _build_constraints(claim: ResourceClaim, features: AllocatorFeatures) -> list[AttributeConstraint]:
     found = []
     for i, each in enumerate(claim.spec.devices.constraints or ()):
-        constraint = build_constraint(each)
+        constraint = None if features.is_stable and each.match_attribute is None else build_constraint(each)
         if constraint is None:
             raise AllocationError(
                 f"claim {claim.full_name}, constraint #{i}: empty constraint (unsupported constraint type?)"

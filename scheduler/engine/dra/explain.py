@@ -51,7 +51,7 @@ class _NodePools(NamedTuple):
 
 def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> Shortage:
     """Return the first request that lacks devices on a node where the allocator found no allocation."""
-    reached = _NodePools(node, allocator.slices.gather_pools(node))
+    reached = _NodePools(node, allocator.gather_pools(node))
     needed, reachable = 0, set[DeviceId]()
     last = Shortage(0, "", 0, 0, 0, "")
     for number, claim in enumerate(claims):
@@ -91,7 +91,10 @@ def _examine(
                 continue
             groups.setdefault(stopper, []).append(device.device.name)
             if stopper == IN_USE:
-                holders.update(dict.fromkeys(allocator.allocated.whole[device.id]))
+                allocated = allocator.allocated
+                holders.update(
+                    dict.fromkeys((*allocated.whole.get(device.id, ()), *allocated.shared.get(device.id, ())))
+                )
     needed = devices if request.takes_all else request.spec.count
     stoppers = "; ".join(_describe(stopper, names) for stopper, names in groups.items())
     stoppers = stoppers or ("the node has no more devices" if devices else "no devices for the node")
@@ -106,17 +109,22 @@ def _find_stopper(
     """Return in words the first thing that stops the device from serving the request, or None if nothing does."""
     if device.slice.spec.per_device_node_selection and not is_device_for(device.device, node):
         return "for other nodes"
+    features = allocator.features
+    if device.device.binding_conditions and not features.binding_conditions:
+        return "has binding conditions, whose feature gate is off"
     unselected = _find_selector(allocator, request, device)
     if unselected is not None:
         return unselected
-    if not request.admin_access and device.id in allocator.allocated.whole:
+    if not request.admin_access and allocator.is_in_use(device.id):
         return IN_USE
+    if device.consumes and not features.partitionable_devices:
+        return "consumes counters, whose feature gate is off"
     taint = find_taint(device.device.taints, request.spec.tolerations)
-    if taint is not None:
+    if taint is not None and features.device_taints:
         value = f"={taint.value}" if taint.value else ""
         return f"taint {taint.key}{value}:{taint.effect}"
     consumed = allocator.allocated.consumed.get(device.id, {})
-    if not capacity.fits(request.spec.capacity, device.device, consumed, {}):
+    if features.consumable_capacity and not capacity.fits(request.spec.capacity, device.device, consumed, {}):
         return "too little capacity left"
     available = allocator.available_counters(pool)
     for counter_set, amounts in device.consumes:

@@ -58,6 +58,12 @@ class PreparedSlice:
     def generation(self) -> int:
         return self.object.spec.pool.generation
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the slice has shared counters, or says whether its devices are for different nodes."""
+        spec = self.object.spec
+        return bool(spec.shared_counters) or spec.per_device_node_selection is not None
+
     def is_relevant_for(self, node: Node) -> bool:
         """Return whether the slice has counters, or devices for the node."""
         spec = self.object.spec
@@ -111,7 +117,8 @@ class SliceCatalog:
         self._on_node: dict[str, list[PreparedSlice]] = {}
         self._shared: list[PreparedSlice] = []
         self._reached: dict[_PoolId, str | None] = {}
-        self._pools: dict[str, list[Pool]] = {}  # by node, where no slice is for several nodes
+        # by node and whether partitions count, where no slice is for several nodes
+        self._pools: dict[tuple[str, bool], list[Pool]] = {}
         for each in slices:
             spec = each.object.spec
             self._all.setdefault(_PoolId(*each.pool_id), []).append(each)
@@ -149,25 +156,28 @@ class SliceCatalog:
     def __iter__(self) -> Iterator[PreparedSlice]:
         return (each for slices in self._all.values() for each in slices)
 
-    def gather_pools(self, node: Node) -> list[Pool]:
+    def gather_pools(self, node: Node, *, partitions: bool = True) -> list[Pool]:
         """Return the pools with slices for a node, in the order in which the allocator tries them.
 
-        Pools are ordered by driver and name, those with binding conditions last. Raises InvalidSelectorError for a
-        malformed node selector.
+        Pools are ordered by driver and name, those with binding conditions last. Without `partitions`, slices with
+        shared counters or devices for several nodes are left out, and counters are not checked. Raises
+        InvalidSelectorError for a malformed node selector.
         """
         if self._shared:
-            return self._gather_pools(node)
-        known = self._pools.get(node.metadata.name)
+            return self._gather_pools(node, partitions=partitions)
+        key = (node.metadata.name, partitions)
+        known = self._pools.get(key)
         if known is None:
-            known = self._pools[node.metadata.name] = self._gather_pools(node)
+            known = self._pools[key] = self._gather_pools(node, partitions=partitions)
         return known
 
-    def _gather_pools(self, node: Node) -> list[Pool]:
+    def _gather_pools(self, node: Node, *, partitions: bool) -> list[Pool]:
         found: dict[_PoolId, list[PreparedSlice]] = {}
         for each in (*self._on_node.get(node.metadata.name, ()), *self._shared):
-            if each.is_relevant_for(node):
+            if (partitions or not each.is_partitioned) and each.is_relevant_for(node):
                 self._add(found, each)
-        pools = [pool for pool_id, slices in found.items() if (pool := self._build(pool_id, slices)) is not None]
+        built = (self._build(pool_id, slices, partitions=partitions) for pool_id, slices in found.items())
+        pools = [pool for pool in built if pool is not None]
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
 
     def _add(self, found: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
@@ -178,7 +188,7 @@ class SliceCatalog:
         if not slices or each.generation == slices[0].generation:
             slices.append(each)
 
-    def _build(self, pool_id: _PoolId, slices: Sequence[PreparedSlice]) -> Pool | None:
+    def _build(self, pool_id: _PoolId, slices: Sequence[PreparedSlice], *, partitions: bool) -> Pool | None:
         """Return a pool of the slices for a node, or None if slices for other nodes have a newer generation."""
         generation, expected = slices[0].generation, slices[0].object.spec.pool.resource_slice_count
         others: list[PreparedSlice] = []
@@ -195,8 +205,9 @@ class SliceCatalog:
         devices = [device for each in ordered if not each.object.spec.shared_counters for device in each.devices]
         beside = [device for each in others for device in each.devices]
         try:
-            counters = _collect_counters(ordered)
-            _check(devices, [*(d for each in ordered for d in each.devices), *beside], counters)
+            counters = _collect_counters(ordered) if partitions else {}
+            consumers = [*(d for each in ordered for d in each.devices), *beside] if partitions else []
+            _check(devices, consumers, counters)
         except _InvalidPoolError:
             return Pool(*pool_id, is_invalid=True)
         return Pool(*pool_id, devices=devices, others=beside, counters=counters)

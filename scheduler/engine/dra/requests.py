@@ -7,9 +7,11 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from scheduler.engine.dra import capacity
 from scheduler.engine.dra.allocated import AllocatedDevices
+from scheduler.engine.dra.features import AllocatorFeatures
 from scheduler.engine.dra.pools import DeviceId, Pool, SlicedDevice, is_device_for
 from scheduler.engine.objects.resource_api import (
     ALL,
@@ -25,6 +27,15 @@ from scheduler.engine.objects.types import Node
 # Return whether an expression selects a device. Raises SelectorError if it cannot be compiled or evaluated.
 Matcher = Callable[[str, SlicedDevice], bool]
 Classes = Mapping[str, DeviceClass]
+
+
+class AllocationInputs(Protocol):
+    """What the validation of requests and the selection of devices read, which is the same on every node."""
+
+    features: AllocatorFeatures
+    allocated: AllocatedDevices
+    classes: Classes
+    matches: Matcher
 
 
 class AllocationError(Exception):
@@ -76,9 +87,7 @@ class AllocatableRequest:
         """Return claim and request as errors name them."""
         return f"claim {self.claim.full_name}, request {self.name}"
 
-    def prepare(
-        self, node: Node, pools: Iterable[Pool], classes: Classes, allocated: AllocatedDevices, matches: Matcher
-    ) -> None:
+    def prepare(self, node: Node, pools: Iterable[Pool], inputs: AllocationInputs) -> None:
         """Find the class, and the devices that mode All takes. Raises AllocationError if the request is invalid."""
         spec = self.spec
         for i, selector in enumerate(spec.selectors or ()):
@@ -88,7 +97,7 @@ class AllocatableRequest:
                 )
         if not spec.device_class_name:
             raise AllocationError(f"{self.describe()}: missing device class name (unsupported request type?)")
-        self.device_class = classes.get(spec.device_class_name)
+        self.device_class = inputs.classes.get(spec.device_class_name)
         if self.device_class is None:
             missing = f'deviceclass.resource.k8s.io "{spec.device_class_name}" not found'
             raise AllocationError(
@@ -97,13 +106,13 @@ class AllocatableRequest:
         if spec.allocation_mode == EXACT_COUNT:
             self.count = spec.count
         elif spec.allocation_mode == ALL:
-            self.every = list(self._find_all(node, pools, allocated, matches))
+            self.every = list(self._find_all(node, pools, inputs))
             self.count = len(self.every)
         else:
             raise AllocationError(f"{self.describe()}: unsupported count mode {spec.allocation_mode}")
 
     def _find_all(
-        self, node: Node, pools: Iterable[Pool], allocated: AllocatedDevices, matches: Matcher
+        self, node: Node, pools: Iterable[Pool], inputs: AllocationInputs
     ) -> Iterator[tuple[Pool, SlicedDevice]]:
         for pool in pools:
             state = "being updated" if pool.is_incomplete else "invalid" if pool.is_invalid else ""
@@ -111,20 +120,23 @@ class AllocatableRequest:
                 asks = f"{self.describe()}: asks for all devices"
                 raise AllocationError(f"{asks}, but resource pool {pool} is currently {state}")
             for device in pool.devices:
-                consumed = allocated.consumed.get(device.id, {})
-                if self.selects(device, node, matches) and capacity.fits(
-                    self.spec.capacity, device.device, consumed, {}
+                consumed = inputs.allocated.consumed.get(device.id, {})
+                if self.selects(device, node, inputs) and (
+                    not inputs.features.consumable_capacity
+                    or capacity.fits(self.spec.capacity, device.device, consumed, {})
                 ):
                     yield pool, device
 
-    def selects(self, device: SlicedDevice, node: Node, matches: Matcher) -> bool:
+    def selects(self, device: SlicedDevice, node: Node, inputs: AllocationInputs) -> bool:
         """Return whether the class and the request select the device and the node may use it.
 
         Raises AllocationError if a selector fails.
         """
+        if device.device.binding_conditions and not inputs.features.binding_conditions:
+            return False
         known = self._selectable.get(device.id)
         if known is None:
-            known = self._selectable[device.id] = self.is_selected(device, matches) and (
+            known = self._selectable[device.id] = self.is_selected(device, inputs.matches) and (
                 not device.slice.spec.per_device_node_selection or is_device_for(device.device, node)
             )
         return known

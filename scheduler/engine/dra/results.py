@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from scheduler.engine.dra.features import AllocatorFeatures
 from scheduler.engine.dra.pools import SlicedDevice
 from scheduler.engine.dra.requests import AllocatableRequest, AllocationError
 from scheduler.engine.objects import quantity
@@ -42,7 +43,11 @@ class ChosenDevice:
 
 
 def build_allocation(
-    claim: ResourceClaim, chosen: Sequence[ChosenDevice], requests: Sequence[AllocatableRequest], node: Node
+    claim: ResourceClaim,
+    chosen: Sequence[ChosenDevice],
+    requests: Sequence[AllocatableRequest],
+    node: Node,
+    features: AllocatorFeatures,
 ) -> AllocationResult:
     """Return the allocation of a claim on a node.
 
@@ -51,12 +56,12 @@ def build_allocation(
     """
     config = [*_config_of_classes(requests), *_config_of_claim(claim, requests)]
     return AllocationResult(
-        devices=DeviceResults(results=[_build_result(each) for each in chosen], config=config or None),
-        node_selector=_build_node_selector(claim, chosen, node.metadata.name),
+        devices=DeviceResults(results=[_build_result(each, features) for each in chosen], config=config or None),
+        node_selector=_build_node_selector(claim, chosen, node.metadata.name, bind_to_node=not features.is_stable),
     )
 
 
-def _build_result(chosen: ChosenDevice) -> DeviceResult:
+def _build_result(chosen: ChosenDevice, features: AllocatorFeatures) -> DeviceResult:
     driver, pool, name = chosen.device.id
     device = chosen.device.device
     return DeviceResult(
@@ -68,8 +73,8 @@ def _build_result(chosen: ChosenDevice) -> DeviceResult:
         tolerations=chosen.request.spec.tolerations,
         share_id=None if chosen.consumed is None else "",
         consumed_capacity=dict(chosen.consumed) if chosen.consumed else None,
-        binding_conditions=device.binding_conditions,
-        binding_failure_conditions=device.binding_failure_conditions,
+        binding_conditions=device.binding_conditions if features.binding_conditions else None,
+        binding_failure_conditions=device.binding_failure_conditions if features.binding_conditions else None,
     )
 
 
@@ -100,14 +105,19 @@ def _config_of_claim(claim: ResourceClaim, requests: Iterable[AllocatableRequest
                 yield {"source": FROM_CLAIM, **config}
 
 
-def _build_node_selector(claim: ResourceClaim, chosen: Iterable[ChosenDevice], node: str) -> NodeSelector | None:
-    """Return the nodes where all chosen devices can be used, or None if these are all nodes."""
+def _build_node_selector(
+    claim: ResourceClaim, chosen: Iterable[ChosenDevice], node: str, *, bind_to_node: bool
+) -> NodeSelector | None:
+    """Return the nodes where all chosen devices can be used, or None if these are all nodes.
+
+    `bind_to_node` says whether a device that binds to its node restricts the claim to `node`.
+    """
     fields: list[Requirement] = []
     expressions: list[Requirement] = []
     for each in chosen:
         spec, device = each.device.slice.spec, each.device.device
         owner = device if spec.per_device_node_selection else spec
-        if owner.node_name is not None or device.binds_to_node:
+        if owner.node_name is not None or (bind_to_node and device.binds_to_node):
             return NodeSelector(
                 node_selector_terms=[
                     NodeSelectorTerm(match_fields=[Requirement(key=NAME_FIELD, operator="In", values=[node])])

@@ -69,6 +69,14 @@ BATCHING: Final = "OpportunisticBatching"
 DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 MATCH_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
+PRIORITIZED_LIST: Final = "DRAPrioritizedList"
+EXTENDED_RESOURCE: Final = "DRAExtendedResource"
+CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
+PARTITIONABLE_DEVICES: Final = "DRAPartitionableDevices"
+DEVICE_TAINTS: Final = "DRADeviceTaints"
+CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
+BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
+FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
 GANG_SCHEDULING: Final = "GangScheduling"
 
@@ -243,32 +251,32 @@ FEATURE_GATES: Final = (
     # devices
     FeatureGate(_DRA, True, Stage.GA, Support.DEFAULT, "the plugin DynamicResources", locked=True),
     FeatureGate("DRAAdminAccess", True, Stage.GA, Support.DEFAULT, "requests with `adminAccess`", (_DRA,), locked=True),
-    FeatureGate("DRAPrioritizedList", True, Stage.GA, Support.DEFAULT, "requests with `firstAvailable`", (_DRA,)),
+    FeatureGate(PRIORITIZED_LIST, True, Stage.GA, Support.BOTH, "requests with `firstAvailable`", (_DRA,)),
+    FeatureGate(EXTENDED_RESOURCE, True, Stage.BETA, Support.BOTH, "extended resources of a DeviceClass", (_DRA,)),
+    FeatureGate(CONSUMABLE_CAPACITY, True, Stage.BETA, Support.BOTH, "devices that several claims share", (_DRA,)),
+    FeatureGate(PARTITIONABLE_DEVICES, True, Stage.BETA, Support.BOTH, "devices that consume shared counters", (_DRA,)),
+    FeatureGate(DEVICE_TAINTS, True, Stage.BETA, Support.BOTH, "taints of devices", (_DRA,)),
+    FeatureGate("DRADeviceTaintRules", False, Stage.BETA, Support.DEFAULT, "DeviceTaintRule objects", (DEVICE_TAINTS,)),
     FeatureGate(
-        "DRAExtendedResource", True, Stage.BETA, Support.DEFAULT, "extended resources of a DeviceClass", (_DRA,)
+        CLAIM_DEVICE_STATUS, True, Stage.BETA, Support.BOTH, "the status of allocated devices, for binding conditions"
     ),
     FeatureGate(
-        "DRAConsumableCapacity", True, Stage.BETA, Support.DEFAULT, "devices that several claims share", (_DRA,)
-    ),
-    FeatureGate(
-        "DRAPartitionableDevices", True, Stage.BETA, Support.DEFAULT, "devices that consume shared counters", (_DRA,)
-    ),
-    FeatureGate("DRADeviceTaints", True, Stage.BETA, Support.DEFAULT, "taints of devices", (_DRA,)),
-    FeatureGate(
-        "DRADeviceTaintRules", False, Stage.BETA, Support.DEFAULT, "DeviceTaintRule objects", ("DRADeviceTaints",)
-    ),
-    FeatureGate("DRAResourceClaimDeviceStatus", True, Stage.BETA, Support.DEFAULT, "the status of allocated devices"),
-    FeatureGate(
-        "DRADeviceBindingConditions",
+        BINDING_CONDITIONS,
         True,
         Stage.BETA,
-        Support.DEFAULT,
+        Support.BOTH,
         "PreBind waits for binding conditions of devices",
-        (_DRA, "DRAResourceClaimDeviceStatus"),
+        (_DRA, CLAIM_DEVICE_STATUS),
     ),
     FeatureGate(
-        "DRASchedulerFilterTimeout", True, Stage.BETA, Support.DEFAULT, "a limit for the search on one node", (_DRA,)
+        "DRAResourceClaimGranularStatusAuthorization",
+        True,
+        Stage.BETA,
+        Support.NO_EFFECT,
+        "the API server authorizes writes to parts of a claim's status",
+        (_DRA, CLAIM_DEVICE_STATUS),
     ),
+    FeatureGate(FILTER_TIMEOUT, True, Stage.BETA, Support.BOTH, "a limit for the search on one node", (_DRA,)),
     FeatureGate(
         "DRAListTypeAttributes", False, Stage.ALPHA, Support.DEFAULT, "attributes of devices that are lists", (_DRA,)
     ),

@@ -67,6 +67,18 @@ class NoArgs(Args, frozen=True):
     """The arguments of a plugin that has none."""
 
 
+@dataclass(frozen=True)
+class GatedArgument:
+    """An argument of a plugin that may only be set while all of `gates` are on; `detail` is the error otherwise."""
+
+    gates: tuple[str, ...]
+    detail: str
+
+    def is_allowed(self, gates: FeatureGates) -> bool:
+        """Return whether a configuration may set the argument with these feature gates."""
+        return all(gates.enabled(gate) for gate in self.gates)
+
+
 class ChangedMeanwhileError(Exception):
     """The error of a write to an object that has changed since it was read."""
 
@@ -235,6 +247,8 @@ class BasePlugin:
     # Kinds of objects on which results depend although `depends_on` does not cover them. A change of one discards all
     # cached results of the profile, so it must be rare.
     discards_cache_for: ClassVar[tuple[type[Object], ...]] = ()
+    # Arguments by their names in a configuration that need feature gates.
+    gated_args: ClassVar[Mapping[str, GatedArgument]] = MappingProxyType({})
     # Extension points of kube-scheduler's plugin that this one does not need; a configuration may name it there.
     idle_at: ClassVar[frozenset[str]] = frozenset()
     # Point -> (earlier point, error): the error of kube-scheduler's plugin at the point, on every node, if the profile

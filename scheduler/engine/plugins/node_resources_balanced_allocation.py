@@ -15,6 +15,7 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.extended_resources import may_be_backed
 from scheduler.engine.formulas.allocation import balance_gain
+from scheduler.engine.framework.feature_gates import EXTENDED_RESOURCE
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -64,8 +65,9 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
         if not self._is_requested(pod):
             return SKIP
-        devices = self.handle.objects.derived(ClusterDevices)
-        DeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
+        if self.gates.enabled(EXTENDED_RESOURCE):
+            devices = self.handle.objects.derived(ClusterDevices)
+            DeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.dra.extended_resources import may_be_backed
+from scheduler.engine.dra.extended_resources import Backed, may_be_backed
 from scheduler.engine.formulas import allocation
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.feature_gates import EXTENDED_RESOURCE
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -138,9 +139,9 @@ class NodeResourcesFit(BasePlugin):
         allocatable = nodes.allocatable_of(resources)
         short = amounts > allocatable - nodes.requested_of(resources)
         short &= nodes.live
-        self._devices.update_classes()
+        backed = self._update_backed()
         for i, resource in enumerate(resources):
-            if resource in self._devices.backed:  # devices serve it where no device plugin does
+            if resource in backed:  # devices serve it where no device plugin does
                 short[i] &= allocatable[i] > 0
         if not short.any():
             return PASS
@@ -166,7 +167,8 @@ class NodeResourcesFit(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Look up the device classes that back scored resources, so that their devices count."""
-        DeviceTotals.write(state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources))
+        if self.gates.enabled(EXTENDED_RESOURCE):
+            DeviceTotals.write(state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
@@ -191,14 +193,21 @@ class NodeResourcesFit(BasePlugin):
         """Return whether the pod fits the empty node, and the node is new or has more of a requested resource."""
         requests = {r: q for r, q in pod.requests.items() if q > 0 and not self._ignored(r)} | {PODS: 1}
         has = self._allocatable.get(new)
-        self._devices.update_classes()
-        delegated = {r for r in requests if r in self._devices.backed and not has.get(r, 0)}
+        backed = self._update_backed()
+        delegated = {r for r in requests if r in backed and not has.get(r, 0)}
         if any(amount > has.get(resource, 0) for resource, amount in requests.items() if resource not in delegated):
             return False
         had = None if old is None else self._allocatable.get(old)
         return (
             had is None or bool(delegated) or any(has.get(resource, 0) > had.get(resource, 0) for resource in requests)
         )
+
+    def _update_backed(self) -> Backed:
+        """Return the extended resources that device classes back now; none without the feature gate."""
+        if not self.gates.enabled(EXTENDED_RESOURCE):
+            return {}
+        self._devices.update_classes()
+        return self._devices.backed
 
     def _strategy(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
         strategy: ScoringStrategy = self.args.scoring_strategy

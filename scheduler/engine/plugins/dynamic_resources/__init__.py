@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,11 +21,31 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.allocator import Allocator, InvalidPoolError
 from scheduler.engine.dra.explain import find_shortage
 from scheduler.engine.dra.extended_resources import CLAIM_NAME, build_requests, find_backed, may_be_backed
+from scheduler.engine.dra.features import AllocatorFeatures
 from scheduler.engine.dra.requests import AllocationError
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.feature_gates import (
+    BINDING_CONDITIONS,
+    CLAIM_DEVICE_STATUS,
+    CONSUMABLE_CAPACITY,
+    DEVICE_TAINTS,
+    EXTENDED_RESOURCE,
+    FILTER_TIMEOUT,
+    PARTITIONABLE_DEVICES,
+    PRIORITIZED_LIST,
+    FeatureGates,
+)
 from scheduler.engine.framework.interface import DryRun, Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, ClaimWrites, DependsOn, Handle, PluginInput
+from scheduler.engine.framework.plugin import (
+    Args,
+    BasePlugin,
+    ClaimWrites,
+    DependsOn,
+    GatedArgument,
+    Handle,
+    PluginInput,
+)
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import (
     SKIP,
@@ -102,6 +122,13 @@ class DynamicResources(BasePlugin):
     depends_on = DependsOn.ROW
     score_state = ClaimsOfAttempt
     args_type = DynamicResourcesArgs
+    gated_args: ClassVar = {
+        "filterTimeout": GatedArgument((FILTER_TIMEOUT,), "DRASchedulingFilterTimeout feature gate is disabled"),
+        "bindingTimeout": GatedArgument(
+            (BINDING_CONDITIONS, CLAIM_DEVICE_STATUS),
+            "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled",
+        ),
+    }
     fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -110,6 +137,11 @@ class DynamicResources(BasePlugin):
         self._results = ResultsByClaims()
         self._filter_timeout_s = times.parse_seconds(args.filter_timeout)
         self._binding_timeout_s = times.parse_seconds(args.binding_timeout)
+
+    @cached_property
+    def _features(self) -> AllocatorFeatures:
+        """The features of the allocator that the gates of the process enable."""
+        return _select_features(self.gates)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
@@ -153,7 +185,8 @@ class DynamicResources(BasePlugin):
     def _start(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> ClaimsOfAttempt | None:
         """Return the attempt for the pod's claims and extended resources, or None if it has none."""
         self._devices.update_classes()
-        extended = find_backed(pod, self._devices.backed) if self._devices.backed else {}
+        backed = self._devices.backed if self.gates.enabled(EXTENDED_RESOURCE) else {}
+        extended = find_backed(pod, backed) if backed else {}
         if not claims and not extended:
             return None
         self._devices.update()
@@ -163,7 +196,9 @@ class DynamicResources(BasePlugin):
             attempt = ClaimsOfAttempt([*claims, claim], len(claims), extended)
         if any(True for _ in attempt.to_allocate()):
             devices = self._devices
-            attempt.allocator = Allocator(devices.allocated, devices.classes, devices.slices, match_selector)
+            attempt.allocator = Allocator(
+                devices.allocated, devices.classes, devices.slices, match_selector, self._features
+            )
         return attempt
 
     def _check_claims(self, attempt: ClaimsOfAttempt) -> None:
@@ -176,6 +211,10 @@ class DynamicResources(BasePlugin):
                 if request.exactly is not None:
                     classes = {request.name: request.exactly.device_class_name}
                 elif request.first_available:
+                    if not self._features.prioritized_list:
+                        raise UnusableDeviceClaimError(
+                            "prioritized-list-disabled", claim=claim.full_name, request=request.name
+                        )
                     classes = {f"{request.name}/{sub.name}": sub.device_class_name for sub in request.first_available}
                 else:
                     raise UnusableDeviceClaimError("request-unknown", claim=claim.full_name, request=request.name)
@@ -246,7 +285,7 @@ class DynamicResources(BasePlugin):
         """Return what the claims get on the node, or None if it lacks the devices."""
         assert attempt.allocator is not None
         claims = self._claims_on(attempt, extended)
-        timeout_s = self._filter_timeout_s
+        timeout_s = self._filter_timeout_s if self.gates.enabled(FILTER_TIMEOUT) else 0.0
         deadline = time.monotonic() + timeout_s
         results = attempt.allocator.allocate(
             node, claims, (lambda: time.monotonic() > deadline) if timeout_s else lambda: False
@@ -319,6 +358,8 @@ class DynamicResources(BasePlugin):
             if reach is not None and not node_matches_any_term(reach.node_selector_terms or (), node):
                 found.add(i)
                 continue
+            if not self._features.binding_conditions:
+                continue
             try:
                 late = not binding_conditions.is_ready(claim) and binding_conditions.is_late(
                     claim, self._binding_timeout_s, time.time()
@@ -364,7 +405,7 @@ class DynamicResources(BasePlugin):
         """Return a higher score where earlier subrequests of the claims' requests are chosen."""
         scores = np.zeros(nodes.slots, np.int64)
         attempt = state.find(ClaimsOfAttempt)
-        if attempt is not None and attempt.has_alternatives:
+        if attempt is not None and attempt.has_alternatives and self._features.prioritized_list:
             for slot in np.flatnonzero(feasible).tolist():
                 found = attempt.nodes.get(nodes.names[slot])
                 scores[slot] = 0 if found is None else found.score
@@ -411,10 +452,11 @@ class DynamicResources(BasePlugin):
         if attempt is None or reserved is None:
             return SUCCESS
         try:
-            binding.write_claims(self.handle.claim_writes, attempt, reserved, pod)
+            timestamps = self._features.binding_conditions
+            binding.write_claims(self.handle.claim_writes, attempt, reserved, pod, with_timestamps=timestamps)
         except ClaimBindingError as e:
             return error(str(e))
-        if not binding.has_binding_conditions(reserved):
+        if not self._features.binding_conditions or not binding.has_binding_conditions(reserved):
             return SUCCESS
         late = error("device binding timeout: context deadline exceeded")
         what = f"binding conditions for device on node {node}"
@@ -450,6 +492,17 @@ class DynamicResources(BasePlugin):
         except UnusableDeviceClaimError:
             return False
         return True
+
+
+def _select_features(gates: FeatureGates) -> AllocatorFeatures:
+    """Return what the gates enable in the allocator. Binding conditions also need the devices' status in claims."""
+    return AllocatorFeatures(
+        prioritized_list=gates.enabled(PRIORITIZED_LIST),
+        consumable_capacity=gates.enabled(CONSUMABLE_CAPACITY),
+        partitionable_devices=gates.enabled(PARTITIONABLE_DEVICES),
+        device_taints=gates.enabled(DEVICE_TAINTS),
+        binding_conditions=gates.enabled(BINDING_CONDITIONS) and gates.enabled(CLAIM_DEVICE_STATUS),
+    )
 
 
 def _build_extended_claim(pod: PodInfo) -> ResourceClaim:

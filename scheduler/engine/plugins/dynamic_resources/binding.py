@@ -95,8 +95,13 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
     return found
 
 
-def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo) -> None:
-    """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests."""
+def write_claims(
+    writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo, *, with_timestamps: bool
+) -> None:
+    """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests.
+
+    `with_timestamps` notes the time of each allocation, from which the wait for binding conditions counts.
+    """
     for number, claim in enumerate(attempt.claims):
         pending = reserved.pending.get(number)
         if claim.is_reserved_for(pod.uid) or (number == attempt.extended and pending is None):
@@ -107,7 +112,8 @@ def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: Reserv
             reserved.written[number] = claim
             if pending is not None:
                 pending.claim = claim
-        reserved.written[number] = _write_claim(writes, claim, pending.allocation if pending is not None else None, pod)
+        allocation = pending.allocation if pending is not None else None
+        reserved.written[number] = _write_claim(writes, claim, allocation, pod, with_timestamps=with_timestamps)
         if pending is not None:
             pending.written = reserved.written[number]
         if number == attempt.extended:
@@ -115,7 +121,12 @@ def write_claims(writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: Reserv
 
 
 def _write_claim(
-    writes: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo
+    writes: ClaimWrites,
+    claim: ResourceClaim,
+    allocation: AllocationResult | None,
+    pod: PodInfo,
+    *,
+    with_timestamps: bool,
 ) -> ResourceClaim:
     """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile; return the result."""
     for tries_left in reversed(range(MAX_TRIES)):
@@ -123,13 +134,15 @@ def _write_claim(
             raise ClaimBindingError(f"claim {claim.full_name} got deleted in the meantime")
         if allocation is not None and claim.status.allocation is not None:
             raise ClaimBindingError(f"claim {claim.full_name} got allocated elsewhere in the meantime")
-        if allocation is None and claim.status.allocation is None:
+        if with_timestamps and allocation is None and claim.status.allocation is None:
             raise ClaimBindingError(f"claim {claim.full_name} got deallocated elsewhere in the meantime")
         try:
             finalizers = claim.metadata.finalizers or []
             if allocation is not None and FINALIZER not in finalizers:
                 claim = writes.patch_claim(claim, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
-            return writes.patch_claim_status(claim, _build_status(claim, allocation, pod))
+            return writes.patch_claim_status(
+                claim, _build_status(claim, allocation, pod, with_timestamps=with_timestamps)
+            )
         except ChangedMeanwhileError as e:
             if not tries_left:
                 raise ClaimBindingError(f"add reservation to claim {claim.full_name}: {e}") from e
@@ -199,16 +212,20 @@ def deallocate(writes: ClaimWrites, claim: ResourceClaim) -> None:
     writes.patch_claim_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
 
 
-def _build_status(claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> dict[str, Any]:
+def _build_status(
+    claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo, *, with_timestamps: bool
+) -> dict[str, Any]:
     """Return the change of a claim's status that reserves it for the pod, with its new allocation if it has one."""
     consumers = to_json(claim.status.reserved_for or [])
     status: dict[str, Any] = {
         "reservedFor": [*consumers, {"resource": "pods", "name": pod.name, "uid": pod.uid}],
     }
     known = claim.status.allocation
-    if known is None or not known.allocation_timestamp:
-        written = {} if allocation is None else to_json(allocation)
+    written = {} if allocation is None else to_json(allocation)
+    if with_timestamps and (known is None or not known.allocation_timestamp):
         status["allocation"] = {**written, "allocationTimestamp": _format_now()}
+    elif written:
+        status["allocation"] = written
     return status
 
 

@@ -1,0 +1,31 @@
+"""The parts of Dynamic Resource Allocation that feature gates switch, as the allocator takes them.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/types.go (Features) v1.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class AllocatorFeatures:
+    """Which features the allocator supports. The defaults are those of v1.36."""
+
+    prioritized_list: bool = True
+    consumable_capacity: bool = True
+    partitionable_devices: bool = True
+    device_taints: bool = True
+    binding_conditions: bool = True
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether upstream's stable allocator runs: the oldest one that knows all enabled features.
+
+        It knows neither distinct attributes nor devices that bind to a node, and ignores requests for capacity.
+        """
+        return not self.consumable_capacity and not self.binding_conditions
+
+
+DEFAULT_FEATURES: Final = AllocatorFeatures()
