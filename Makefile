@@ -165,7 +165,7 @@ manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 # Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
 # what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
 COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-strip-extras --no-header \
-	--no-emit-package herodotus --find-links dist
+	--no-emit-package herodotus --no-emit-package herodotus-servers --find-links dist
 lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
 	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt

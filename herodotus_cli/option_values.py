@@ -55,8 +55,8 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         "service": _parse_variable(environ, "HERODOTUS_SERVICE", ServiceName(), DEFAULT_SERVICE),
         "request_timeout": REQUEST_TIMEOUT_S,
     }
-    own = {name: ctx.params[name] for name in CONNECTION_NAMES if ctx.params.get(name) not in (None, (), False)}
-    chosen |= {name: value for name, value in _group_values(ctx).items() if value not in ((), False)} | own
+    own = {name: ctx.params[name] for name in CONNECTION_NAMES if _is_given(ctx.params.get(name))}
+    chosen |= {name: value for name, value in _group_values(ctx).items() if _is_given(value)} | own
     if chosen.get("as_groups") and not chosen.get("as_user"):
         raise click.UsageError("--as-group needs --as")
     if chosen.get("as_user") and chosen["endpoint"]:
@@ -76,9 +76,33 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
     )
 
 
+def connection_words(settings: ConnectionSettings) -> list[str]:
+    """Return the command-line options from which `connection_settings` makes the same settings again."""
+    given = {
+        "context": settings.context,
+        "kubeconfig": settings.kubeconfig,
+        "as": settings.as_user,
+        "endpoint": "" if settings.local else settings.endpoint,
+        "config": settings.scheduler_config,
+    }
+    service = settings.service
+    return [
+        *(f"--{name}={value}" for name, value in given.items() if value),
+        *(f"--as-group={group}" for group in settings.as_groups),
+        f"--service={service.namespace}/{service.scheme}:{service.name}:{service.port}",
+        f"--request-timeout={settings.request_timeout_s:f}",
+        *(["--local"] if settings.local else []),
+    ]
+
+
 def _group_values(ctx: click.Context) -> dict[str, Any]:
     """Return the options that were given before the command's name, by parameter name."""
     return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
+
+
+def _is_given(value: object) -> bool:
+    """Return whether click parsed a value for an option; a time limit of 0 is one."""
+    return value is not None and value is not False and value != ()
 
 
 def _parse_variable(environ: Mapping[str, str], name: str, type_: click.ParamType[Any], default: object) -> Any:

@@ -28,6 +28,7 @@ COMMANDS = (
     "explain",
     "schema",
     "ui",
+    "mcp",
     "completion",
     "version",
 )
