@@ -199,7 +199,7 @@ TOOLS: Final = (
     Tool(
         "what_if_drained",
         "What if nodes were drained",
-        "Where the pods of nodes would go if the nodes were drained, and which pods would block it. Nothing is evicted.",
+        "Where the pods of nodes would go if the nodes were drained, and which would block it. Nothing is evicted.",
         "whatif",
         {
             "nodes": {

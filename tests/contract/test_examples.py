@@ -68,7 +68,9 @@ def test_the_example_takes_no_more_files_than_contributing_says(patch: Path) -> 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_the_example_applies_to_the_tree(patch: Path) -> None:
     """Run `make examples` if this fails."""
-    done = subprocess.run(["git", "apply", "--check", str(patch)], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "apply", "--check", str(patch)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -165,7 +165,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_cli.render": RECORD,
     "herodotus_cli.transport": (*RECORD, "herodotus_cli", "herodotus_cli.transport.local"),
     "herodotus_cli.transport.local": (*RECORD, "herodotus_cli", "herodotus_cli.transport", "herodotus_local"),
-    "herodotus_cli.commands": (*RECORD, "herodotus_cli", "herodotus_cli.render", "herodotus_cli.transport"),
+    "herodotus_cli.commands": (
+        *RECORD,
+        "herodotus_cli",
+        "herodotus_cli.render",
+        "herodotus_cli.transport",
+        "herodotus_cli.assistant",
+    ),
+    "herodotus_cli.assistant": (*RECORD, "herodotus_cli", "herodotus_cli.commands"),
     "herodotus_agents.*": (
         *RECORD,
         "herodotus_kube",
@@ -220,6 +227,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "gunicorn": ("herodotus_serving.workers",),
     "h11": ("herodotus_serving.connection",),
     "click": ("herodotus_cli",),
+    "mcp": ("herodotus_cli.assistant.server",),
     "rich": ("herodotus_cli.render",),
     "zstandard": ("herodotus_record.codec", "herodotus_endpoint.store"),
     "msgspec": (

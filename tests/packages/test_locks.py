@@ -57,7 +57,12 @@ def needs(found: dict[str, Any]) -> list[str]:
     return [line for line in found["project"]["dependencies"] if line != f"herodotus=={__version__}"]
 
 
-EXTRAS = list(chain.from_iterable(SERVERS["project"]["optional-dependencies"].values()))
+EXTRAS = [
+    line
+    for found in (PLUGIN, SERVERS)
+    for line in chain.from_iterable(found["project"]["optional-dependencies"].values())
+    if not line.startswith("herodotus")
+]
 DIRECT = {
     "plugin.txt": needs(PLUGIN),
     "servers.txt": needs(PLUGIN) + needs(SERVERS),

@@ -106,7 +106,7 @@ def test_a_small_answer_is_left_alone() -> None:
 
 
 def test_the_largest_list_is_shortened_first_and_named() -> None:
-    answer = {"nodes": [{"name": f"worker-{i}"} for i in range(5000)], "pods": ["a", "b", "c", "d"]}
+    answer: dict[str, Any] = {"nodes": [{"name": f"worker-{i}"} for i in range(5000)], "pods": ["a", "b", "c", "d"]}
     notes = shorten(answer, 2000)
     kept = len(answer["nodes"])
     assert 3 < kept < 120
