@@ -65,7 +65,7 @@ class Evaluation(IntEnum):
 
     EVALUATED = 0
     ABSENT = 1  # no node in this slot at this generation
-    RESTRICTED = 2  # a PreFilter plugin restricted the pod to other nodes
+    RESTRICTED = 2  # a PreFilter plugin, or the placement of its group, restricted the pod to other nodes
     NOT_SAMPLED = 3  # enough feasible nodes had been found (percentageOfNodesToScore)
     NOT_NEEDED = 4  # the nominated node was feasible, so no other was evaluated
     NOT_REACHED = 5  # the cycle ended first: PreFilter rejected the pod, or an error

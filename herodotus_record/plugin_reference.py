@@ -264,6 +264,27 @@ PLUGINS: Final = (
         ),
     ),
     PluginReference(
+        "TopologyPlacementGenerator",
+        "Tries a pod group in each domain of its topology constraint: all its pods on nodes with one value of a label."
+        " Only with the feature gate TopologyAwareWorkloadScheduling.",
+        ("PodGroup: spec.schedulingConstraints", "node: labels"),
+        f"{_SCHEDULING}/topology-aware-workload-scheduling/",
+        (
+            "label nodes with the key of the constraint",
+            "make room for minCount pods in one domain, or use a label with larger domains",
+        ),
+        ("no-placements", "group-placements"),
+    ),
+    PluginReference(
+        "PodGroupPodsCount",
+        "Prefers the placement in which the most pods of a group are on nodes. Only with the feature gate"
+        " TopologyAwareWorkloadScheduling.",
+        ("PodGroup: its pods on nodes",),
+        f"{_SCHEDULING}/topology-aware-workload-scheduling/",
+        (),
+        (),
+    ),
+    PluginReference(
         "SchedulingGates",
         "Keeps a pod from being tried while it has scheduling gates.",
         ("pod: spec.schedulingGates",),
@@ -286,6 +307,13 @@ PLUGINS: Final = (
             "preemption-no-candidate",
             "preemption-never",
             "preempting",
+            "preempting-group",
+            "preemption-no-group",
+            "preemption-placement",
+            "preemption-by-group",
+            "group-preemption-topology",
+            "group-preemption-off",
+            "group-no-victims",
             "preemption-off",
         ),
     ),

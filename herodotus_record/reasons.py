@@ -103,6 +103,10 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "preemption-no-candidate": "no candidate node for preemption",
     "preemption-never": "not eligible due to preemptionPolicy=Never.",
     "preempting": "waiting for the preemption for this pod to be finished",
+    "preempting-group": "waiting for the preemption for this pod group to be finished",
+    "preemption-no-group": "pod group for pod not found",
+    "preemption-placement": "not eligible due to placement-based pod group scheduling limitation",
+    "preemption-by-group": "not eligible due to workload aware preemption enabled",
     "preemption-off": "switched off by --disable-preemption.",
     # GangScheduling
     "gang-no-group": 'waiting for pods\'s pod group "{group}" to appear in scheduling queue',  # upstream's spelling
@@ -110,6 +114,12 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "gang-waiting": "waiting for minCount pods from a gang to be scheduled",
     "group-unschedulable": "pod group is unschedulable",
     "group-preempting": "pod group is waiting for preemption to complete",
+    "group-placements": "0/{count} placements are available, first placement status: {status}",
+    "no-placements": "no feasible placements found",
+    "group-preemption-topology": "workload aware preemption is not supported for pod groups with"
+    " scheduling constraints",
+    "group-preemption-off": "default preemption plugin is not registered, workload aware preemption is disabled",
+    "group-no-victims": "No preemption victims found for incoming preemptor",
     "group-error": "failed to schedule other pod from a pod group: {error}",
     "permit-waits": "one or more plugins asked to wait and no plugin rejected pod",
     # Herodotus' own: this version does not support a feature, and does not place the pod as if it were unused

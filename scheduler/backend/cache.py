@@ -16,6 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node
@@ -29,12 +32,12 @@ class Cache:
         self._node_of: dict[str, str] = {}  # pod UID -> node name, assumed and bound
         self._assumed: set[str] = set()
 
-    def snapshot(self) -> Snapshot:
-        """Return a snapshot of all nodes and their pods.
+    def snapshot(self, placement: NDArray[np.bool_] | None = None) -> Snapshot:
+        """Return a snapshot of all nodes and their pods. Pods are placed on the nodes of the mask `placement` only.
 
         Reading it after the next change of the cache raises an error.
         """
-        return Snapshot.from_columns(self.columns)
+        return Snapshot.from_columns(self.columns, placement)
 
     def node(self, name: str) -> Node | None:
         """Return the Node object; None if the node is unknown."""

@@ -44,6 +44,10 @@ class PodGroupMembers:
     def count_scheduled(self, group: PodGroupKey) -> int:
         return sum(map(self._cache.is_counted, self._members.get(group, ())))
 
+    def list_scheduled(self, group: PodGroupKey) -> list[tuple[PodInfo, str]]:
+        found = ((pod, self._cache.node_of(uid)) for uid, pod in self._members.get(group, {}).items())
+        return [(pod, node) for pod, node in found if node is not None]
+
     def find_waiting(self, group: PodGroupKey) -> list[WaitingPod]:
         return [waiting for waiting in self._waiting() if waiting.pod.pod_group == group] if self._waiting else []
 

@@ -82,7 +82,8 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         percentage = config.percentage_of_nodes_to_score or 0
     return Profile(
         scheduler_name=profile.scheduler_name,
-        weights=_weights(path, profile.plugins, multi_point, points["score"]),
+        weights=_weights(path, profile.plugins.score, multi_point, points["score"]),
+        placement_weights=_weights(path, profile.plugins.placement_score, multi_point, points["placement_score"]),
         percentage_of_nodes_to_score=0 if percentage == 100 else percentage,
         gates=gates,
         **points,
@@ -148,14 +149,15 @@ def _expand(path: str, point: str, explicit: PluginSet, available: list[str]) ->
 
 
 def _weights(
-    path: str, plugins: Plugins, multi_point: tuple[PluginRef, ...], scorers: tuple[Any, ...]
+    path: str, explicit: PluginSet, multi_point: tuple[PluginRef, ...], scorers: tuple[Any, ...]
 ) -> dict[str, int]:
     """Return the weight of each plugin in `scorers`, by name.
 
-    A weight at `score` takes precedence over MultiPoint's, and 0 means 1. Raise ConfigError for a negative weight.
+    A weight in `explicit`, the set of the extension point, takes precedence over MultiPoint's, and 0 means 1. Raise
+    ConfigError for a negative weight.
     """
     weights: dict[str, int] = {}
-    for ref in (*plugins.score.enabled, *multi_point):
+    for ref in (*explicit.enabled, *multi_point):
         weights.setdefault(ref.name, ref.weight or 1)
     ours = {plugin.name: weights[plugin.name] for plugin in scorers}
     if min(ours.values(), default=0) < 0:  # upstream's check of a sum that cannot be too large: weights are int32
@@ -169,6 +171,10 @@ def _check_cardinality(path: str, profile: ProfileConfig, points: dict[str, tupl
         got = len(points["queue_sort"])
         raise ConfigError(
             f'{path}: only one queue sort plugin required for profile with scheduler name "{name}", but got {got}'
+        )
+    if len(points["placement_generate"]) > 1:
+        raise ConfigError(
+            f'{path}: at most one placement generate plugin is allowed for profile with scheduler name "{name}"'
         )
     if not points["bind"]:
         raise ConfigError(f'{path}: at least one bind plugin is needed for profile with scheduler name "{name}"')

@@ -74,6 +74,8 @@ class Plugins(ConfigStruct, frozen=True):
     pre_bind: PluginSet = PluginSet()
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import DecisionPath
+from herodotus_record.model import DecisionPath, Evaluation
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
 from scheduler.engine.framework.interface import Scores
@@ -94,7 +94,8 @@ class CacheVerifier:
         if not differences:
             return result
         framework.clear_cache()
-        return decide(framework.without_caches(new_profile(), extenders=True), Snapshot.from_columns(nodes))
+        again = Snapshot.from_columns(nodes, snapshot.placement)
+        return decide(framework.without_caches(new_profile(), extenders=True), again)
 
 
 def compare_columns(cached: NodeColumns, rebuilt: NodeColumns) -> list[CacheDifference]:
@@ -123,6 +124,7 @@ def find_differences(
     try:
         outcome = framework.run_pre_filter(state, pod, nodes, trace)
         if outcome.rejection is None:
+            trace.mark(np.flatnonzero(cached.evaluation == Evaluation.RESTRICTED), Evaluation.RESTRICTED)
             framework.run_filters(state, pod, nodes, outcome.skip, trace)
         trace.evaluation = cached.evaluation
         if cached.scores:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from herodotus_record import reasons
 from herodotus_record.model import Code, DecisionPath, Evaluation, Reason
-from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.columns import Snapshot
 from scheduler.engine.framework.extender import ExtenderError
 from scheduler.engine.framework.plugin_results import PluginError, join_reasons
 from scheduler.engine.framework.pre_filtering import PreFilterOutcome
@@ -58,7 +58,7 @@ def schedule(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, 
     `seed` decides between equally good nodes. `start` is the position in the visiting order at which the search starts.
     A pod of a pod group is rejected, because only `schedule_group_member` decides it.
     """
-    return _schedule(_Cycle(framework, pod, snapshot.nodes, start, CycleState()), seed)
+    return _schedule(_Cycle(framework, pod, snapshot, start, CycleState()), seed)
 
 
 def schedule_group_member(
@@ -66,9 +66,15 @@ def schedule_group_member(
 ) -> CycleResult:
     """Choose a node for a pod in the scheduling cycle of its pod group, and return the result, as `schedule` does.
 
-    The snapshot has the pods of the group that were decided before it.
+    The snapshot has the pods of the group that were decided before it, and may limit the nodes to a placement.
     """
-    return _schedule(_Cycle(framework, pod, snapshot.nodes, start, CycleState(is_pod_group_cycle=True)), seed)
+    return _schedule(_Cycle(framework, pod, snapshot, start, CycleState(is_pod_group_cycle=True)), seed)
+
+
+def try_group_member(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int = 0) -> CycleResult:
+    """Return the result of `schedule_group_member` without PostFilter, to find out whether the pod fits."""
+    state = CycleState(is_pod_group_cycle=True, skips_post_filter=True)
+    return _schedule(_Cycle(framework, pod, snapshot, start, state), seed)
 
 
 def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
@@ -87,10 +93,12 @@ def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
 class _Cycle:
     """One scheduling cycle while it runs. `start` becomes the position at which the next cycle starts its search."""
 
-    def __init__(self, framework: Framework, pod: PodInfo, nodes: NodeColumns, start: int, state: CycleState) -> None:
+    def __init__(self, framework: Framework, pod: PodInfo, snapshot: Snapshot, start: int, state: CycleState) -> None:
         self.framework = framework
         self.pod = pod
-        self.nodes = nodes
+        self.nodes = nodes = snapshot.nodes
+        placement = snapshot.placement
+        self.placement = None if placement is None or (placement | ~nodes.live).all() else placement
         self.start = start
         self.trace = Trace.start(nodes)
         self.state = state
@@ -129,8 +137,15 @@ class _Cycle:
         return self.finish(DecisionPath.SCORED, _choose(best, seed))
 
     def _narrow(self, outcome: PreFilterOutcome) -> NDArray[np.intp]:
-        """Return the slots of the nodes that PreFilter leaves, in visiting order; mark the others in the trace."""
+        """Return the slots of the nodes that placement and PreFilter leave, in visiting order.
+
+        The others are marked in the trace.
+        """
         order = self.nodes.order.slots()
+        if self.placement is not None:
+            inside = self.placement[order]
+            self.trace.mark(order[~inside], Evaluation.RESTRICTED)
+            order = order[inside]
         if outcome.names is None:
             return order
         left = np.array([self.nodes.names[slot] in outcome.names for slot in order], np.bool_)
@@ -146,6 +161,8 @@ class _Cycle:
         name = self.pod.pod.status.nominated_node_name
         slot = self.nodes.index.get(name) if name else None
         if slot is None or not self.nodes.live[slot] or self.trace.codes[slot] != 0:
+            return None
+        if self.placement is not None and not self.placement[slot]:
             return None
         only_slot = np.zeros(self.trace.slots, np.bool_)
         only_slot[slot] = True
@@ -166,8 +183,8 @@ class _Cycle:
             visited_slots = order  # every node, so the order does not matter
         else:
             visited_slots = select_visited_slots(order, self.start % len(order), trace.codes == 0, enough)
-        live = len(self.nodes.order.slots())
-        if len(visited_slots) == live:
+        live = self._count_nodes()
+        if self.placement is None and len(visited_slots) == live:
             trace.evaluate_all(self.nodes)
         else:
             trace.mark(order, Evaluation.NOT_SAMPLED)
@@ -176,9 +193,11 @@ class _Cycle:
 
     def _unplaced(self, skip: Set[str], pre_filter_message: str = "") -> CycleResult:
         """Run PostFilter and return the result of a cycle in which no node is feasible."""
-        trace, total = self.trace, int(np.count_nonzero(self.nodes.live))
-        post_filter_message = self.framework.run_post_filter(self.state, self.pod, self.nodes, skip, trace)
-        message = reasons.format_fit_error(total, _histogram(trace).items(), pre_filter_message, post_filter_message)
+        trace, total, post_filter_message = self.trace, self._count_nodes(), ""
+        if not self.state.skips_post_filter:
+            post_filter_message = self.framework.run_post_filter(self.state, self.pod, self.nodes, skip, trace)
+        counts = _histogram(trace, outside=int(np.count_nonzero(self.nodes.live)) - total)
+        message = reasons.format_fit_error(total, counts.items(), pre_filter_message, post_filter_message)
         first = np.where(trace.evaluated, trace.first, -1)
         return replace(
             self.finish(DecisionPath.NONE, message=message),
@@ -186,14 +205,22 @@ class _Cycle:
             pending=_filters(trace, first[trace.codes == Code.PENDING]),
         )
 
+    def _count_nodes(self) -> int:
+        """Return the number of nodes, of those in the placement if there is one."""
+        live = self.nodes.live
+        return int(np.count_nonzero(live if self.placement is None else live & self.placement))
+
 
 def _filters(trace: Trace, positions: NDArray[np.integer]) -> frozenset[str]:
     """Return the names of the filters at these positions in `trace.filters`; -1 stands for no filter."""
     return frozenset(trace.filters[i].plugin for i in np.unique(positions) if i >= 0)
 
 
-def _histogram(trace: Trace) -> Counter[str]:
-    """Count rejected nodes by message: that of the first filter that rejects an evaluated node, or of PreFilter."""
+def _histogram(trace: Trace, outside: int) -> Counter[str]:
+    """Count rejected nodes by message: that of the first filter that rejects an evaluated node, or of PreFilter.
+
+    `outside` is the number of nodes that are not in the placement.
+    """
     counts: Counter[str] = Counter()
     evaluated, unnamed = trace.evaluated, 0
     for i, run in enumerate(trace.filters):
@@ -206,7 +233,7 @@ def _histogram(trace: Trace) -> Counter[str]:
             for reason in node_reasons if count else ():
                 counts[reasons.format_reason(reason)] += int(count)
     # Upstream counts nodes without a status; these include nodes that an extender omitted without a message.
-    narrowed = int((trace.evaluation == Evaluation.RESTRICTED).sum()) + unnamed
+    narrowed = max(int((trace.evaluation == Evaluation.RESTRICTED).sum()) - outside, 0) + unnamed
     if trace.restricted_by and narrowed:
         plugins = f"[{' '.join(trace.restricted_by)}]"
         counts[reasons.format_reason(Reason("narrowed", {"plugins": plugins}))] += narrowed

@@ -19,6 +19,7 @@ from typing import Final
 
 from scheduler import klog
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Json
 from scheduler.kube.writes import build_event, micro_time
 
@@ -34,7 +35,7 @@ REFRESH_S: Final = 1800.0  # how often a series' count is written
 _MAX_CHECKED: Final = 16  # series looked at for each event: more than one event can add
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
-_Item = tuple[PodInfo, str, tuple[str, str, str, str], PodInfo | None]
+_Item = tuple[PodInfo, str, tuple[str, str, str, str], Preemptor | None]
 _Key = tuple[str, str, str, str, str]
 
 
@@ -70,7 +71,7 @@ class EventSender:
         self._lanes = [_EventLane(api, instance, self._closing) for _ in range(LANES)]
 
     def send(
-        self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: PodInfo | None = None
+        self, pod: PodInfo, controller: str, event: tuple[str, str, str, str], related: Preemptor | None = None
     ) -> None:
         """Queue an event about a pod. If too many are waiting, drop it and count it in `dropped`.
 

@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
+from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor, name_kind
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Object, Pod, PodAnnotations, PodMetadata
@@ -215,19 +216,24 @@ def build_failed_event(message: str) -> tuple[str, str, str, str]:
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
-def build_preempted_event(preemptor: PodInfo, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
+def build_preempted_event(preemptor: Preemptor, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
     """Return (type, reason, action, note) of the event that a victim was removed in favor of `preemptor`.
 
     `in_memory` says that the victim was not bound yet, so no pod was deleted.
     """
     where = " (in kube-scheduler memory)." if in_memory else ""
-    return "Normal", "Preempted", "Preempting", f"Preempted by pod {preemptor.uid} on node {node}{where}"
+    return (
+        "Normal",
+        "Preempted",
+        "Preempting",
+        f"Preempted by {name_kind(preemptor)} {preemptor.uid} on node {node}{where}",
+    )
 
 
 def build_event(
-    pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: PodInfo | None = None
+    pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: Preemptor | None = None
 ) -> Json:
-    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod.
+    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod or pod group.
 
     `event` is (type, reason, action, note); `controller` and `instance` name the reporting scheduler.
     """
@@ -253,7 +259,17 @@ def micro_time() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _reference(pod: PodInfo) -> Json:
+def _reference(pod: Preemptor) -> Json:
+    if isinstance(pod, PreemptingGroup):
+        metadata = pod.group.metadata
+        return {
+            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "kind": "PodGroup",
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+        }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

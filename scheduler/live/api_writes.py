@@ -19,6 +19,7 @@ from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.preemptor import Preemptor, find_scheduler_name, name_kind
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.kube import writes
@@ -96,7 +97,7 @@ class ApiWrites(Writes):
     def skipped(self, pod: PodInfo, note: str) -> None:
         self._event(pod, writes.build_failed_event(note))
 
-    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+    def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
         self._event(victim, writes.build_preempted_event(preemptor, node, in_memory=in_memory), preemptor)
 
     # --- bind requests -----------------------------------------------------------------------------------
@@ -208,14 +209,14 @@ class ApiWrites(Writes):
                 raise ChangedMeanwhileError(str(e)) from e
             raise
 
-    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+    def evict(self, victim: PodInfo, preemptor: Preemptor, node: str) -> None:
         """Set the victim's condition DisruptionTarget, then delete the pod, and wait for the responses.
 
         Raise ApiError if that fails, NotLeadingError if this process no longer leads.
         """
         self._check()
-        name = preemptor.pod.spec.scheduler_name
-        writes.evict(self._api, victim, f"{name}: preempting to accommodate a higher priority pod")
+        name, kind = find_scheduler_name(preemptor), name_kind(preemptor)
+        writes.evict(self._api, victim, f"{name}: preempting to accommodate a higher priority {kind}")
         klog.info(
             2,
             "Preemptor Pod preempted victim Pod",
@@ -237,9 +238,9 @@ class ApiWrites(Writes):
         if not self._fence.leading():
             raise NotLeadingError
 
-    def _event(self, pod: PodInfo, event: tuple[str, str, str, str], related: PodInfo | None = None) -> None:
+    def _event(self, pod: PodInfo, event: tuple[str, str, str, str], related: Preemptor | None = None) -> None:
         if self._events is not None:
-            controller = (related or pod).pod.spec.scheduler_name
+            controller = find_scheduler_name(related or pod)
             self._events.send(pod, controller, event, related)
 
     def _condition(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:

@@ -116,10 +116,11 @@ class BindingResult:
 
 @dataclass(frozen=True)
 class EvictionsFinished:
-    """The end of a preemption by the pod with the UID `uid`. `failed` says that an eviction failed.
+    """The end of a preemption by the pod or pod group with the UID `uid`. `failed` says that an eviction failed.
 
-    After a failure the last victim is not evicted.
+    After a failure the last victim is not evicted. `pod_uids` are the pods that wait for the preemption.
     """
 
     uid: str
     failed: bool
+    pod_uids: tuple[str, ...]

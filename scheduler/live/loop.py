@@ -29,7 +29,7 @@ from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cache_verification import CacheVerifier
-from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
+from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member, try_group_member
 from scheduler.engine.framework.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.framework.nominated import CLEARED
 from scheduler.engine.objects.pod import PodInfo
@@ -48,7 +48,8 @@ from scheduler.live.in_flight import (
     PendingPreBind,
     PermitResult,
 )
-from scheduler.live.pod_group_cycle import MemberStages, PodGroupCycles
+from scheduler.live.pod_group_cycle import PodGroupCycles
+from scheduler.live.pod_group_placing import MemberInput, MemberStages
 from scheduler.live.preemption import ChosenVictims, Preemptions
 from scheduler.live.scheduler import AttemptFailure, LoopTask, Message, Scheduler
 
@@ -186,13 +187,15 @@ class Loop:
     def _pod_group_cycles(self) -> PodGroupCycles:
         stages = MemberStages(
             is_skipped=lambda queued: self._is_skipped(queued.pod),
-            decide=lambda queued: self._decide(queued, is_pod_group_cycle=True),
+            decide=self._decide,
+            try_deciding=self._try_deciding,
+            find_start=lambda: self._next_start,
             record=self._record,
             preempt=self._preempt,
             explain_failure=self._explain_failure,
             bind=self._bind,
         )
-        return PodGroupCycles(self.scheduler, self._cycles, stages)
+        return PodGroupCycles(self.scheduler, self._cycles, stages, self._preemptions.start)
 
     def _is_skipped(self, pod: PodInfo) -> bool:
         """Return whether the pod must not be scheduled, because it is being deleted or already counts on a node."""
@@ -201,16 +204,26 @@ class Loop:
             self.scheduler.writes.skipped(pod, f"skip schedule deleting pod: {pod.full_name}")
         return pod.terminating or self.cache.is_counted(pod.uid)
 
-    def _decide(self, queued: QueuedPod, *, is_pod_group_cycle: bool = False) -> Attempt:
-        """Take a snapshot of the cluster and run the pod's scheduling cycle on it."""
+    def _try_deciding(self, queued: QueuedPod, given: MemberInput) -> CycleResult:
+        """Run the cycle of a pod of a group on the cluster as it is, without PostFilter, to see whether it fits."""
+        snapshot = self.cache.snapshot(given.mask)
+        framework = self.scheduler.framework(queued.pod)
+        return try_group_member(framework, queued.pod, snapshot, given.seed, given.start or 0)
+
+    def _decide(self, queued: QueuedPod, given: MemberInput | None = None) -> Attempt:
+        """Take a snapshot of the cluster and run the pod's scheduling cycle on it, or that of a member of a group."""
         pod, metrics = queued.pod, self.scheduler.metrics
         klog.info(3, "Attempting to schedule pod", pod=pod.full_name)
         framework = self.scheduler.framework(pod)
         metrics.started(pod.uid)
-        started, started_us, seed = time.monotonic(), time.time_ns() // 1000, random.getrandbits(32)
-        snapshot = self.cache.snapshot()
-        decide = self._schedule_member if is_pod_group_cycle else self._schedule
-        result = decide(framework, pod, snapshot, seed, self._next_start)
+        started, started_us = time.monotonic(), time.time_ns() // 1000
+        if given is None:
+            seed, snapshot = random.getrandbits(32), self.cache.snapshot()
+            result = self._schedule(framework, pod, snapshot, seed, self._next_start)
+        else:
+            seed, snapshot = given.seed, self.cache.snapshot(given.mask)
+            start = self._next_start if given.start is None else given.start
+            result = self._schedule_member(framework, pod, snapshot, seed, start)
         self._next_start = result.next_start
         metrics.cycle(framework.profile.scheduler_name, result, time.monotonic() - started)
         return Attempt(queued, snapshot, seed, started_us, result)

@@ -1,92 +1,74 @@
 """The scheduling cycle of a pod group: its waiting pods are decided one after the other, and placed together or not.
 
-    pop the group's pods -> for each: cycle, record, preempt, assume, Reserve, Permit -> [a Permit plugin let one pass?]
+    pop the group's pods -> placements -> try the group in each -> in the best one, for each pod:
+                                             cycle, record, preempt, assume, Reserve, Permit -> [did one pass Permit?]
                                                                                        |             |
                                              bind those that were placed  <--- yes ----+             no
                                                                                                      |
-                                       undo in reverse order, every pod back to the queue  <---------+
+                        undo in reverse order, preempt for the group, every pod back to the queue <--+
 
-Owns: the order of these stages, and the result for the group and for each pod. Does not own: the decision on one pod
-(`cycle`), its binding (`binding_cycle`), what Permit demands (the plugin GangScheduling).
+Owns: the order of these stages, and the result for the group and for each pod. Does not own: placing the pods
+(`pod_group_placing`), preemption for the group (`pod_group_preemption`), binding (`binding_cycle`), what Permit demands
+(the plugin GangScheduling). Without the gate TopologyAwareWorkloadScheduling, the only placement is all nodes.
 
-Source: pkg/scheduler/schedule_one_podgroup.go v1.36. Differs from it in that pods are assumed in the cache, which no
-one else reads meanwhile, and stay assumed if the group is placed; upstream undoes them and assumes them again.
+Source: pkg/scheduler/schedule_one_podgroup.go v1.36.
 
 Invariant: when `schedule` returns, either no pod of the group that it decided counts on a node, or Permit let one pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import random
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, Decision, PluginVerdict, Reason
+from herodotus_record.model import Code, Reason, Verdict
 from scheduler import klog
 from scheduler.backend.queue import QueuedPod
+from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.framework.nominated import CLEARED, Nomination
-from scheduler.engine.framework.verdicts import Wait
+from scheduler.engine.framework.placement import (
+    Placement,
+    ProposedPlacement,
+    generate_placements,
+    score_placements,
+)
+from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.live.binding_cycle import BindingCycles
-from scheduler.live.in_flight import Attempt, InFlightBinding
+from scheduler.live.pod_group_placing import (
+    UNSCHEDULABLE,
+    GroupMember,
+    GroupPlacer,
+    MemberStages,
+    PodGroupResult,
+    Trial,
+)
+from scheduler.live.pod_group_preemption import PodGroupPreemptions, TrialFailedError
+from scheduler.live.preemption import ChosenVictims
 from scheduler.live.scheduler import AttemptFailure, PodGroupCondition, Scheduler
 from scheduler.recorder.recorder import PhaseResult
 
 MAX_WRITTEN: Final = 1000  # from this number on, groups that are gone are dropped before another is kept
-UNSCHEDULABLE = reasons.format_reason(Reason("group-unschedulable"))
-
-
-@dataclass(frozen=True)
-class MemberStages:
-    """The stages of one pod's attempt that a cycle of its group shares with an attempt of a single pod.
-
-    `decide` runs the pod's scheduling cycle on the cluster as it is, and `record` records the attempt. `preempt` starts
-    to evict the victims that it chose. `fail` returns the pod to the queue with the attempt's own reason. `bind` takes
-    a pod on from Reserve.
-    """
-
-    is_skipped: Callable[[QueuedPod], bool]
-    decide: Callable[[QueuedPod], Attempt]
-    record: Callable[[Attempt], Decision]
-    preempt: Callable[[Attempt, Decision], None]
-    explain_failure: Callable[[Attempt], AttemptFailure]
-    bind: Callable[[InFlightBinding], None]
-
-
-@dataclass
-class _Member:
-    """One pod of the group in this cycle.
-
-    `binding` is set if the pod was assumed, on the node that was chosen for it or, with `preemption`, nominated.
-    `preemption` is the failure of an attempt that chose victims, and `failure` that of one that found no node.
-    """
-
-    queued: QueuedPod
-    failure: AttemptFailure | None = None
-    binding: InFlightBinding | None = None
-    preemption: AttemptFailure | None = None
-    permit_message: str = ""
-
-
-@dataclass
-class _GroupResult:
-    """The result of the cycle. Without `error` and `is_schedulable`, the group is unschedulable or preempts."""
-
-    members: list[_Member] = field(default_factory=list)
-    is_schedulable: bool = False
-    waits_for_preemption: bool = False
-    error: str = ""
 
 
 class PodGroupCycles:
     """Decides the waiting pods of a group together. Only the loop's thread calls it."""
 
-    def __init__(self, scheduler: Scheduler, cycles: BindingCycles, stages: MemberStages) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        cycles: BindingCycles,
+        stages: MemberStages,
+        evict: Callable[[ChosenVictims], None],
+    ) -> None:
+        """`evict` starts to evict the victims that were chosen for a group as a whole."""
         self._scheduler = scheduler
-        self._cycles = cycles
         self._stages = stages
+        self._placer = GroupPlacer(scheduler, cycles, stages)
+        self._preemptions = PodGroupPreemptions(scheduler, self._find_failure, evict)
         self._written: dict[str, PodGroupCondition] = {}  # the last condition, by the UID of the group
 
     def schedule(self, first: QueuedPod, now: float) -> None:
@@ -114,7 +96,7 @@ class PodGroupCycles:
                 members.append(queued)
         if members:
             klog.info(3, "Attempting to schedule pod group", podGroup=str(key))
-            self._submit(key, members, self._decide(members))
+            self._submit(key, members, self._decide(key, members))
 
     def _pop_members(self, first: QueuedPod, key: PodGroupKey, now: float) -> list[QueuedPod]:
         """Return the group's pods that may be tried, by priority and by when they first entered the active queue."""
@@ -127,72 +109,89 @@ class PodGroupCycles:
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, pods: list[QueuedPod]) -> _GroupResult:
-        """Decide the pods in order, each on the cluster with the earlier ones assumed, until one ends with an error."""
-        result = _GroupResult()
-        for queued in pods:
-            member = _Member(queued)
-            result.members.append(member)
-            permit = self._place(member)
-            if member.failure is not None:
-                if member.failure.is_error:
-                    other = Reason("group-error", {"error": member.failure.message})
-                    result.error, result.waits_for_preemption = reasons.format_reason(other), False
-                    result.is_schedulable = False
-                    break
-            elif not permit:
-                if any(other.preemption is not None for other in result.members):
-                    result.waits_for_preemption, result.is_schedulable = True, False
-                else:
-                    result.is_schedulable = True
-        if not result.is_schedulable:
-            for member in reversed(result.members):
-                if member.binding is not None:
-                    self._cycles.undo(member.binding)
-                    self._scheduler.cluster.nominator.set_nomination(member.queued.pod, None)
+    def _decide(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
+        """Place the pods, or undo all and preempt for the group."""
+        gates = self._scheduler.framework(pods[0].pod).profile.gates
+        if gates.enabled(TOPOLOGY_AWARE):
+            result = self._decide_in_placements(key, pods)
+        else:
+            result = self._placer.place(pods, self._placer.build_inputs(pods, None))
+        unschedulable = not (result.is_schedulable or result.waits_for_preemption or result.error)
+        if unschedulable and gates.enabled(WORKLOAD_PREEMPTION):
+            self._preemptions.preempt(key, pods, result)
         return result
 
-    def _place(self, member: _Member) -> dict[str, Wait]:
-        """Decide a pod, assume it, and run Reserve and Permit. Return what Permit plugins wait for.
+    def _decide_in_placements(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
+        """Place the pods in the best placement in which the group fits, or show why it does not fit in the first one.
 
-        Set the member's failure if it found no node, or if a plugin rejects it.
+        A placement in which a plugin fails ends the search.
         """
-        attempt = self._stages.decide(member.queued)
-        decision = self._stages.record(attempt)
-        result, node = attempt.result, ""
-        if result.chosen is None:
-            self._stages.preempt(attempt, decision)
-            nomination = result.trace.nomination
-            failure = self._stages.explain_failure(attempt)
-            if nomination is None or not nomination.node or failure.is_error:
-                member.failure = failure
-                return {}
-            member.preemption, node = failure, nomination.node
-        binding = self._cycles.assume(member.queued, result, decision, node)
-        refusal, phase = binding.framework.run_reserve(binding.state, binding.pod, binding.node), "Reserve"
-        permit: PluginVerdict | dict[str, Wait] = {}
-        if refusal is None:
-            permit, phase = binding.framework.run_permit(binding.state, binding.pod, binding.node), "Permit"
-            refusal = permit if isinstance(permit, PluginVerdict) else None
-        if refusal is not None:
-            member.failure = self._cycles.reject(binding, phase, refusal)
-            return {}
-        assert isinstance(permit, dict)
-        member.binding = binding
-        member.permit_message = _join_waits(permit)
-        return permit
+        found = self._generate(key, pods)
+        if isinstance(found, Verdict):
+            result = PodGroupResult(placements=0, message=join_reasons(found))
+            if not found.code.is_rejection:
+                result.fail(join_reasons(found))
+            return result
+        trials = [self._placer.try_placing(pods, each) for each in found] if len(found) > 1 else []
+        number = self._choose(key, pods, found, trials)
+        inputs = trials[number].inputs if trials else self._placer.build_inputs(pods, found[0])
+        result = self._placer.place(pods, inputs)
+        result.placement, result.placements = found[number].name, len(found)
+        if not result.is_schedulable and not result.waits_for_preemption:
+            result.message = _format_placements(len(found))
+        return result
+
+    def _generate(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> Sequence[Placement] | Verdict:
+        profile = self._scheduler.framework(pods[0].pod).profile
+        return generate_placements(profile, key, self._scheduler.cluster.cache.columns)
+
+    def _choose(
+        self, key: PodGroupKey, pods: Sequence[QueuedPod], found: Sequence[Placement], trials: Sequence[Trial]
+    ) -> int:
+        """Return the index of the placement with an error or the highest score, or 0 if the group fits in none."""
+        failed = next((number for number, trial in enumerate(trials) if trial.error), None)
+        if failed is not None:
+            return failed
+        fitting = [number for number, trial in enumerate(trials) if trial.is_schedulable]
+        if len(fitting) < 2:
+            return fitting[0] if fitting else 0
+        profile = self._scheduler.framework(pods[0].pod).profile
+        scores = score_placements(
+            profile, key, [ProposedPlacement(found[number], trials[number].placed) for number in fitting]
+        )
+        return random.choice([n for n, score in zip(fitting, scores, strict=True) if score == max(scores)])
+
+    def _find_failure(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> str:
+        """Return the message of the group if its pods cannot be placed on the cluster as it is now, or else "".
+
+        Raise TrialFailedError if a plugin fails.
+        """
+        if not self._scheduler.framework(pods[0].pod).profile.gates.enabled(TOPOLOGY_AWARE):
+            return self._try(pods, None, UNSCHEDULABLE)
+        found = self._generate(key, pods)
+        if isinstance(found, Verdict):
+            return join_reasons(found)
+        failures = (self._try(pods, each, _format_placements(len(found))) for each in found)
+        return "" if not all(failures) else _format_placements(len(found))
+
+    def _try(self, pods: Sequence[QueuedPod], placement: Placement | None, failure: str) -> str:
+        trial = self._placer.try_placing(pods, placement)
+        if trial.error:
+            raise TrialFailedError(trial.error)
+        return "" if trial.is_schedulable else failure
 
     # --- the result -------------------------------------------------------------------------------------------------
 
-    def _submit(self, key: PodGroupKey, pods: list[QueuedPod], result: _GroupResult) -> None:
+    def _submit(self, key: PodGroupKey, pods: list[QueuedPod], result: PodGroupResult) -> None:
         """Bind the placed pods of a group that is schedulable, and return all others to the queue."""
         for member in result.members:
             if result.is_schedulable and member.binding is not None:
                 self._stages.bind(member.binding)
             else:
                 self._return(member, result)
-        for queued in pods[len(result.members) :]:  # after an error
-            self._scheduler.handle_failure(queued, AttemptFailure(result.error, is_error=True))
+        for queued in pods[len(result.members) :]:  # after an error, or without a placement
+            message = result.error or result.message
+            self._scheduler.handle_failure(queued, AttemptFailure(message, is_error=bool(result.error)))
         placed = sum(member.binding is not None for member in result.members) if result.is_schedulable else 0
         counts = {"scheduledPods": placed, "unschedulablePods": len(pods) - placed}
         if result.is_schedulable:
@@ -203,10 +202,10 @@ class PodGroupCycles:
             condition = PodGroupCondition("False", "SchedulerError", result.error)
         elif result.waits_for_preemption:
             klog.info(2, "Pod group is waiting for preemption", podGroup=str(key), unschedulablePods=len(pods))
-            condition = PodGroupCondition("False", "Unschedulable", _preempting())
+            condition = PodGroupCondition("False", "Unschedulable", result.message)
         else:
             klog.info(2, "Unable to schedule a pod group", podGroup=str(key), unschedulablePods=len(pods))
-            condition = PodGroupCondition("False", "Unschedulable", UNSCHEDULABLE)
+            condition = PodGroupCondition("False", "Unschedulable", result.message)
         self._set_condition(key, condition)
 
     def _set_condition(self, key: PodGroupKey, condition: PodGroupCondition) -> None:
@@ -230,7 +229,7 @@ class PodGroupCycles:
             self._written = {uid: last for uid, last in self._written.items() if uid in uids}
         self._written[group.metadata.uid] = condition
 
-    def _return(self, member: _Member, result: _GroupResult) -> None:
+    def _return(self, member: GroupMember, result: PodGroupResult) -> None:
         """Return a pod that is not bound to the queue: with its own reason, or with that of the group."""
         failure, nomination = member.failure, CLEARED
         if result.waits_for_preemption and member.preemption is not None:
@@ -239,7 +238,7 @@ class PodGroupCycles:
             if result.error:
                 message = result.error
             elif result.waits_for_preemption:
-                message, nomination = _preempting(), Nomination(member.binding.node if member.binding else "")
+                message, nomination = result.message, Nomination(member.binding.node if member.binding else "")
             else:
                 message = f"{UNSCHEDULABLE}, {member.permit_message}"
             failure = AttemptFailure(message, nomination=nomination, is_error=bool(result.error))
@@ -261,12 +260,7 @@ def _find_condition(group: PodGroup) -> PodGroupCondition | None:
     return None if found is None else PodGroupCondition(found.status, found.reason, found.message)
 
 
-def _join_waits(permit: dict[str, Wait]) -> str:
-    """Return upstream's message of a pod on which Permit plugins wait: the reason of the last one, and a sentence."""
-    last = list(permit.values())[-1:]
-    waits = [wait.reason for wait in last if wait.reason is not None] + [Reason("permit-waits")]
-    return ", ".join(map(reasons.format_reason, waits)) if permit else ""
-
-
-def _preempting() -> str:
-    return f"{UNSCHEDULABLE}, {reasons.format_reason(Reason('group-preempting'))}"
+def _format_placements(count: int) -> str:
+    """Return upstream's message of a group that fits in none of `count` placements."""
+    params = {"count": str(count), "status": UNSCHEDULABLE}
+    return reasons.format_reason(Reason("group-placements", params))

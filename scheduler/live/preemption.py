@@ -19,6 +19,7 @@ from scheduler import klog
 from scheduler.engine.framework.feature_gates import ASYNC_PREEMPTION
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor
 from scheduler.live.in_flight import EvictionsFinished
 from scheduler.live.scheduler import Scheduler
 from scheduler.recorder.recorder import PhaseResult
@@ -26,13 +27,22 @@ from scheduler.recorder.recorder import PhaseResult
 
 @dataclass(frozen=True)
 class ChosenVictims:
-    """The node and victims that a decision chose for preemption. `plugin` is the PostFilter's."""
+    """The node and victims that a decision chose for preemption. `plugin` is the PostFilter's.
 
-    preemptor: PodInfo
+    `preemptor_pod` is the pod of the decision, which belongs to the preemptor if that is a group.
+    """
+
+    preemptor_pod: PodInfo
     plugin: str
     node: str
     victims: tuple[PodInfo, ...]
     decision: Decision
+    group: PreemptingGroup | None = None
+
+    @property
+    def preemptor(self) -> Preemptor:
+        """The group that preempts, or the pod."""
+        return self.group or self.preemptor_pod
 
     @classmethod
     def from_trace(cls, pod: PodInfo, trace: Trace, decision: Decision) -> ChosenVictims | None:
@@ -62,11 +72,11 @@ class Preemptions:
         staying = [v for v in chosen.victims if not v.terminating]
         if not staying:
             return
-        for nominated in scheduler.cluster.nominator.pods_below(preemptor, node):
+        for nominated in scheduler.cluster.nominator.pods_below(chosen.preemptor_pod, node):
             if nominated.pod.status.nominated_node_name:
                 scheduler.threads.submit(lambda nominated=nominated: scheduler.writes.nominate(nominated, ""))  # type: ignore[misc]
         running = [v for v in staying if not self._cancel_binding(v, chosen)]
-        if running and not scheduler.framework(preemptor).profile.gates.enabled(ASYNC_PREEMPTION):
+        if running and not scheduler.framework(chosen.preemptor_pod).profile.gates.enabled(ASYNC_PREEMPTION):
             _Evictions(scheduler, chosen, running).run()
         elif running:
             scheduler.cluster.preempting.add(preemptor.uid)
@@ -81,14 +91,15 @@ class Preemptions:
             _Evictions(scheduler, chosen, running).start()
 
     def finish(self, evicted: EvictionsFinished) -> None:
-        """Allow a preemptor whose evictions ended into the active queue.
+        """Allow a preemptor whose evictions ended, or the pods of such a group, into the active queue.
 
         Try to move it there at once if an eviction failed or if a PreEnqueue plugin gates it.
         """
         self._scheduler.cluster.preempting.discard(evicted.uid)
-        waiting = self._scheduler.queue.get(evicted.uid)
-        if evicted.failed or (waiting is not None and waiting.gate is not None):
-            self._scheduler.queue.activate(evicted.uid, time.monotonic())
+        for uid in evicted.pod_uids:
+            waiting = self._scheduler.queue.get(uid)
+            if evicted.failed or (waiting is not None and waiting.gate is not None):
+                self._scheduler.queue.activate(uid, time.monotonic())
 
     def _cancel_binding(self, victim: PodInfo, chosen: ChosenVictims) -> bool:
         """Cancel the binding of a victim that is not bound yet, and return whether that succeeded."""
@@ -144,7 +155,8 @@ class _Evictions:
         failed = self._failed or not self._evict(self._last)
         result = "error" if failed else "success"
         klog.info(2, "Async Preemption finished completely", preemptor=preemptor.full_name, result=result)
-        self._scheduler.inbox.put(EvictionsFinished(preemptor.uid, failed))
+        pods = preemptor.pod_uids if isinstance(preemptor, PreemptingGroup) else (preemptor.uid,)
+        self._scheduler.inbox.put(EvictionsFinished(preemptor.uid, failed, pods))
 
     def _evict(self, victim: PodInfo) -> bool:
         """Evict one victim, record that, and return whether it succeeded."""

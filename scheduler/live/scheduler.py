@@ -21,6 +21,7 @@ from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.kube.http import TIMEOUT_S
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
@@ -98,13 +99,13 @@ class Writes:
     def skipped(self, pod: PodInfo, note: str) -> None:
         """Report, by an event only, that the scheduler does not try the pod. `note` is the event's text."""
 
-    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+    def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
         """Send the Preempted event of a victim.
 
         `in_memory` says that it was not bound and only its binding was cancelled.
         """
 
-    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+    def evict(self, victim: PodInfo, preemptor: Preemptor, node: str) -> None:
         """Set the victim's condition DisruptionTarget, delete the pod and wait for the responses.
 
         Raise an exception on failure. A victim that does not exist any more is a success.

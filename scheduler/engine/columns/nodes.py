@@ -446,11 +446,12 @@ class Snapshot:
     columns: NodeColumns
     generation: int
     revision: int
+    placement: Mask | None = None  # the nodes among which a pod group is placed, by slot; None: all
 
     @classmethod
-    def from_columns(cls, columns: NodeColumns) -> Snapshot:
+    def from_columns(cls, columns: NodeColumns, placement: Mask | None = None) -> Snapshot:
         """Return a snapshot of the present state of the columns."""
-        return cls(columns, columns.generation, columns.revision)
+        return cls(columns, columns.generation, columns.revision, placement)
 
     @property
     def nodes(self) -> NodeColumns:

@@ -79,6 +79,8 @@ BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
 GANG_SCHEDULING: Final = "GangScheduling"
+TOPOLOGY_AWARE: Final = "TopologyAwareWorkloadScheduling"
+WORKLOAD_PREEMPTION: Final = "WorkloadAwarePreemption"
 
 _DRA: Final = "DynamicResourceAllocation"
 
@@ -309,15 +311,20 @@ FEATURE_GATES: Final = (
         (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
-        "TopologyAwareWorkloadScheduling",
+        TOPOLOGY_AWARE,
         False,
         Stage.ALPHA,
-        Support.DEFAULT,
-        "a group's pods are placed in one topology domain",
+        Support.BOTH,
+        "the topology constraint of a group: its pods are placed in one domain",
         (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
-        "WorkloadAwarePreemption", False, Stage.ALPHA, Support.DEFAULT, "preemption for a group", (GANG_SCHEDULING,)
+        WORKLOAD_PREEMPTION,
+        False,
+        Stage.ALPHA,
+        Support.BOTH,
+        "victims are chosen for a group as a whole, and groups are evicted as a whole",
+        (GANG_SCHEDULING,),
     ),
     FeatureGate(
         "WorkloadWithJob",

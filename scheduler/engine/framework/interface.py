@@ -10,7 +10,7 @@ Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (i
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence, Set
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,10 @@ from scheduler.engine.framework.events import ClusterEventWithHint
 from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Deferred, Pending, PostFilterResult, PreFilterResult, Verdicts, Wait
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+
+if TYPE_CHECKING:
+    from scheduler.engine.framework.placement import Placement, ProposedPlacement
 
 Scores = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -311,6 +314,27 @@ class PostBind(Plugin, Protocol):
 
 
 # Configuration name -> protocol, in the order of a cycle.
+@runtime_checkable
+class PlacementGenerate(Plugin, Protocol):
+    """A plugin that generates the sets of nodes in which a pod group may be placed. A profile has at most one."""
+
+    def generate_placements(
+        self, group: PodGroupKey, parent: Placement, nodes: NodeColumns
+    ) -> Sequence[Placement] | Verdict:
+        """Return placements of nodes in `parent`, in the order in which they are tried, or a rejection or error."""
+
+
+@runtime_checkable
+class PlacementScore(Plugin, Protocol):
+    """A plugin that scores the placements in which a pod group can be scheduled, if there are several."""
+
+    def score_placement(self, group: PodGroupKey, proposed: ProposedPlacement) -> int:
+        """Return the raw score of a placement."""
+
+    def normalize_placements(self, raw: Sequence[int]) -> Sequence[int]:
+        """Return the scores of all placements, from 0 to MAX_NODE_SCORE."""
+
+
 EXTENSION_POINTS: dict[str, type[Any]] = {
     "preEnqueue": PreEnqueue,
     "queueSort": QueueSort,
@@ -324,4 +348,6 @@ EXTENSION_POINTS: dict[str, type[Any]] = {
     "preBind": PreBind,
     "bind": Bind,
     "postBind": PostBind,
+    "placementGenerate": PlacementGenerate,
+    "placementScore": PlacementScore,
 }

@@ -120,6 +120,9 @@ class PodGroupStates(Protocol):
     def count_scheduled(self, group: PodGroupKey) -> int:
         """Return the number of pods of the group that are bound or assumed."""
 
+    def list_scheduled(self, group: PodGroupKey) -> list[tuple[PodInfo, str]]:
+        """Return the pods of the group that are bound or assumed, each with the name of its node."""
+
     def find_waiting(self, group: PodGroupKey) -> list[WaitingPod]:
         """Return the pods of the group that wait on Permit."""
 

@@ -33,6 +33,9 @@ class Profile:
     pre_bind: tuple[interface.PreBind, ...] = ()
     bind: tuple[interface.Bind, ...] = ()
     post_bind: tuple[interface.PostBind, ...] = ()
+    placement_generate: tuple[interface.PlacementGenerate, ...] = ()
+    placement_score: tuple[interface.PlacementScore, ...] = ()
+    placement_weights: dict[str, int] = field(default_factory=dict)  # by name of the placement score plugin
 
     @lazy
     def annotations(self) -> frozenset[str]:

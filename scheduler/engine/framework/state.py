@@ -13,14 +13,18 @@ T = TypeVar("T")
 class CycleState:
     """The values that plugins keep between the extension points of one attempt, at most one of each type."""
 
-    def __init__(self, *, is_pod_group_cycle: bool = False) -> None:
-        """Create an empty state. `is_pod_group_cycle` says that the attempt is part of the cycle of a pod group."""
+    def __init__(self, *, is_pod_group_cycle: bool = False, skips_post_filter: bool = False) -> None:
+        """Create an empty state. `is_pod_group_cycle` says that the attempt is part of the cycle of a pod group.
+
+        With `skips_post_filter`, no plugin looks for a way out if no node is feasible.
+        """
         self._data: dict[type, object] = {}
         self.is_pod_group_cycle = is_pod_group_cycle
+        self.skips_post_filter = skips_post_filter
 
     def clone(self) -> CycleState:
         """Return a copy for a dry run: values with a `clone` method are cloned, others are shared."""
-        copy = CycleState(is_pod_group_cycle=self.is_pod_group_cycle)
+        copy = CycleState(is_pod_group_cycle=self.is_pod_group_cycle, skips_post_filter=self.skips_post_filter)
         copy._data = {kind: v.clone() if hasattr(v, "clone") else v for kind, v in self._data.items()}
         return copy
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from scheduler.engine.objects.types import Condition, Int32, Metadata, Object, Struct
 
 SCHEDULED = "PodGroupScheduled"  # the type of the condition that the scheduler sets
+EVICTED_TOGETHER = "PodGroup"  # the disruption mode of a group that is evicted as a whole
 
 
 class GangSchedulingPolicy(Struct, frozen=True):
@@ -22,10 +23,25 @@ class PodGroupSchedulingPolicy(Struct, frozen=True):
     gang: GangSchedulingPolicy | None = None
 
 
+class TopologyConstraint(Struct, frozen=True):
+    """A constraint that all pods of a group are on nodes with the same value of the label `key`."""
+
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(Struct, frozen=True):
+    """The spec.schedulingConstraints of a PodGroup. v1.36 accepts at most one topology constraint."""
+
+    topology: list[TopologyConstraint] | None = None
+
+
 class PodGroupSpec(Struct, frozen=True):
     """The spec of a PodGroup."""
 
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: str | None = None
+    priority: Int32 | None = None
 
 
 class PodGroupStatus(Struct, frozen=True):
@@ -52,3 +68,9 @@ class PodGroup(Object, frozen=True):
         """The number of pods that the group needs at least; 0 without the gang policy."""
         gang = self.spec.scheduling_policy.gang
         return 0 if gang is None else gang.min_count
+
+    @property
+    def topology_key(self) -> str | None:
+        """The node label whose values are the domains of the group's topology constraint, or None without one."""
+        constraints = self.spec.scheduling_constraints
+        return constraints.topology[0].key if constraints is not None and constraints.topology else None

@@ -6,7 +6,7 @@ test, and its row in docs/parity.md.
 
 from __future__ import annotations
 
-from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, FeatureGates
+from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, TOPOLOGY_AWARE, FeatureGates
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.plugins.best_price import BestPrice
 from scheduler.engine.plugins.congestion import Congestion
@@ -26,6 +26,7 @@ from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.engine.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.engine.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.engine.plugins.pigeon import Pigeon
+from scheduler.engine.plugins.pod_group_pods_count import PodGroupPodsCount
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.engine.plugins.priority_sort import PrioritySort
 from scheduler.engine.plugins.reward import Reward
@@ -33,6 +34,7 @@ from scheduler.engine.plugins.safe_balance import SafeBalance
 from scheduler.engine.plugins.safe_overload import SafeOverload
 from scheduler.engine.plugins.scheduling_gates import SchedulingGates
 from scheduler.engine.plugins.taint_toleration import TaintToleration
+from scheduler.engine.plugins.topology_placement import TopologyPlacementGenerator
 from scheduler.engine.plugins.volume_binding import VolumeBinding
 from scheduler.engine.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.engine.plugins.volume_zone import VolumeZone
@@ -59,6 +61,8 @@ _ALL: tuple[type[BasePlugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
     # plugins that only Herodotus has; never enabled by default
     SafeOverload,
     SafeBalance,
@@ -94,10 +98,17 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
     ("GangScheduling", 0),
+    ("TopologyPlacementGenerator", 0),
+    ("PodGroupPodsCount", 1),
 )
 
 # The feature gates that enable some of these plugins.
-_GATES = {"NodeDeclaredFeatures": DECLARED_FEATURES, "GangScheduling": GANG_SCHEDULING}
+_GATES = {
+    "NodeDeclaredFeatures": DECLARED_FEATURES,
+    "GangScheduling": GANG_SCHEDULING,
+    "TopologyPlacementGenerator": TOPOLOGY_AWARE,
+    "PodGroupPodsCount": TOPOLOGY_AWARE,
+}
 
 
 def list_default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:

@@ -25,12 +25,14 @@ from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
+from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.framework.interface import DryRun
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
 from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
@@ -41,6 +43,7 @@ TERMINATING = reasons.format_reason(Reason("preemption-terminating"))
 UNHELPFUL = reasons.format_reason(Reason("preemption-unhelpful"))
 SWITCHED_OFF = reasons.format_reason(Reason("preemption-off"))
 IS_PREEMPTING = unresolvable(Reason("preempting"))
+GROUP_IS_PREEMPTING = unresolvable(Reason("preempting-group"))
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
@@ -82,7 +85,14 @@ class DefaultPreemption(BasePlugin):
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Reject the pod until all eviction requests for its victims are sent; the victims would still block it."""
+        """Reject the pod until all eviction requests for its victims are sent; the victims would still block it.
+
+        With WorkloadAwarePreemption, these are the victims of the pod's group.
+        """
+        if pod.pod_group is not None and self.gates.enabled(WORKLOAD_PREEMPTION):
+            group = self.handle.objects.get(PodGroup, pod.pod_group.name, pod.pod_group.namespace)
+            preempts = group is not None and self.handle.is_preempting(group.metadata.uid)
+            return GROUP_IS_PREEMPTING if preempts else SUCCESS
         return IS_PREEMPTING if self.handle.is_preempting(pod.uid) else SUCCESS
 
     def post_filter(
@@ -94,6 +104,10 @@ class DefaultPreemption(BasePlugin):
         """
         if not self.handle.preempts:
             return _reject(SWITCHED_OFF)
+        if pod.pod_group is not None:
+            refused = self._refuse_member(pod.pod_group)
+            if refused is not None:
+                return _reject(reasons.format_reason(refused))
         if pod.pod.spec.preemption_policy == "Never":
             return _reject(NEVER)
         if _waits_for_victims(pod, nodes, codes):
@@ -112,6 +126,16 @@ class DefaultPreemption(BasePlugin):
             )
         agreed = dry_run.run_extenders(pod, nodes, candidates)
         return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
+
+    def _refuse_member(self, key: PodGroupKey) -> Reason | None:
+        """Return why preemption for a single pod of the group is not allowed, or None if it is."""
+        if self.gates.enabled(TOPOLOGY_AWARE):
+            group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+            if group is None:
+                return Reason("preemption-no-group")
+            if group.spec.scheduling_constraints is not None:
+                return Reason("preemption-placement")
+        return Reason("preemption-by-group") if self.gates.enabled(WORKLOAD_PREEMPTION) else None
 
     def _try_nodes(
         self, attempt: PreemptionAttempt, potential: NDArray[np.intp]

@@ -83,7 +83,7 @@ class _Candidate:
         """
         self.slot = slot
         self.victims: list[PodInfo] = []
-        self._violating = _find_violating(pods, budgets) if budgets else []
+        self._violating = find_violating(pods, budgets) if budgets else []
         self.to_reprieve = deque(pods)
         if self._violating:
             self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
@@ -109,7 +109,7 @@ def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
     return found
 
 
-def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
+def find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
     """Return the pods whose eviction a disruption budget forbids, in the given order.
 
     Each evicted pod uses one disruption of every budget that selects it. A pod is returned if one of these budgets has

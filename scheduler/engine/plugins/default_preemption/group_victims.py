@@ -1,0 +1,96 @@
+"""The selection of victims for a pod group: single pods, and whole groups that are evicted together.
+
+Source: pkg/scheduler/framework/preemption/podgrouppreemption.go and types.go v1.36. Upstream's order of victims that
+are equally important is random; here it is that of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import EVICTED_TOGETHER, PodGroup
+from scheduler.engine.plugins.default_preemption.victims import Budgets, find_violating
+
+
+@dataclass
+class PreemptionUnit:
+    """Pods that are evicted together: one pod, or those of a group with the disruption mode PodGroup.
+
+    `pods` holds each pod with the name of its node.
+    """
+
+    priority: int
+    pods: list[tuple[PodInfo, str]] = field(default_factory=list)
+
+    @property
+    def importance_key(self) -> tuple[int, bool, int, str]:
+        """A sort key that puts the more important unit first.
+
+        Higher priority, pods of groups before other pods, larger groups, earlier start; as upstream, the start is that
+        of the first pod found.
+        """
+        first = self.pods[0][0]
+        in_group = first.pod_group is not None
+        return -self.priority, not in_group, -len(self.pods) if in_group else 0, first.started
+
+
+def list_units(nodes: NodeColumns, objects: ClusterObjects) -> list[PreemptionUnit]:
+    """Return the units of all pods on nodes, in the order of the nodes."""
+    units: list[PreemptionUnit] = []
+    groups: dict[str, PreemptionUnit] = {}
+    for slot in nodes.order.slots().tolist():
+        name = nodes.names[slot]
+        for pod in nodes.pods[slot].values():
+            group = _find_evicted_together(pod, objects)
+            if group is None:
+                units.append(PreemptionUnit(pod.priority, [(pod, name)]))
+                continue
+            uid = group.metadata.uid
+            if uid not in groups:
+                groups[uid] = PreemptionUnit(group.spec.priority or 0)
+                units.append(groups[uid])
+            groups[uid].pods.append((pod, name))
+    return units
+
+
+def select_group_victims(
+    units: Sequence[PreemptionUnit],
+    budgets: Budgets,
+    add: Callable[[PreemptionUnit], None],
+    remove: Callable[[PreemptionUnit], None],
+    fits: Callable[[], bool],
+) -> list[PodInfo]:
+    """Return the pods to evict, the most important unit first: those that a group does not fit beside.
+
+    All `units` must be removed already, and the group must fit then. Each is added again, and removed if the group no
+    longer fits; units whose eviction violates a disruption budget are tried before the others.
+    """
+    ordered = sorted(units, key=lambda unit: unit.importance_key)
+    violating = _find_violating_units(ordered, budgets)
+    victims = []
+    for unit in (*violating, *(unit for unit in ordered if unit not in violating)):
+        add(unit)
+        if not fits():
+            remove(unit)
+            victims.append(unit)
+    return [pod for unit in sorted(victims, key=lambda unit: unit.importance_key) for pod, _ in unit.pods]
+
+
+def _find_evicted_together(pod: PodInfo, objects: ClusterObjects) -> PodGroup | None:
+    """Return the pod's group if that is evicted as a whole, else None."""
+    key = pod.pod_group
+    group = None if key is None else objects.get(PodGroup, key.name, key.namespace)
+    return group if group is not None and group.spec.disruption_mode == EVICTED_TOGETHER else None
+
+
+def _find_violating_units(units: Iterable[PreemptionUnit], budgets: Budgets) -> list[PreemptionUnit]:
+    """Return the units of which a disruption budget forbids to evict a pod, in the given order."""
+    if not budgets:
+        return []
+    ordered = list(units)
+    forbidden = {id(pod) for pod in find_violating((pod for unit in ordered for pod, _ in unit.pods), budgets)}
+    return [unit for unit in ordered if any(id(pod) in forbidden for pod, _ in unit.pods)]

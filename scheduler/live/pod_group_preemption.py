@@ -1,0 +1,143 @@
+"""Preemption for a pod group as a whole, with the feature gate WorkloadAwarePreemption.
+
+    every pod of lower priority is removed -> [the group fits?] -> each is added again, where the group still fits
+                                                                -> the others are evicted
+
+Owns: removing pods from the cache for a moment, and starting the evictions. Does not own: the choice of victims
+(`default_preemption.group_victims`), trying the group (`pod_group_placing`), the evictions (`preemption`).
+
+Source: pkg/scheduler/framework/preemption/podgrouppreemption.go v1.36, schedule_one_podgroup.go
+(runWorkloadAwarePreemption).
+
+Invariant: the cache has the same pods afterwards, except for those whose eviction has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from herodotus_record import reasons
+from herodotus_record.model import Reason
+from scheduler.backend.queue import QueuedPod
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.preemptor import PreemptingGroup
+from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.plugins.default_preemption import DefaultPreemption
+from scheduler.engine.plugins.default_preemption.group_victims import (
+    PreemptionUnit,
+    list_units,
+    select_group_victims,
+)
+from scheduler.engine.plugins.default_preemption.victims import group_by_namespace
+from scheduler.live.pod_group_placing import PodGroupResult
+from scheduler.live.preemption import ChosenVictims
+from scheduler.live.scheduler import Scheduler
+
+DOMAIN = "cluster"  # what messages name as the node on which a group preempts
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Why a group does not preempt: a message for its condition, or the error that ends the cycle."""
+
+    message: str = ""
+    error: str = ""
+
+
+class TrialFailedError(Exception):
+    """The error of a trial in which a plugin failed, which ends the cycle of the group."""
+
+
+class PodGroupPreemptions:
+    """Preempts for groups that do not fit.
+
+    `find_failure` tries to place the pods of a group on the cluster as it is, and returns "" if that succeeds or else
+    the message of the group; it raises TrialFailedError. `evict` starts evictions.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        find_failure: Callable[[PodGroupKey, Sequence[QueuedPod]], str],
+        evict: Callable[[ChosenVictims], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._find_failure = find_failure
+        self._evict = evict
+
+    def preempt(self, key: PodGroupKey, pods: Sequence[QueuedPod], result: PodGroupResult) -> None:
+        """Evict pods so that the group fits, and change the result of its cycle: it waits, or why it does not."""
+        try:
+            chosen = self._choose(key, pods)
+        except TrialFailedError as e:
+            chosen = _Refusal(error=str(e))
+        if isinstance(chosen, _Refusal):
+            if chosen.error:
+                result.fail(chosen.error)
+            else:
+                result.message = ", ".join(filter(None, (result.message, chosen.message)))
+            return
+        result.waits_for_preemption, result.victims = True, chosen
+        first = next((m for m in result.members if m.decision is not None), None)
+        group = self._scheduler.cluster.objects.get(PodGroup, key.name, key.namespace)
+        if first is None or first.decision is None or group is None or not chosen:
+            return
+        pod = first.queued.pod
+        preemptor = PreemptingGroup(group, pod.pod.spec.scheduler_name, tuple(queued.uid for queued in pods))
+        self._evict(ChosenVictims(pod, DefaultPreemption.name, DOMAIN, chosen, first.decision, preemptor))
+
+    def _choose(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> tuple[PodInfo, ...] | _Refusal:
+        """Return the victims, or why there are none."""
+        cluster, framework = self._scheduler.cluster, self._scheduler.framework(pods[0].pod)
+        plugins = [each for each in framework.profile.post_filter if isinstance(each, DefaultPreemption)]
+        if not plugins:
+            return _refuse("group-preemption-off")
+        group = cluster.objects.get(PodGroup, key.name, key.namespace)
+        if group is None:
+            missing = f'podgroup.scheduling.k8s.io "{key.name}" not found'
+            return _Refusal(error=f"failed to get pod group object: {missing}")
+        if group.topology_key is not None:
+            return _refuse("group-preemption-topology")
+        if not plugins[0].handle.preempts:
+            return _refuse("preemption-off")
+        if any(queued.pod.pod.spec.preemption_policy == "Never" for queued in pods):
+            return _refuse("preemption-never")
+        columns = cluster.cache.columns
+        units = [u for u in list_units(columns, cluster.objects) if u.priority < (group.spec.priority or 0)]
+        if not units:
+            return _refuse("group-no-victims")
+        return self._select(key, pods, units)
+
+    def _select(
+        self, key: PodGroupKey, pods: Sequence[QueuedPod], units: Sequence[PreemptionUnit]
+    ) -> tuple[PodInfo, ...] | _Refusal:
+        columns, removed = self._scheduler.cluster.cache.columns, list[PreemptionUnit]()
+
+        def remove(unit: PreemptionUnit) -> None:
+            removed.append(unit)
+            for pod, node in unit.pods:
+                columns.remove_pod(pod.uid, node)
+
+        def add(unit: PreemptionUnit) -> None:
+            removed.remove(unit)
+            for pod, node in unit.pods:
+                columns.add_pod(pod, node)
+
+        try:
+            for unit in units:
+                remove(unit)
+            failure = self._find_failure(key, pods)
+            if failure:
+                return _Refusal(failure)
+            budgets = group_by_namespace(self._scheduler.cluster.objects.all(PodDisruptionBudget))
+            fits = lambda: not self._find_failure(key, pods)  # noqa: E731
+            return tuple(select_group_victims(units, budgets, add, remove, fits))
+        finally:
+            for unit in list(removed):
+                add(unit)
+
+
+def _refuse(code: str) -> _Refusal:
+    return _Refusal(reasons.format_reason(Reason(code)))
