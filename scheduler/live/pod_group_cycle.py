@@ -29,7 +29,7 @@ from scheduler.backend.queue import QueuedPod
 from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.placement import (
-    Placement,
+    GroupPlacement,
     ProposedPlacement,
     generate_placements,
     score_placements,
@@ -141,12 +141,12 @@ class PodGroupCycles:
             result.message = _format_placements(len(found))
         return result
 
-    def _generate(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> Sequence[Placement] | Verdict:
+    def _generate(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> Sequence[GroupPlacement] | Verdict:
         profile = self._scheduler.framework(pods[0].pod).profile
         return generate_placements(profile, key, self._scheduler.cluster.cache.columns)
 
     def _choose(
-        self, key: PodGroupKey, pods: Sequence[QueuedPod], found: Sequence[Placement], trials: Sequence[Trial]
+        self, key: PodGroupKey, pods: Sequence[QueuedPod], found: Sequence[GroupPlacement], trials: Sequence[Trial]
     ) -> int:
         """Return the index of the placement with an error or the highest score, or 0 if the group fits in none."""
         failed = next((number for number, trial in enumerate(trials) if trial.error), None)
@@ -174,7 +174,7 @@ class PodGroupCycles:
         failures = (self._try(pods, each, _format_placements(len(found))) for each in found)
         return "" if not all(failures) else _format_placements(len(found))
 
-    def _try(self, pods: Sequence[QueuedPod], placement: Placement | None, failure: str) -> str:
+    def _try(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None, failure: str) -> str:
         trial = self._placer.try_placing(pods, placement)
         if trial.error:
             raise TrialFailedError(trial.error)

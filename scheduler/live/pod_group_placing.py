@@ -24,7 +24,7 @@ from herodotus_record import reasons
 from herodotus_record.model import Decision, DecisionPath, PluginVerdict, Reason
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.placement import Placement
+from scheduler.engine.framework.placement import GroupPlacement
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
@@ -45,7 +45,7 @@ class MemberInput:
     `start` is the position in the visiting order at which the search starts; None: where the last cycle ended.
     """
 
-    placement: Placement | None
+    placement: GroupPlacement | None
     seed: int
     start: int | None = None
 
@@ -143,7 +143,7 @@ class GroupPlacer:
         self._cycles = cycles
         self._stages = stages
 
-    def build_inputs(self, pods: Sequence[QueuedPod], placement: Placement | None) -> tuple[MemberInput, ...]:
+    def build_inputs(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> tuple[MemberInput, ...]:
         """Return new inputs of a cycle for these pods, with random seeds."""
         return tuple(MemberInput(placement, random.getrandbits(32)) for _ in pods)
 
@@ -205,7 +205,7 @@ class GroupPlacer:
 
     # --- as a trial -------------------------------------------------------------------------------------------------
 
-    def try_placing(self, pods: Sequence[QueuedPod], placement: Placement | None) -> Trial:
+    def try_placing(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> Trial:
         """Return whether the pods can be placed now, without preemption. Nothing is recorded or kept."""
         start = self._stages.find_start()
         trial = Trial(tuple(replace(given, start=start) for given in self.build_inputs(pods, placement)))

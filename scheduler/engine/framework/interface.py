@@ -25,7 +25,7 @@ from scheduler.engine.framework.verdicts import Deferred, Pending, PostFilterRes
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 
 if TYPE_CHECKING:
-    from scheduler.engine.framework.placement import Placement, ProposedPlacement
+    from scheduler.engine.framework.placement import GroupPlacement, ProposedPlacement
 
 Scores = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -319,8 +319,8 @@ class PlacementGenerate(Plugin, Protocol):
     """A plugin that generates the sets of nodes in which a pod group may be placed. A profile has at most one."""
 
     def generate_placements(
-        self, group: PodGroupKey, parent: Placement, nodes: NodeColumns
-    ) -> Sequence[Placement] | Verdict:
+        self, group: PodGroupKey, parent: GroupPlacement, nodes: NodeColumns
+    ) -> Sequence[GroupPlacement] | Verdict:
         """Return placements of nodes in `parent`, in the order in which they are tried, or a rejection or error."""
 
 

@@ -27,7 +27,7 @@ NO_PLACEMENT: Final = unschedulable(Reason("no-placements"))
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class GroupPlacement:
     """A named set of nodes: `mask` tells for each node slot whether the node is in it. The name may be empty."""
 
     name: str
@@ -38,16 +38,16 @@ class Placement:
 class ProposedPlacement:
     """A placement in which a group can be scheduled, with the number of its pods that would be placed."""
 
-    placement: Placement
+    placement: GroupPlacement
     placed: int
 
 
-def generate_placements(profile: Profile, group: PodGroupKey, nodes: NodeColumns) -> Sequence[Placement] | Verdict:
+def generate_placements(profile: Profile, group: PodGroupKey, nodes: NodeColumns) -> Sequence[GroupPlacement] | Verdict:
     """Return the placements for a group: all nodes if the profile has no plugin for them.
 
     Returns Unschedulable if the plugin generates none, and an error if it fails.
     """
-    every = Placement("", nodes.live.copy())
+    every = GroupPlacement("", nodes.live.copy())
     if not profile.placement_generate:
         return (every,)
     try:

@@ -24,8 +24,12 @@ class PreemptingGroup:
         return self.group.metadata.uid
 
     @property
+    def name(self) -> str:
+        return self.group.metadata.name
+
+    @property
     def full_name(self) -> str:
-        """NAMESPACE/NAME."""
+        """The namespace and name of the group, as NAMESPACE/NAME."""
         return f"{self.group.metadata.namespace}/{self.group.metadata.name}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.framework.placement import Placement
+from scheduler.engine.framework.placement import GroupPlacement
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodGroupKey
@@ -29,8 +29,8 @@ class TopologyPlacementGenerator(BasePlugin):
     name = "TopologyPlacementGenerator"
 
     def generate_placements(
-        self, group: PodGroupKey, parent: Placement, nodes: NodeColumns
-    ) -> Sequence[Placement] | Verdict:
+        self, group: PodGroupKey, parent: GroupPlacement, nodes: NodeColumns
+    ) -> Sequence[GroupPlacement] | Verdict:
         """Return one placement for each domain, or only that of the group's pods on nodes; `parent` without constraint.
 
         Returns an error if the PodGroup does not exist, or if its pods on nodes are not in one domain.
@@ -54,7 +54,7 @@ class TopologyPlacementGenerator(BasePlugin):
         for domain in sorted(slots):
             mask = np.zeros(nodes.slots, np.bool_)
             mask[slots[domain]] = True
-            placements.append(Placement(domain, mask))
+            placements.append(GroupPlacement(domain, mask))
         return placements
 
     def _find_required_domain(self, group: PodGroupKey, key: str, nodes: NodeColumns) -> str | None:

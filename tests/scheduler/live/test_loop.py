@@ -24,6 +24,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.engine.objects.requests import CPU
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
@@ -98,12 +99,12 @@ class SentWrites(Writes):
     def finish_bindings(self) -> None:
         self.sent.append(("finished",))
 
-    def evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+    def evict(self, victim: PodInfo, preemptor: Preemptor, node: str) -> None:
         if self.refuse:
             raise ValueError(self.refuse.pop(0))
         self.sent.append(("evicted", victim.name, node))
 
-    def preempted(self, victim: PodInfo, preemptor: PodInfo, node: str, *, in_memory: bool) -> None:
+    def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
         self.sent.append(("taken back" if in_memory else "preempted", victim.name, preemptor.name))
 
 

@@ -42,10 +42,11 @@ class Breaks:
 
 
 class GroupWorld(World):
-    """A loop with the gates of pod groups on."""
+    """A loop with the gates of pod groups on, and `gates`."""
 
-    def __init__(self, spool: Path, **options: Any) -> None:
-        super().__init__(spool, gates=GATES, **options)
+    def __init__(self, spool: Path, gates: dict[str, bool] | None = None, **options: Any) -> None:
+        super().__init__(spool, gates={**GATES, **(gates or {})}, **options)
+        self.spec: Json = {}  # of groups, besides the policy
         self.conditions: list[tuple[str, str, str, str]] = []
         self.writes.set_pod_group_condition = self._set_condition  # type: ignore[method-assign]
         self.cluster.bind = self._bind  # type: ignore[method-assign]
@@ -60,10 +61,10 @@ class GroupWorld(World):
         self.group(group.metadata.name, group.min_count, conditions=[("PodGroupScheduled", *condition)])
 
     def group(self, name: str, min_count: int, change: str = "MODIFIED", conditions: Any = ()) -> None:
-        self.loop.inbox.put(WatchEvent("podgroups", change, a_group(name, min_count, conditions)))
+        self.loop.inbox.put(WatchEvent("podgroups", change, a_group(name, min_count, conditions, self.spec)))
 
     def groups(self, **min_counts: int) -> None:
-        listed = [a_group(name, count) for name, count in min_counts.items()]
+        listed = [a_group(name, count, (), self.spec) for name, count in min_counts.items()]
         self.loop.inbox.put(ListResult("podgroups", listed))
 
     def reasons(self, name: str) -> list[str]:
@@ -73,13 +74,13 @@ class GroupWorld(World):
         ]
 
 
-def a_group(name: str, min_count: int, conditions: Any = ()) -> PodGroup:
-    """A PodGroup with the gang policy, or with the basic policy if `min_count` is 0."""
+def a_group(name: str, min_count: int, conditions: Any = (), spec: Any = None) -> PodGroup:
+    """A PodGroup with the gang policy, or with the basic policy if `min_count` is 0, and other fields of `spec`."""
     policy: Json = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
     keys = ("type", "status", "reason", "message")
     document = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1},
-        "spec": {"schedulingPolicy": policy},
+        "spec": {"schedulingPolicy": policy, **(spec or {})},
         "status": {"conditions": [dict(zip(keys, c, strict=True)) for c in conditions]},
     }
     return msgspec.convert(document, PodGroup)
