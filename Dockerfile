@@ -14,6 +14,7 @@ RUN python -m venv /build \
         --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/servers.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
+COPY herodotus_client herodotus_client
 COPY herodotus_record herodotus_record
 COPY herodotus_kube herodotus_kube
 COPY herodotus_serving herodotus_serving

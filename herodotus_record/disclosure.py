@@ -59,6 +59,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     "message": Discloses.MESSAGE,
     "text": Discloses.TEXT,
     "error": Discloses.TEXT,
+    "status": Discloses.TEXT,  # of the first placement of a pod group
 }
 
 # Words in the names and units of the measurements that plugins and agents of this version use.

@@ -16,6 +16,7 @@ DISTRIBUTED = (
     "scheduler",
     "herodotus_endpoint",
     "herodotus_cli",
+    "herodotus_client",
     "herodotus_agents",
     "herodotus_local",
     "herodotus_sim",
@@ -172,6 +173,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "herodotus_cli.transport",
         "herodotus_cli.assistant",
     ),
+    "herodotus_client": (*RECORD, "herodotus_cli.transport"),
     "herodotus_cli.assistant": (*RECORD, "herodotus_cli", "herodotus_cli.commands"),
     "herodotus_agents.*": (
         *RECORD,
@@ -208,6 +210,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "scheduler.extenders.transport",
         "scheduler.prometheus",
         "herodotus_cli.transport.http",
+        "herodotus_client.client",
         "herodotus_kube.client",
     ),
     "kubernetes": ("herodotus_kube.credentials",),

@@ -1,11 +1,13 @@
-"""An MCP client asks each tool on a cluster with the decisions service, and in local mode."""
+"""An MCP client and the Python client ask about a cluster: from the decisions service, and in local mode."""
 
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 from herodotus_cli.assistant.tools import TOOLS
+from herodotus_client import Client, explain_pod
 from tests.cli.assistant.test_server import Call, ask
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import eventually
@@ -80,3 +82,29 @@ def test_each_tool_answers_from_the_service_and_in_local_mode(
         assert found["what_if"]["kind"] == "PlacementReview"
     assert local["capacity"]["status"]["capacity"]["fits"] > 0
     assert {call.tool for call in calls(namespace)} == {tool.name for tool in TOOLS}
+
+
+def test_the_python_client_answers_and_watches(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
+    herodotus.add_nodes(node("n1"))
+    seen: list[str] = []
+
+    def watch() -> None:
+        with Client(herodotus.endpoint_url) as watching:
+            seen.append(next(iter(watching.watch(namespace)))["spec"]["pod"]["name"])
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    created: list[str] = []
+
+    def create_until_seen() -> bool:  # the watch begins at an unknown moment
+        created.append(f"web-{len(created)}")
+        cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod(created[-1]))
+        thread.join(1)
+        return not thread.is_alive()
+
+    eventually(create_until_seen, "a decision in the watch")
+    assert seen[0] in created
+    with Client(herodotus.endpoint_url) as client:
+        answer = client.ask(explain_pod(namespace, seen[0]))
+    assert answer["metadata"]["name"] == seen[0]
+    assert answer["kind"] == "PodExplanation"

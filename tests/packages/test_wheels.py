@@ -21,7 +21,7 @@ from tests.packages.wheels import PROJECTS, build
 from tests.processes import ROOT
 
 ROOMS = {
-    "herodotus": {"herodotus_cli", "herodotus_record"},
+    "herodotus": {"herodotus_cli", "herodotus_client", "herodotus_record"},
     "herodotus-servers": {
         "herodotus_agents",
         "herodotus_endpoint",
@@ -90,9 +90,9 @@ def test_a_wheel_has_version_programs_and_licence(wheel_dir: Path, distribution:
 
 def test_the_plugin_needs_no_server_package_and_servers_pin_its_version(wheel_dir: Path) -> None:
     needed = {d: metadata(wheel_dir, d).get_all("Requires-Dist", []) for d in DISTRIBUTIONS}
-    optional = f"herodotus-servers=={__version__}; extra == 'local'"
-    assert {line.partition("==")[0] for line in needed["herodotus"] if line != optional} == PLUGINS_LIBRARIES
-    assert optional in needed["herodotus"]
+    always = {line.partition("==")[0] for line in needed["herodotus"] if "extra ==" not in line}
+    assert always == PLUGINS_LIBRARIES
+    assert f"herodotus-servers=={__version__}; extra == 'local'" in needed["herodotus"]
     assert f"herodotus=={__version__}" in needed["herodotus-servers"]
 
 

@@ -1,0 +1,128 @@
+"""The questions that a client can ask, each with the type of its answer.
+
+Owns: the public functions and their arguments. Does not own: paths (`herodotus_cli.transport.api_paths`), requests
+(`client`). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from herodotus_cli.transport import api_paths
+from herodotus_client import answers
+from herodotus_record.model import API_VERSION
+
+Answer = TypeVar("Answer", covariant=True)
+Json = Mapping[str, Any]
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class Question(Generic[Answer]):
+    """A question about scheduling: a path of the decisions service, and the document to post to it if there is one."""
+
+    path: str
+    document: Json | None = None
+
+
+def explain_pod(
+    namespace: str, name: str, *, attempt: int | None = None, every_node: bool = False, node: str = ""
+) -> Question[answers.PodExplanation]:
+    """Ask why a pod is on its node, or why it is Pending.
+
+    `attempt` is the number of one of its attempts, by default the last. With `every_node` the answer has every filter
+    and score of every node, with `node` those of one.
+    """
+    return Question(api_paths.pod_explanation(namespace, name, attempt=attempt, every_node=every_node, node=node))
+
+
+def list_pod_attempts(namespace: str, name: str) -> Question[answers.PodHistory]:
+    """Ask for all scheduling attempts of a pod, and what changed between them."""
+    return Question(api_paths.pod_history(namespace, name))
+
+
+def read_decision(namespace: str, name: str, *, attempt: int | None = None) -> Question[answers.Decision]:
+    """Ask for the full record of one attempt of a pod, by default the last."""
+    return Question(api_paths.decision(namespace, name, attempt=attempt))
+
+
+def list_decisions(
+    namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 500
+) -> Question[answers.DecisionList]:
+    """Ask for the newest `limit` decisions. An empty namespace means all; `labels` and `fields` are selectors."""
+    selector = api_paths.DecisionSelector(fields, labels)
+    return Question(api_paths.decisions(namespace, selector=selector, limit=limit))
+
+
+def list_pending_pods(namespace: str = "", *, labels: str = "") -> Question[answers.PendingPods]:
+    """Ask for the pending pods by reason. An empty namespace means all; `labels` is a label selector."""
+    return Question(api_paths.pending_pods(namespace, labels=labels))
+
+
+def compare_pods(namespace: str, name: str, other: str) -> Question[answers.PodComparison]:
+    """Ask for a comparison of the last attempts of two pods."""
+    return Question(api_paths.pod_comparison(namespace, name, other))
+
+
+def compare_nodes(
+    namespace: str, name: str, node: str, other: str, *, attempt: int | None = None
+) -> Question[answers.NodeComparison]:
+    """Ask for a comparison of two nodes for one pod."""
+    return Question(api_paths.node_comparison(namespace, name, node, other, attempt=attempt))
+
+
+def explain_node(name: str, *, since_s: float = DAY_S) -> Question[answers.NodeHistory]:
+    """Ask how often a node was considered, rejected and chosen in the last `since_s` seconds."""
+    return Question(api_paths.node_history(name, since_s=since_s))
+
+
+def explain_workload(
+    namespace: str, kind: str, name: str, *, since_s: float = DAY_S, labels: str = ""
+) -> Question[answers.WorkloadPlacement]:
+    """Ask where the pods of a workload, such as kind Deployment, were placed in the last `since_s` seconds."""
+    return Question(api_paths.workload_placement(namespace, kind, name, since_s=since_s, labels=labels))
+
+
+def balance(
+    *,
+    since_s: float = DAY_S,
+    weights: Mapping[str, int] | None = None,
+    scheduler: str = "",
+    decisions: int | None = None,
+    labels: str = "",
+) -> Question[answers.Balance]:
+    """Ask how pods spread over nodes in the last `since_s` seconds, and with other `weights` would have.
+
+    `weights` maps names of score plugins to weights. `scheduler` restricts the answer to one scheduler name, `labels`
+    to pods, and `decisions` to that number of newest placements.
+    """
+    words = ",".join(f"{plugin}={weight}" for plugin, weight in (weights or {}).items())
+    return Question(
+        api_paths.balance(since_s=since_s, weights=words, profile=scheduler, decisions=decisions, labels=labels)
+    )
+
+
+def agreements(
+    namespace: str = "", *, since_s: float = DAY_S, scheduler: str = "", labels: str = ""
+) -> Question[answers.Agreements]:
+    """Ask how often the observer's reconstruction agrees with the schedulers that it observes."""
+    return Question(api_paths.agreements(namespace, since_s=since_s, scheduler=scheduler, labels=labels))
+
+
+def list_preemptions(namespace: str = "", *, since_s: float = DAY_S, victim: str = "") -> Question[answers.Preemptions]:
+    """Ask for the preemptions of the last `since_s` seconds; with `victim` those that evicted this pod."""
+    return Question(api_paths.preemptions(namespace, since_s=since_s, victim=victim))
+
+
+def review_placement(namespace: str, spec: Json) -> Question[answers.PlacementReview]:
+    """Ask where hypothetical pods would go. `spec` is that of a PlacementReview; nothing is created."""
+    document = {"apiVersion": API_VERSION, "kind": "PlacementReview", "spec": spec}
+    return Question(api_paths.placement_reviews(namespace), document)
+
+
+def review_cluster(spec: Json) -> Question[answers.ClusterReview]:
+    """Ask what changes to the cluster would do, or about capacity or node groups. `spec` is that of a ClusterReview."""
+    document = {"apiVersion": API_VERSION, "kind": "ClusterReview", "spec": spec}
+    return Question(api_paths.cluster_reviews(), document)
