@@ -4,6 +4,9 @@ Owns: the cluster of a seed, its groups, and how the two results of a group are 
 A preferred node affinity ranks the nodes and outweighs all other scores, so that no tie is left to chance. Each member
 has another priority, since members of equal priority are tried in an order that kube-scheduler does not define.
 
+With `whole`, groups may have a topology constraint, preempt as a whole and be evicted as a whole, and pods may need
+devices. Running pods then have different priorities, so that the choice of victims has no ties either.
+
 Invariant: both schedulers see the same pods on the nodes; what Herodotus placed is deleted before the group is created
 again for kube-scheduler.
 """
@@ -24,7 +27,11 @@ OURS, THEIRS = SCHEDULER, "kube-scheduler-groups"
 SETTLE_S: Final = 5.0  # for evictions and further attempts of a group that may preempt
 SEEN_S: Final = 1.0  # until a scheduler has seen changes of pods, which come by another watch than groups
 GATES: Final = {"GenericWorkload": True, "GangScheduling": True}
+WHOLE_GATES: Final = {**GATES, "TopologyAwareWorkloadScheduling": True, "WorkloadAwarePreemption": True}
 PRIORITIES: Final = 12  # classes, one for each member of a group
+RUNNING: Final = 24  # classes, one for each pod that runs already, with `whole`
+GROUP_PRIORITY: Final = "groups-high-12"
+DRA: Final = "/apis/resource.k8s.io/v1"
 GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
@@ -32,10 +39,15 @@ class GroupResult(NamedTuple):
     """What became of a group: its condition, and for each member its node and the message of its first failure.
 
     Of a group that may preempt only whether a member is bound: which of two equal nodes is preempted is left to chance.
+    `evicted` names the pods that are gone. `domain` is that of the members on nodes if the group has a constraint, and
+    `domains` the number of domains.
     """
 
     condition: tuple[str, str, str]
     members: dict[str, tuple[str, str]]
+    evicted: frozenset[str] = frozenset()
+    domain: str = ""
+    domains: int = 0
 
     def agrees(self, theirs: GroupResult) -> bool:
         """Return whether kube-scheduler has this result.
@@ -45,7 +57,16 @@ class GroupResult(NamedTuple):
         in_part = len({bool(node) for node, _ in self.members.values()}) > 1
         scheduled = ("True", "Scheduled", "")
         same_condition = self.condition == (scheduled if in_part else theirs.condition)
-        return same_condition and self.members == theirs.members
+        if not same_condition or self.evicted != theirs.evicted:
+            return False
+        if self.domain != theirs.domain:  # chance chooses between domains in which as many members fit
+            return bool(self.domain and theirs.domain) and len(self._bound()) == len(theirs._bound())
+        if self.domains > 1 and not self.domain:  # chance chooses the domain that messages are about
+            return self._bound() == theirs._bound()
+        return self.members == theirs.members
+
+    def _bound(self) -> dict[str, str]:
+        return {name: node for name, (node, _) in self.members.items() if node}
 
 
 def configuration(name: str) -> Json:
@@ -62,9 +83,12 @@ def configuration(name: str) -> Json:
 class GroupParity:
     """The cluster of one seed, and its groups."""
 
-    def __init__(self, api: Cluster, seed: int) -> None:
+    def __init__(self, api: Cluster, seed: int, *, whole: bool = False) -> None:
         """Create namespace, priority classes, nodes and pods that run already."""
         self._api = api
+        self._whole = whole
+        self._running_pods = 0
+        self._zones: dict[str, str] = {}  # by node
         self._rng = random.Random(seed)
         self.namespace = f"groups-{seed}-{uuid.uuid4().hex[:6]}"  # also if the test is repeated
         self._pods = f"/api/v1/namespaces/{self.namespace}/pods"
@@ -75,6 +99,8 @@ class GroupParity:
         for i, name in enumerate(self._nodes):
             for j in range(self._rng.randrange(3)):
                 api.create(self._pods, self._running(f"low-{i}-{j}", name))
+        if whole:
+            self._create_devices()
 
     def compare(self, number: int) -> tuple[GroupResult, GroupResult]:
         """Decide one random group with both schedulers and return the results, ours first. What theirs placed stays."""
@@ -83,10 +109,13 @@ class GroupParity:
         high = self._rng.random() < 0.4
         apart = self._rng.random() < 0.25
         members = [self._member(i, high=high, apart=apart) for i in range(size)]
+        spec: Json = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+        if self._whole:
+            spec |= self._whole_group(members, high=high)
         before = [pod for pod in self._api.items(self._pods) if pod["spec"].get("nodeName")]
-        ours = self._decide(f"g{number}-ours", OURS, min_count, members, preempts=high)
+        ours = self._decide(f"g{number}-ours", OURS, spec, members, preempts=high)
         self._restore(f"g{number}-ours", before)
-        theirs = self._decide(f"g{number}-theirs", THEIRS, min_count, members, preempts=high)
+        theirs = self._decide(f"g{number}-theirs", THEIRS, spec, members, preempts=high)
         self._delete_waiting(f"g{number}-theirs")
         return ours, theirs
 
@@ -96,30 +125,49 @@ class GroupParity:
             self._api.delete_all(path)
         for name in self._nodes:
             self._api.delete(f"/api/v1/nodes/{name}")
+        if self._whole:
+            self._delete_claims("")
+            for name in self._nodes:
+                self._api.delete(f"{DRA}/resourceslices/{name}")
+            self._api.delete(f"{DRA}/deviceclasses/{self.namespace}")
 
     # --- one group --------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, group: str, scheduler: str, min_count: int, members: list[Json], *, preempts: bool
+        self, group: str, scheduler: str, group_spec: Json, members: list[Json], *, preempts: bool
     ) -> GroupResult:
         """Create the members and then the group, so that all enter the queue at once; wait for the result."""
+        before = {pod["metadata"]["name"] for pod in self._api.items(self._pods)}
         for i, spec in enumerate(members):
+            if "resourceClaims" in spec:
+                spec = {**spec, "resourceClaims": [{"name": "gpu", "resourceClaimName": f"{group}-m{i}"}]}
+                self._api.create(f"{DRA}/namespaces/{self.namespace}/resourceclaims", self._claim(f"{group}-m{i}"))
             body = {
                 "metadata": {"name": f"{group}-m{i}", "labels": {"group": group.split("-")[0]}},
                 "spec": {**spec, "schedulerName": scheduler, "schedulingGroup": {"podGroupName": group}},
             }
             self._api.create(self._pods, body)
         time.sleep(SEEN_S)
-        policy = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-        self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": policy})
+        self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": group_spec})
         condition = eventually(lambda: self._condition(group), f"{group} to be decided", 60)
         if preempts:
             time.sleep(SETTLE_S)
             condition = self._condition(group) or condition
         results = eventually(lambda: self._results(group), f"the members of {group}", 60)
-        if preempts:
+        result = self._locate(GroupResult(condition, results), group_spec)
+        if preempts and not result.domains:
             results = {name: ("bound" if node else "", "") for name, (node, _) in results.items()}
-        return GroupResult(condition, results)
+            left = {pod["metadata"]["name"] for pod in self._api.items(self._pods)}
+            result = result._replace(members=results, evicted=frozenset(before - left))
+        return result
+
+    def _locate(self, result: GroupResult, group_spec: Json) -> GroupResult:
+        """Return the result with the domain of its members on nodes. They must be in one, if the group demands it."""
+        if "schedulingConstraints" not in group_spec:
+            return result
+        found = {self._zones[node] for node, _ in result.members.values() if node}
+        assert len(found) <= 1, result
+        return result._replace(domain="".join(found), domains=len(set(self._zones.values())))
 
     def _condition(self, group: str) -> tuple[str, str, str] | None:
         status = self._api.get(f"{GROUPS.format(self.namespace)}/{group}").get("status") or {}
@@ -150,9 +198,13 @@ class GroupParity:
         for name in names:
             if name.startswith(f"{group}-"):
                 self._api.delete(f"{self._pods}/{name}")
+        self._delete_claims(f"{group}-")
         for pod in before:
             if pod["metadata"]["name"] not in names:
-                kept = ("containers", "nodeName", "priorityClassName", "terminationGracePeriodSeconds")
+                kept = {
+                    *("containers", "nodeName", "priorityClassName", "terminationGracePeriodSeconds"),
+                    *("schedulingGroup", "resourceClaims"),
+                } & pod["spec"].keys()
                 metadata = {key: pod["metadata"].get(key) for key in ("name", "labels")}
                 self._api.create(self._pods, {"metadata": metadata, "spec": {key: pod["spec"][key] for key in kept}})
 
@@ -168,7 +220,8 @@ class GroupParity:
         rng = self._rng
         amounts = {"cpu": str(rng.randrange(2, 7)), "memory": "32Gi", "pods": "20"}
         taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if rng.random() < 0.2 else []
-        labels = {"kubernetes.io/hostname": name, "rank": str(rank), "zone": rng.choice("abc"), "seed": self.namespace}
+        self._zones[name] = rng.choice("abc")
+        labels = {"kubernetes.io/hostname": name, "rank": str(rank), "zone": self._zones[name], "seed": self.namespace}
         return {
             "metadata": {"name": name, "labels": labels},
             "spec": {"taints": taints},
@@ -177,6 +230,9 @@ class GroupParity:
 
     def _running(self, name: str, node: str) -> Json:
         spec = {**_containers("1"), "nodeName": node, "priorityClassName": "groups-lowest"}
+        if self._whole:
+            self._running_pods += 1
+            spec["priorityClassName"] = f"groups-running-{self._running_pods}"
         return {"metadata": {"name": name}, "spec": {**spec, "terminationGracePeriodSeconds": 0}}
 
     def _member(self, i: int, *, high: bool, apart: bool) -> Json:
@@ -206,11 +262,53 @@ class GroupParity:
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
         return spec
 
+    # --- with `whole` -----------------------------------------------------------------------------------------------
+
+    def _whole_group(self, members: list[Json], *, high: bool) -> Json:
+        """Return random fields of a group's spec; some of its members then need a device."""
+        rng, spec = self._rng, dict[str, Any]()
+        if rng.random() < 0.45:
+            spec["schedulingConstraints"] = {"topology": [{"key": "zone"}]}
+        spec["priorityClassName"] = GROUP_PRIORITY if high else "groups-lowest"
+        if rng.random() < 0.5:
+            spec["disruptionMode"] = "PodGroup"
+        for member in members:
+            if rng.random() < 0.25:
+                member["resourceClaims"] = []
+                member["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+        return spec
+
+    def _create_devices(self) -> None:
+        driver = f"{self.namespace}.example.com"
+        selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+        body: Json = {"metadata": {"name": self.namespace}, "spec": {"selectors": [selector]}}
+        self._api.create(f"{DRA}/deviceclasses", body)
+        for name in self._nodes:
+            devices = [{"name": f"gpu-{i}"} for i in range(self._rng.randrange(3))]
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": driver, "pool": pool, "nodeName": name, "devices": devices}
+            self._api.create(f"{DRA}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def _claim(self, name: str) -> Json:
+        request = {"name": "gpu", "exactly": {"deviceClassName": self.namespace}}
+        return {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+
+    def _delete_claims(self, prefix: str) -> None:
+        """Free and delete the claims whose names begin with `prefix`, as kube-controller-manager would."""
+        path = f"{DRA}/namespaces/{self.namespace}/resourceclaims"
+        for claim in self._api.items(path):
+            name = claim["metadata"]["name"]
+            if name.startswith(prefix):
+                self._api.patch(f"{path}/{name}/status", {"status": {"allocation": None, "reservedFor": None}})
+                self._api.patch(f"{path}/{name}", {"metadata": {"finalizers": None}})
+                self._api.delete(f"{path}/{name}")
+
 
 def create_priority_classes(api: Cluster) -> None:
     """Create the priority classes of all seeds: those of members, above and at the level of the running pods."""
     values = {f"groups-high-{i}": 1000 + i for i in range(PRIORITIES + 1)}
     values |= {f"groups-low-{i}": i - PRIORITIES - 1 for i in range(PRIORITIES + 1)}
+    values |= {f"groups-running-{i}": 100 + i for i in range(RUNNING)}
     for name, value in {**values, "groups-lowest": 0}.items():
         policy = "PreemptLowerPriority" if name.startswith("groups-high") else "Never"
         body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}

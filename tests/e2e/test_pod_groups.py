@@ -1,6 +1,7 @@
 """Pod groups on a real API server: as kube-scheduler decides them, and never in part after a failed quorum.
 
-GROUP_SEEDS (`1-25`) and GROUP_KILLS make the runs longer.
+GROUP_SEEDS (`1-25`) and GROUP_KILLS make the runs longer. GROUP_GATES chooses the feature gates: `members` (quorum
+only), `whole` (topology constraints and preemption for the group as well), by default both.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,9 +21,11 @@ from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.pod_group_parity import (
     GATES,
+    GROUP_PRIORITY,
     GROUPS,
     OURS,
     THEIRS,
+    WHOLE_GATES,
     GroupParity,
     Json,
     configuration,
@@ -32,6 +36,7 @@ from tests.processes import Process, eventually, free_port, python
 
 GROUPS_PER_SEED = 4
 KILLS = int(os.environ.get("GROUP_KILLS", "3"))
+MODES = {"members": GATES, "whole": WHOLE_GATES}
 
 
 def seeds() -> list[int]:
@@ -47,7 +52,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if binaries is None:
         pytest.skip("NOT TESTED ON A REAL API SERVER: no etcd and kube-apiserver")
     directory = tmp_path_factory.mktemp("groups")
-    gates = f"--feature-gates={format_gates(GATES)}"
+    gates = f"--feature-gates={format_gates(WHOLE_GATES)}"
     plane = control_plane.ControlPlane(binaries, directory, gates, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
     plane.wait_until_ready()
     kubeconfig = directory / "kubeconfig"
@@ -59,13 +64,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     plane.stop()
 
 
-def start_ours(real: Cluster, directory: Path, number: int = 0) -> Process:
+def start_ours(real: Cluster, directory: Path, gates: dict[str, bool], number: int = 0) -> Process:
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "herodotus.yaml"
     config.write_text(yaml.safe_dump({**configuration(OURS), "leaderElection": {"leaderElect": False}}))
     command = [
         *python("scheduler", "run"),
-        *("--kubeconfig", str(real.kubeconfig), "--config", str(config), "--feature-gates", format_gates(GATES)),
+        *("--kubeconfig", str(real.kubeconfig), "--config", str(config), "--feature-gates", format_gates(gates)),
         *(
             "--spool",
             str(directory / "spool"),
@@ -79,15 +84,16 @@ def start_ours(real: Cluster, directory: Path, number: int = 0) -> Process:
     return Process("scheduler", command, directory / f"herodotus-{number}.log")
 
 
-@pytest.fixture(scope="module")
-def both(real: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run both schedulers."""
+@pytest.fixture(scope="module", params=os.environ.get("GROUP_GATES", "members,whole").split(","))
+def both(real: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run both schedulers with the gates of a mode; return the mode."""
+    gates = MODES[request.param]
     binaries, directory = control_plane.assets(), tmp_path_factory.mktemp("schedulers")
     if binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip("NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver")
-    theirs = KubeScheduler(binaries / "kube-scheduler", real.kubeconfig, configuration(THEIRS), directory, GATES)
-    ours = start_ours(real, directory)
-    yield
+    theirs = KubeScheduler(binaries / "kube-scheduler", real.kubeconfig, configuration(THEIRS), directory, gates)
+    ours = start_ours(real, directory, gates)
+    yield request.param
     print(ours.output()[-500:])
     ours.stop()
     theirs.stop()
@@ -96,14 +102,13 @@ def both(real: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds())
-@pytest.mark.usefixtures("both")
-def test_groups_are_placed_as_by_kube_scheduler(real: Cluster, seed: int) -> None:
-    parity = GroupParity(real, seed)
+def test_groups_are_placed_as_by_kube_scheduler(real: Cluster, both: str, seed: int) -> None:
+    parity = GroupParity(real, seed, whole=both == "whole")
     try:
         results = [parity.compare(number) for number in range(GROUPS_PER_SEED)]
     finally:
         parity.close()
-    print([(ours.condition[:2], len(ours.members)) for ours, _ in results])
+    print([(ours.condition[:2], len(ours.members), ours.domain, len(ours.evicted)) for ours, _ in results])
     differing = [(number, ours, theirs) for number, (ours, theirs) in enumerate(results) if not ours.agrees(theirs)]
     for number, ours, theirs in differing:
         print(f"group {number} of seed {seed}:\n  {ours}\n  {theirs}")
@@ -121,25 +126,28 @@ def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_schedule
     pods = f"/api/v1/namespaces/{namespace}/pods"
     amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     for i in range(4):
-        body: Json = {"metadata": {"name": f"kills-{i}", "labels": {"kills": "yes"}}}
+        body: Json = {"metadata": {"name": f"kills-{i}", "labels": {"kills": "yes", "rack": "ab"[i // 2]}}}
         real.create("/api/v1/nodes", {**body, "status": {"allocatable": amounts, "capacity": amounts}})
 
-    def create(group: str, size: int, cpu: str) -> None:
-        policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
-        real.create(GROUPS.format(namespace), {"metadata": {"name": group}, "spec": policy})
+    def create(group: str, size: int, cpu: str, **fields: Any) -> None:
+        group_spec = {"schedulingPolicy": {"gang": {"minCount": size}}, **fields}
+        real.create(GROUPS.format(namespace), {"metadata": {"name": group}, "spec": group_spec})
         for i in range(size):
             container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
             spec: Json = {"containers": [container], "schedulerName": OURS, "nodeSelector": {"kills": "yes"}}
             spec |= {"schedulingGroup": {"podGroupName": group}, "terminationGracePeriodSeconds": 0}
             real.create(pods, {"metadata": {"name": f"{group}-{i}", "labels": {"group": group}}, "spec": spec})
 
-    create("never", 5, "7")  # four of five fit
+    rack = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    create("never-all", 5, "7")  # four of five fit
+    create("never-rack", 3, "7", **rack)  # two of three fit into a rack
+    create("never-evict", 5, "7", priorityClassName=GROUP_PRIORITY)  # four of five fit if all others are evicted
     bound_groups = 0
     for kill in range(KILLS):
-        process = start_ours(real, tmp_path, kill)
+        process = start_ours(real, tmp_path, WHOLE_GATES, kill)
         eventually(lambda log=process.log: "Scheduling" in log.read_text(), "the scheduler to start", 60)  # type: ignore[misc]
         group = f"fits-{kill}"
-        create(group, 6, "100m")
+        create(group, 6, "100m", **(rack if kill % 2 else {}))
         time.sleep(rng.uniform(0.0, 0.15))
         process.kill()
         bound = real.bound(namespace)
@@ -149,7 +157,7 @@ def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_schedule
             with suppress(AssertionError):
                 real.delete(f"{pods}/{group}-{i}")
     print(f"{KILLS} kills, {bound_groups} groups bound in full before one")
-    process = start_ours(real, tmp_path, KILLS)
+    process = start_ours(real, tmp_path, WHOLE_GATES, KILLS)
     try:
         create("after", 6, "100m")
         eventually(lambda: sum(n.startswith("after-") for n in real.bound(namespace)) == 6, "the last group", 60)
