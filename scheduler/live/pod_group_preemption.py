@@ -85,13 +85,20 @@ class PodGroupPreemptions:
         if first is None or first.decision is None or group is None or not chosen:
             return
         pod = first.queued.pod
+        if not all(plugin.handle.evicts for plugin in self._find_plugins(pod)):
+            return  # a dry run
         preemptor = PreemptingGroup(group, pod.pod.spec.scheduler_name, tuple(queued.uid for queued in pods))
         self._evict(ChosenVictims(pod, DefaultPreemption.name, DOMAIN, chosen, first.decision, preemptor))
 
+    def _find_plugins(self, pod: PodInfo) -> list[DefaultPreemption]:
+        """Return the preemption plugins of the pod's profile, of which there is one or none."""
+        plugins = self._scheduler.framework(pod).profile.post_filter
+        return [each for each in plugins if isinstance(each, DefaultPreemption)]
+
     def _choose(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> tuple[PodInfo, ...] | _Refusal:
         """Return the victims, or why there are none."""
-        cluster, framework = self._scheduler.cluster, self._scheduler.framework(pods[0].pod)
-        plugins = [each for each in framework.profile.post_filter if isinstance(each, DefaultPreemption)]
+        cluster = self._scheduler.cluster
+        plugins = self._find_plugins(pods[0].pod)
         if not plugins:
             return _refuse("group-preemption-off")
         group = cluster.objects.get(PodGroup, key.name, key.namespace)

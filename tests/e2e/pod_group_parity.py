@@ -201,12 +201,8 @@ class GroupParity:
         self._delete_claims(f"{group}-")
         for pod in before:
             if pod["metadata"]["name"] not in names:
-                kept = {
-                    *("containers", "nodeName", "priorityClassName", "terminationGracePeriodSeconds"),
-                    *("schedulingGroup", "resourceClaims"),
-                } & pod["spec"].keys()
                 metadata = {key: pod["metadata"].get(key) for key in ("name", "labels")}
-                self._api.create(self._pods, {"metadata": metadata, "spec": {key: pod["spec"][key] for key in kept}})
+                self._api.create(self._pods, {"metadata": metadata, "spec": pod["spec"]})
 
     def _delete_waiting(self, group: str) -> None:
         """Delete the members that wait, which would take room or preempt while the next group is decided."""

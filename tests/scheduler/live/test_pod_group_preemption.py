@@ -131,3 +131,34 @@ def test_while_victims_are_evicted_no_pod_of_the_group_is_tried(world: GroupWorl
     assert gate is not None
     assert gate.gate is not None
     assert gate.gate.plugin == "DefaultPreemption"
+
+
+def test_a_dry_run_evicts_nothing(tmp_path: Path) -> None:
+    world = GroupWorld(tmp_path / "spool", GATES, dry_run=True)
+    list_groups(world, a_group("g", 1, spec={"priority": 10}))
+    world.start(make_node("n").allocatable(cpu="4"), pods=[on_node("old", "4"), member("a", "1")])
+    world.until(lambda: world.reasons("a") != [])
+    assert world.shared.preempting == set()
+    assert evicted(world) == []
+    world.loop.binder.close()
+
+
+def test_without_the_plugin_no_group_preempts(world: GroupWorld) -> None:
+    object.__setattr__(world.framework.profile, "post_filter", ())
+    list_groups(world, a_group("g", 1, spec={"priority": 10}))
+    world.start(make_node("n").allocatable(cpu="4"), pods=[on_node("old", "4"), member("a", "1")])
+    world.until(lambda: len(world.conditions) == 1)
+    assert world.conditions[0][3].endswith(
+        "default preemption plugin is not registered, workload aware preemption is disabled"
+    )
+
+
+def test_a_failed_eviction_lets_the_group_be_tried_again(world: GroupWorld) -> None:
+    world.writes.refuse, world.spec = ["the API server is away"], {"priority": 10}
+    list_groups(world, a_group("g", 2, spec={"priority": 10}))
+    pods = [on_node("old", "4"), member("a", "1"), member("b", "1")]
+    world.start(make_node("n").allocatable(cpu="4"), pods=pods)
+    world.until(lambda: evicted(world) == ["old"])  # by the second attempt
+    world.until(lambda: not world.shared.preempting)
+    world.pod("DELETED", pods[0])
+    world.until(lambda: bound(world) == ["a", "b"])

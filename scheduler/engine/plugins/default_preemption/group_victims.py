@@ -13,7 +13,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import EVICTED_TOGETHER, PodGroup
-from scheduler.engine.plugins.default_preemption.victims import Budgets, find_violating
+from scheduler.engine.plugins.default_preemption.victims import Budgets, BudgetUse
 
 
 @dataclass
@@ -88,9 +88,9 @@ def _find_evicted_together(pod: PodInfo, objects: ClusterObjects) -> PodGroup | 
 
 
 def _find_violating_units(units: Iterable[PreemptionUnit], budgets: Budgets) -> list[PreemptionUnit]:
-    """Return the units of which a disruption budget forbids to evict a pod, in the given order."""
-    if not budgets:
-        return []
-    ordered = list(units)
-    forbidden = {id(pod) for pod in find_violating((pod for unit in ordered for pod, _ in unit.pods), budgets)}
-    return [unit for unit in ordered if any(id(pod) in forbidden for pod, _ in unit.pods)]
+    """Return the units of which a disruption budget forbids to evict a pod, in the given order.
+
+    The pods of a unit after that one do not count as evicted.
+    """
+    use = BudgetUse(budgets)
+    return [unit for unit in units if any(use.violates(pod) for pod, _ in unit.pods)]

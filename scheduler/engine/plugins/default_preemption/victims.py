@@ -83,7 +83,7 @@ class _Candidate:
         """
         self.slot = slot
         self.victims: list[PodInfo] = []
-        self._violating = find_violating(pods, budgets) if budgets else []
+        self._violating = _find_violating(pods, budgets) if budgets else []
         self.to_reprieve = deque(pods)
         if self._violating:
             self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
@@ -109,23 +109,27 @@ def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
     return found
 
 
-def find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
-    """Return the pods whose eviction a disruption budget forbids, in the given order.
+class BudgetUse:
+    """The disruptions that are left of each disruption budget while pods are evicted one after the other."""
 
-    Each evicted pod uses one disruption of every budget that selects it. A pod is returned if one of these budgets has
-    none left.
-    """
-    left: dict[int, int] = {}
-    violating: list[PodInfo] = []
-    for p in pods:
-        forbidden = False
-        for budget in budgets.get(p.namespace, ()):
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
+        self._left: dict[int, int] = {}
+
+    def violates(self, p: PodInfo) -> bool:
+        """Count the eviction of a pod, and return whether one of the budgets that select it had no disruption left."""
+        left, forbidden = self._left, False
+        for budget in self._budgets.get(p.namespace, ()):
             if _selects(budget, p):
                 left[id(budget)] = left.get(id(budget), budget.status.disruptions_allowed) - 1
                 forbidden = forbidden or left[id(budget)] < 0
-        if forbidden:
-            violating.append(p)
-    return violating
+        return forbidden
+
+
+def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
+    """Return the pods whose eviction a disruption budget forbids, in the given order."""
+    use = BudgetUse(budgets)
+    return [p for p in pods if use.violates(p)]
 
 
 def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
