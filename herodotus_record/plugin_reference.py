@@ -230,6 +230,8 @@ PLUGINS: Final = (
             "device-claim-not-made",
             "device-claim-unsupported",
             "device-claim-not-owned",
+            "device-claim-not-owned-by-group",
+            "group-claim-unreserved",
             "device-class-not-found",
             "prioritized-list-disabled",
             "request-unknown",

@@ -78,6 +78,9 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "device-claim-not-made": 'pod "{pod}": ResourceClaim not created yet',
     "device-claim-unsupported": 'pod "{pod}", spec.resourceClaim "{claim}": none of the supported fields are set',
     "device-claim-not-owned": "ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)",
+    "device-claim-not-owned-by-group": "ResourceClaim {claim} was not created for Pod {pod} (neither Pod nor PodGroup"
+    " {group} is the owner)",
+    "group-claim-unreserved": "ResourceClaim unreserved for PodGroup",
     "device-class-not-found": "request {request}: device class {device_class} does not exist",
     "prioritized-list-disabled": "resource claim {claim}, request {request}: has subrequests, but the"
     " DRAPrioritizedList feature is disabled",

@@ -77,6 +77,7 @@ DEVICE_TAINTS: Final = "DRADeviceTaints"
 CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
 BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
+GROUP_CLAIMS: Final = "DRAWorkloadResourceClaims"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
 GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE: Final = "TopologyAwareWorkloadScheduling"
@@ -291,10 +292,10 @@ FEATURE_GATES: Final = (
         (_DRA,),
     ),
     FeatureGate(
-        "DRAWorkloadResourceClaims",
+        GROUP_CLAIMS,
         False,
         Stage.ALPHA,
-        Support.DEFAULT,
+        Support.BOTH,
         "claims that the pods of a group share",
         (_DRA, GENERIC_WORKLOAD),
     ),

@@ -35,6 +35,21 @@ class PodGroupSchedulingConstraints(Struct, frozen=True):
     topology: list[TopologyConstraint] | None = None
 
 
+class PodGroupResourceClaim(Struct, frozen=True):
+    """An element of a PodGroup's spec.resourceClaims: a claim, or a template, that the pods of the group share."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupResourceClaimStatus(Struct, frozen=True):
+    """The claim that was created for a template in spec.resourceClaims; None: no claim is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodGroupSpec(Struct, frozen=True):
     """The spec of a PodGroup."""
 
@@ -42,12 +57,14 @@ class PodGroupSpec(Struct, frozen=True):
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: str | None = None
     priority: Int32 | None = None
+    resource_claims: list[PodGroupResourceClaim] | None = None
 
 
 class PodGroupStatus(Struct, frozen=True):
     """The status of a PodGroup."""
 
     conditions: list[Condition] | None = None
+    resource_claim_statuses: list[PodGroupResourceClaimStatus] | None = None
 
 
 class PodGroupMetadata(Metadata, frozen=True):

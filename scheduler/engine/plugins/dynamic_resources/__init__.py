@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -32,6 +32,7 @@ from scheduler.engine.framework.feature_gates import (
     DEVICE_TAINTS,
     EXTENDED_RESOURCE,
     FILTER_TIMEOUT,
+    GROUP_CLAIMS,
     PARTITIONABLE_DEVICES,
     PRIORITIZED_LIST,
     FeatureGates,
@@ -59,7 +60,8 @@ from scheduler.engine.framework.verdicts import (
     unschedulable,
 )
 from scheduler.engine.objects import quantity, times
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.resource_api import (
     ClaimMetadata,
@@ -73,8 +75,16 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources import binding, binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 from scheduler.engine.plugins.dynamic_resources.binding import ClaimBindingError, ReservedDevices
-from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
-from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, match_selector
+from scheduler.engine.plugins.dynamic_resources.claims import (
+    PodClaim,
+    UnusableDeviceClaimError,
+    find_claims,
+    find_extended_claim,
+    find_group_claims,
+    find_pod_claims,
+    is_reserved_for_pod,
+)
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation, match_selector
 from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
 from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_in_pod
 
@@ -135,6 +145,8 @@ class DynamicResources(BasePlugin):
         super().__init__(args, handle)
         self._devices = handle.objects.derived(ClusterDevices)
         self._results = ResultsByClaims()
+        # pods that passed Reserve in the cycle of their group, whose result is open
+        self._provisional: dict[PodGroupKey, set[str]] = {}
         self._filter_timeout_s = times.parse_seconds(args.filter_timeout)
         self._binding_timeout_s = times.parse_seconds(args.binding_timeout)
 
@@ -142,6 +154,11 @@ class DynamicResources(BasePlugin):
     def _features(self) -> AllocatorFeatures:
         """The features of the allocator that the gates of the process enable."""
         return _select_features(self.gates)
+
+    @property
+    def _of_groups(self) -> bool:
+        """Whether claims of pod groups are known."""
+        return self.gates.enabled(GROUP_CLAIMS)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
@@ -161,7 +178,7 @@ class DynamicResources(BasePlugin):
         if not pod.pod.spec.resource_claims:
             return SUCCESS
         try:
-            find_claims(pod, self.handle.objects)
+            find_claims(pod, self.handle.objects, of_groups=self._of_groups)
         except UnusableDeviceClaimError as e:
             return unresolvable(e.reason)
         return SUCCESS
@@ -172,8 +189,8 @@ class DynamicResources(BasePlugin):
         """Find the pod's claims and their device classes; skip the filter if the pod has none."""
         state.write(_PreFilterRan())
         try:
-            claims = find_claims(pod, self.handle.objects)
-            attempt = self._start(pod, claims)
+            claims = find_pod_claims(pod, self.handle.objects, of_groups=self._of_groups)
+            attempt = self._start(pod, claims, state)
             if attempt is None:
                 return SKIPPED
             self._check_claims(attempt)
@@ -182,18 +199,20 @@ class DynamicResources(BasePlugin):
         state.write(attempt)
         return PreFilterResult()
 
-    def _start(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> ClaimsOfAttempt | None:
+    def _start(self, pod: PodInfo, found: Sequence[PodClaim], state: CycleState) -> ClaimsOfAttempt | None:
         """Return the attempt for the pod's claims and extended resources, or None if it has none."""
+        claims = [each.claim for each in found]
         self._devices.update_classes()
         backed = self._devices.backed if self.gates.enabled(EXTENDED_RESOURCE) else {}
         extended = find_backed(pod, backed) if backed else {}
         if not claims and not extended:
             return None
         self._devices.update()
-        attempt = ClaimsOfAttempt(claims)
+        shared = self._share_pending(pod, claims) if state.is_pod_group_cycle else {}
+        attempt = ClaimsOfAttempt(claims, [each.consumer for each in found], self._of_groups, shared)
         if extended:
             claim = find_extended_claim(pod, self.handle.objects) or _build_extended_claim(pod)
-            attempt = ClaimsOfAttempt([*claims, claim], len(claims), extended)
+            attempt = replace(attempt, claims=[*claims, claim], extended=len(claims), extended_requests=extended)
         if any(True for _ in attempt.to_allocate()):
             devices = self._devices
             attempt.allocator = Allocator(
@@ -201,11 +220,22 @@ class DynamicResources(BasePlugin):
             )
         return attempt
 
+    def _share_pending(self, pod: PodInfo, claims: list[ResourceClaim]) -> dict[int, PendingAllocation]:
+        """Replace claims that earlier pods of the group get allocated by allocated ones; return these allocations."""
+        shared = {}
+        for number, claim in enumerate(claims):
+            pending = None if claim.status.allocation is not None else self._devices.find_pending(claim)
+            if pending is not None and pending.group is not None and pending.group == pod.pod_group:
+                shared[number] = pending
+                status = msgspec.structs.replace(claim.status, allocation=pending.allocation)
+                claims[number] = msgspec.structs.replace(claim, status=status)
+        return shared
+
     def _check_claims(self, attempt: ClaimsOfAttempt) -> None:
         """Raise UnusableDeviceClaimError for a claim that is being allocated, or whose class does not exist."""
         for i in attempt.to_allocate():
             claim = attempt.claims[i]
-            if self._devices.is_pending(claim):
+            if self._devices.find_pending(claim) is not None:
                 raise UnusableDeviceClaimError("device-claim-in-flight", claim=claim.full_name)
             for request in () if i == attempt.extended else claim.spec.devices.requests or ():
                 if request.exactly is not None:
@@ -381,7 +411,7 @@ class DynamicResources(BasePlugin):
         attempt = state.find(ClaimsOfAttempt)
         if attempt is None:
             return PostFilterResult(NO_CLAIMS)
-        for i in sorted(attempt.unavailable - {attempt.extended}):
+        for i in sorted(attempt.unavailable - {attempt.extended} - attempt.shared.keys()):
             claim = attempt.claims[i]
             users = claim.status.reserved_for or ()
             if not users or (len(users) == 1 and users[0].uid == pod.uid):
@@ -394,7 +424,30 @@ class DynamicResources(BasePlugin):
             attempt.writes += [f"update {claim.full_name}", f"delete {claim.full_name}"]
             self._submit(lambda api: api.delete_claim(claim), "delete resourceclaim")
             return PostFilterResult(unschedulable(Reason("extended-claim-deleted")))
+        freed = self._unreserve_group_claim(pod)
+        if freed is not None:
+            attempt.writes.append(f"update/status {freed.full_name}")
+            return PostFilterResult(unschedulable(Reason("group-claim-unreserved")))
         return PostFilterResult(unschedulable(Reason("still-unschedulable")))
+
+    def _unreserve_group_claim(self, pod: PodInfo) -> ResourceClaim | None:
+        """Take back the reservation of an allocated claim for the pod's group, if no pod of the group is scheduled.
+
+        A later attempt may then free the claim. Return the claim, or None if there is none.
+        """
+        key = pod.pod_group
+        if not self._of_groups or key is None:
+            return None
+        group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+        scheduled = self.handle.pod_groups.count_scheduled(key) - len(self._provisional.get(key, ()))
+        if group is None or scheduled > 0:
+            return None
+        for claim in find_group_claims(group, self.handle.objects):
+            if claim.status.allocation is not None and is_reserved_for_pod(pod, claim, of_groups=True):
+                uid = group.metadata.uid
+                self._submit(partial(binding.unreserve_group, claim=claim, group=uid), "unreserve resourceclaim")
+                return claim
+        return None
 
     def _submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
         """Run a write in another thread, if this scheduler writes at all."""
@@ -427,16 +480,20 @@ class DynamicResources(BasePlugin):
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Count the devices that the pod's claims get on `node` as allocated."""
+        if state.is_pod_group_cycle and pod.pod_group is not None:
+            self._provisional.setdefault(pod.pod_group, set()).add(pod.uid)
         attempt = state.find(ClaimsOfAttempt)
         if attempt is not None:
+            in_cycle = state.is_pod_group_cycle
             try:
-                state.write(binding.reserve(self._devices, attempt, pod, node))
+                state.write(binding.reserve(self._devices, attempt, pod, node, in_pod_group_cycle=in_cycle))
             except ClaimBindingError as e:
                 return error(str(e))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Free the reserved devices, and remove the reservations that were written."""
+        self._end_provisional(pod)
         attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
         if attempt is not None and reserved is not None:
             writes = self.handle.claim_writes if self.handle.writes_claims else None
@@ -444,7 +501,17 @@ class DynamicResources(BasePlugin):
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Return Skip if the pod has no claims."""
+        self._end_provisional(pod)
         return SKIP if state.find(ReservedDevices) is None else SUCCESS
+
+    def _end_provisional(self, pod: PodInfo) -> None:
+        """Note that the pod is no longer placed provisionally: it will be bound, or its placement was undone."""
+        key = pod.pod_group
+        placed = None if key is None else self._provisional.get(key)
+        if key is not None and placed is not None:
+            placed.discard(pod.uid)
+            if not placed:
+                del self._provisional[key]
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
         """Write the claims to the API server, and return Pending until drivers report their binding conditions."""
@@ -488,7 +555,7 @@ class DynamicResources(BasePlugin):
         if new.uid != pod.uid:
             return False
         try:
-            find_claims(new, self.handle.objects)
+            find_claims(new, self.handle.objects, of_groups=self._of_groups)
         except UnusableDeviceClaimError:
             return False
         return True

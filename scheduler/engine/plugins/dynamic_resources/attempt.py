@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.allocator import Allocator
 from scheduler.engine.dra.extended_resources import RequestMapping
-from scheduler.engine.objects.resource_api import MAX_SUBREQUESTS, AllocationResult, ResourceClaim
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import MAX_SUBREQUESTS, AllocationResult, ConsumerReference, ResourceClaim
+from scheduler.engine.plugins.dynamic_resources.claims import is_reserved_for_pod
+from scheduler.engine.plugins.dynamic_resources.devices import PendingAllocation
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class NodeAllocation:
 class ClaimsOfAttempt:
     """The claims of the pod, and what the attempt found out about them.
 
+    `consumers` are what the claims are reserved for: the pod or, with `of_groups`, its group for claims that the group
+    names. `shared` holds by index the allocations that earlier pods of the group made; these claims count as allocated.
     `extended` is the index of the claim for extended resources, which comes last. `extended_requests` holds the pod's
     requests of extended resources. `allocator` is None if every claim is allocated. `unavailable` holds the indices of
     allocated claims that some node cannot use. `writes` names what PostFilter changes, as VERB NAMESPACE/NAME; `freed`
@@ -41,6 +46,9 @@ class ClaimsOfAttempt:
     """
 
     claims: Sequence[ResourceClaim] = ()
+    consumers: Sequence[ConsumerReference] = ()
+    of_groups: bool = False
+    shared: dict[int, PendingAllocation] = field(default_factory=dict)
     extended: int | None = None
     extended_requests: Mapping[str, int] = field(default_factory=dict)
     allocator: Allocator | None = None
@@ -48,6 +56,15 @@ class ClaimsOfAttempt:
     unavailable: set[int] = field(default_factory=set)
     writes: list[str] = field(default_factory=list)
     freed: ResourceClaim | None = None
+
+    def find_consumer(self, number: int, pod: PodInfo) -> ConsumerReference:
+        """Return what the claim with this index is reserved for."""
+        own = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+        return self.consumers[number] if number < len(self.consumers) else own
+
+    def is_reserved(self, claim: ResourceClaim, pod: PodInfo) -> bool:
+        """Return whether a claim is reserved for the pod, or for its group where that suffices."""
+        return is_reserved_for_pod(pod, claim, of_groups=self.of_groups)
 
     @property
     def has_user_claims(self) -> bool:

@@ -47,22 +47,30 @@ class ReservedDevices:
     written: dict[int, ResourceClaim] = field(default_factory=dict)
 
 
-def reserve(devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> ReservedDevices:
+def reserve(
+    devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, node: str, *, in_pod_group_cycle: bool = False
+) -> ReservedDevices:
     """Count the devices that the claims get on the node as allocated, and return them.
 
-    Raises ClaimBindingError if the attempt found no devices for the node.
+    In the cycle of the pod's group, later pods of the group may share the new allocations. Raises ClaimBindingError if
+    the attempt found no devices for the node.
     """
     found = attempt.nodes.get(node, NodeAllocation(()))
-    reserved = ReservedDevices(node, found)
+    reserved = ReservedDevices(node, found, dict(attempt.shared))
+    for shared in attempt.shared.values():
+        shared.sharers += 1
     numbers = list(attempt.to_allocate())
     if not found.results:
         if all(number == attempt.extended for number in numbers):
             return reserved
+        for shared in attempt.shared.values():
+            devices.release_pending(shared)
         raise ClaimBindingError("claim allocation not found for node")
+    group = pod.pod_group if in_pod_group_cycle else None
     for number, result in zip(numbers, found.results, strict=True):
         if number == attempt.extended and not result.devices.results:
             continue
-        reserved.pending[number] = devices.add_pending(attempt.claims[number], _with_share_ids(result))
+        reserved.pending[number] = devices.add_pending(attempt.claims[number], _with_share_ids(result), group)
     return reserved
 
 
@@ -104,8 +112,13 @@ def write_claims(
     """
     for number, claim in enumerate(attempt.claims):
         pending = reserved.pending.get(number)
-        if claim.is_reserved_for(pod.uid) or (number == attempt.extended and pending is None):
+        if attempt.is_reserved(claim, pod) or (number == attempt.extended and pending is None):
             reserved.written[number] = claim
+            continue
+        consumer = attempt.find_consumer(number, pod)
+        if pending is not None and pending.group is not None and number != attempt.extended:
+            with pending.lock:
+                reserved.written[number] = _write_shared(writes, pending, consumer, with_timestamps=with_timestamps)
             continue
         if claim.metadata.name == CLAIM_NAME:
             claim = writes.create_claim(pod.namespace, _build_extended_claim(pod, reserved.on_node))
@@ -113,18 +126,31 @@ def write_claims(
             if pending is not None:
                 pending.claim = claim
         allocation = pending.allocation if pending is not None else None
-        reserved.written[number] = _write_claim(writes, claim, allocation, pod, with_timestamps=with_timestamps)
+        reserved.written[number] = _write_claim(writes, claim, allocation, consumer, with_timestamps=with_timestamps)
         if pending is not None:
             pending.written = reserved.written[number]
         if number == attempt.extended:
             writes.set_extended_claim(pod, _build_pod_status(reserved.written[number], reserved.on_node))
 
 
+def _write_shared(
+    writes: ClaimWrites, pending: PendingAllocation, consumer: ConsumerReference, *, with_timestamps: bool
+) -> ResourceClaim:
+    """Write an allocation that pods of a group may share, unless one of them has; add the reservation if it is new."""
+    if pending.written is None:
+        pending.written = _write_claim(
+            writes, pending.claim, pending.allocation, consumer, with_timestamps=with_timestamps
+        )
+    elif not pending.written.is_reserved_for(consumer.uid):
+        pending.written = _write_claim(writes, pending.written, None, consumer, with_timestamps=with_timestamps)
+    return pending.written
+
+
 def _write_claim(
     writes: ClaimWrites,
     claim: ResourceClaim,
     allocation: AllocationResult | None,
-    pod: PodInfo,
+    consumer: ConsumerReference,
     *,
     with_timestamps: bool,
 ) -> ResourceClaim:
@@ -141,7 +167,7 @@ def _write_claim(
             if allocation is not None and FINALIZER not in finalizers:
                 claim = writes.patch_claim(claim, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
             return writes.patch_claim_status(
-                claim, _build_status(claim, allocation, pod, with_timestamps=with_timestamps)
+                claim, _build_status(claim, allocation, consumer, with_timestamps=with_timestamps)
             )
         except ChangedMeanwhileError as e:
             if not tries_left:
@@ -185,13 +211,13 @@ def unreserve(
 ) -> None:
     """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod."""
     for pending in reserved.pending.values():
-        devices.remove_pending(pending)
+        devices.release_pending(pending)
     for number, claim in list(reserved.written.items()):
         if writes is None:
             continue
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
-        elif claim.is_reserved_for(pod.uid):
+        elif claim.is_reserved_for(pod.uid):  # a reservation for the group stays for its other pods
             writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
 
 
@@ -207,18 +233,24 @@ def _remove_reservation(writes: ClaimWrites, claim: ResourceClaim, pod: PodInfo)
             claim = writes.read_claim(claim)
 
 
+def unreserve_group(writes: ClaimWrites, claim: ResourceClaim, group: str) -> None:
+    """Remove the reservation of a claim for the pod group with the UID `group`."""
+    others = to_json([each for each in claim.status.reserved_for or () if each.uid != group])
+    writes.patch_claim_status(claim, {"reservedFor": others or None})
+
+
 def deallocate(writes: ClaimWrites, claim: ResourceClaim) -> None:
     """Remove the allocation of a claim, so that it is allocated anew."""
     writes.patch_claim_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
 
 
 def _build_status(
-    claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo, *, with_timestamps: bool
+    claim: ResourceClaim, allocation: AllocationResult | None, consumer: ConsumerReference, *, with_timestamps: bool
 ) -> dict[str, Any]:
-    """Return the change of a claim's status that reserves it for the pod, with its new allocation if it has one."""
+    """Return the change of a claim's status that reserves it, with its new allocation if it has one."""
     consumers = to_json(claim.status.reserved_for or [])
     status: dict[str, Any] = {
-        "reservedFor": [*consumers, {"resource": "pods", "name": pod.name, "uid": pod.uid}],
+        "reservedFor": [*consumers, to_json(consumer)],
     }
     known = claim.status.allocation
     written = {} if allocation is None else to_json(allocation)

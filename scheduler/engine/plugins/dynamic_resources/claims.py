@@ -6,11 +6,17 @@ pkg/scheduler/framework/plugins/dynamicresources v1.36.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from herodotus_record.model import Reason
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.resource_api import ResourceClaim
+from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.resource_api import ConsumerReference, ResourceClaim
 from scheduler.engine.objects.types import PodResourceClaim
+
+GROUP_API = "scheduling.k8s.io"
+GROUP_RESOURCE = "podgroups"
 
 
 class UnusableDeviceClaimError(Exception):
@@ -21,12 +27,45 @@ class UnusableDeviceClaimError(Exception):
         self.reason = Reason(code, params)
 
 
-def find_claims(pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True) -> list[ResourceClaim]:
+@dataclass(frozen=True)
+class PodClaim:
+    """A claim of a pod, and the consumer that it is reserved for: the pod, or its group."""
+
+    claim: ResourceClaim
+    consumer: ConsumerReference
+
+
+def find_claims(
+    pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True, of_groups: bool = False
+) -> list[ResourceClaim]:
     """Return the claims of a pod in its order, without those that it does not need.
 
     Raises UnusableDeviceClaimError if a claim does not exist, is being deleted or was created for another pod.
-    Without `check_owner`, which pod a claim was created for does not count.
+    Without `check_owner`, which pod a claim was created for does not count. With `of_groups`, claims that were created
+    for the pod's group may be used too.
     """
+    return [each.claim for each in find_pod_claims(pod, objects, check_owner=check_owner, of_groups=of_groups)]
+
+
+def find_pod_claims(
+    pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True, of_groups: bool = False
+) -> list[PodClaim]:
+    """Return what `find_claims` does, with the consumer of each claim.
+
+    Raises UnusableDeviceClaimError. With `of_groups`, a claim that the pod's group names is reserved for the group.
+    """
+    key = pod.pod_group
+    group = objects.get(PodGroup, key.name, key.namespace) if of_groups and key is not None else None
+    own = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+    shared = set()
+    consumer = own
+    if group is not None:
+        shared = {
+            (each.name, each.resource_claim_name, each.resource_claim_template_name)
+            for each in group.spec.resource_claims or ()
+        }
+        metadata = group.metadata
+        consumer = ConsumerReference(GROUP_API, GROUP_RESOURCE, metadata.name, metadata.uid)
     found = []
     for wanted in pod.pod.spec.resource_claims or ():
         name = _find_name(pod, wanted)
@@ -37,10 +76,51 @@ def find_claims(pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = Tr
             raise UnusableDeviceClaimError("device-claim-not-found", claim=f"{pod.namespace}/{name}")
         if claim.metadata.deletion_timestamp is not None:
             raise UnusableDeviceClaimError("device-claim-deleted", claim=name)
-        if check_owner and wanted.resource_claim_name is None and not claim.is_controlled_by(pod.uid):
-            raise UnusableDeviceClaimError("device-claim-not-owned", claim=claim.full_name, pod=pod.full_name)
-        found.append(claim)
+        if check_owner and wanted.resource_claim_name is None:
+            _check_owner(pod, claim, of_groups=of_groups)
+        identity = (wanted.name, wanted.resource_claim_name, wanted.resource_claim_template_name)
+        found.append(PodClaim(claim, consumer if identity in shared else own))
     return found
+
+
+def is_reserved_for_pod(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> bool:
+    """Return whether a claim is reserved for the pod or, with `of_groups`, for a PodGroup of the pod's group's name."""
+    if claim.is_reserved_for(pod.uid):
+        return True
+    return (
+        of_groups
+        and pod.pod_group is not None
+        and any(
+            (user.api_group, user.resource, user.name) == (GROUP_API, GROUP_RESOURCE, pod.pod_group.name)
+            for user in claim.status.reserved_for or ()
+        )
+    )
+
+
+def find_group_claims(group: PodGroup, objects: ClusterObjects) -> list[ResourceClaim]:
+    """Return the claims of a pod group that exist, without those that were created for something else."""
+    created = {each.name: each.resource_claim_name for each in group.status.resource_claim_statuses or ()}
+    found = []
+    for wanted in group.spec.resource_claims or ():
+        name = wanted.resource_claim_name or created.get(wanted.name)
+        claim = objects.get(ResourceClaim, name, group.metadata.namespace) if name else None
+        if claim is not None and (wanted.resource_claim_name or claim.is_controlled_by(group.metadata.uid)):
+            found.append(claim)
+    return found
+
+
+def _check_owner(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> None:
+    """Raise UnusableDeviceClaimError for a claim of a template that was not created for the pod or its group."""
+    if claim.is_controlled_by(pod.uid):
+        return
+    names = {"claim": claim.full_name, "pod": pod.full_name}
+    key = pod.pod_group
+    if not of_groups or key is None:
+        raise UnusableDeviceClaimError("device-claim-not-owned", **names)
+    owner = next((each for each in claim.metadata.owner_references or () if each.controller), None)
+    is_group = owner is not None and (owner.kind, owner.name) == ("PodGroup", key.name)
+    if owner is None or not is_group or not owner.api_version.startswith(f"{GROUP_API}/"):
+        raise UnusableDeviceClaimError("device-claim-not-owned-by-group", group=key.name, **names)
 
 
 def _find_name(pod: PodInfo, wanted: PodResourceClaim) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from scheduler.engine.dra.extended_resources import map_resources
 from scheduler.engine.dra.pools import PreparedSlice, SliceCatalog, SlicedDevice
 from scheduler.engine.dra.requests import SelectorError
 from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.resource_api import (
     AllocationResult,
     DeviceAttribute,
@@ -35,13 +37,18 @@ class PendingAllocation:
 
     `name` is the one that it is counted under, `since` the revision of the claims when it was reserved. A binding
     thread sets `claim` once the claim of an extended resource is created, and `written` once the allocation is written.
+    Pods of the pod group `group` that are decided in one cycle share it: `sharers` counts them, and `lock` is held
+    while one of them writes it.
     """
 
     claim: ResourceClaim
     allocation: AllocationResult
     name: str
     since: int
+    group: PodGroupKey | None = None
     written: ResourceClaim | None = None
+    sharers: int = 1
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class ClusterDevices:
@@ -134,12 +141,20 @@ class ClusterDevices:
 
     # --- allocations that are being written -------------------------------------------------------------------------
 
-    def add_pending(self, claim: ResourceClaim, allocation: AllocationResult) -> PendingAllocation:
-        """Count an allocation that is about to be written for the claim."""
-        pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim))
+    def add_pending(
+        self, claim: ResourceClaim, allocation: AllocationResult, group: PodGroupKey | None = None
+    ) -> PendingAllocation:
+        """Count an allocation that is about to be written for the claim, by a pod of `group` in the group's cycle."""
+        pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim), group)
         self._pending[pending] = None
         self._add(pending.name, allocation)
         return pending
+
+    def release_pending(self, pending: PendingAllocation) -> None:
+        """Stop counting an allocation that will not be written, unless other pods still share it."""
+        pending.sharers -= 1
+        if pending.sharers <= 0:
+            self.remove_pending(pending)
 
     def remove_pending(self, pending: PendingAllocation) -> None:
         """Stop counting an allocation that will not be written, or that the API server has shown."""
@@ -147,10 +162,10 @@ class ClusterDevices:
             del self._pending[pending]
             self._remove(pending.name, pending.allocation)
 
-    def is_pending(self, claim: ResourceClaim) -> bool:
-        """Return whether an allocation of the claim is being written."""
+    def find_pending(self, claim: ResourceClaim) -> PendingAllocation | None:
+        """Return the allocation of the claim that is being written, or None."""
         uid = claim.metadata.uid
-        return bool(uid) and any(each.claim.metadata.uid == uid for each in self._pending)
+        return next((each for each in self._pending if uid and each.claim.metadata.uid == uid), None)
 
     def _is_shown(self, pending: PendingAllocation) -> bool:
         """Return whether the API server has shown the allocation, even if it has been removed again since."""

@@ -55,11 +55,11 @@ def pending(objects: ClusterObjects, devices: ClusterDevices) -> PendingAllocati
 
 def test_a_pending_allocation_counts_until_it_is_removed(devices: ClusterDevices, pending: PendingAllocation) -> None:
     assert is_counted(devices)
-    assert devices.is_pending(free(5))
+    assert devices.find_pending(free(5)) is not None
     devices.remove_pending(pending)
     assert not is_counted(devices)
     devices.remove_pending(pending)
-    assert not devices.is_pending(free(5))
+    assert devices.find_pending(free(5)) is None
 
 
 def test_a_shown_allocation_counts_once(
@@ -67,7 +67,7 @@ def test_a_shown_allocation_counts_once(
 ) -> None:
     objects.set(taken(7))
     assert is_counted(devices)
-    assert not devices.is_pending(free(5))
+    assert devices.find_pending(free(5)) is None
     objects.set(free(8))
     assert not is_counted(devices)
 
