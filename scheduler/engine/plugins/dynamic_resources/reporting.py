@@ -42,7 +42,7 @@ def build_devices(
 def list_present_devices(pod: PodInfo, objects: ClusterObjects) -> tuple[AllocatedDevice, ...]:
     """Return the devices that the claims of a placed pod have now; none if a claim does not exist."""
     try:
-        claims = find_claims(pod, objects)
+        claims = find_claims(pod, objects, of_groups=True)
     except UnusableDeviceClaimError:
         return ()
     extended = find_extended_claim(pod, objects) if any(map(may_be_backed, pod.requests)) else None
