@@ -39,7 +39,7 @@ class GroupResult(NamedTuple):
     """What became of a group: its condition, and for each member its node and the message of its first failure.
 
     Of a group that may preempt only whether a member is bound: which of two equal nodes is preempted is left to chance.
-    `evicted` names the pods that are gone. `domain` is that of the members on nodes if the group has a constraint, and
+    `evicted` names the pods that are gone, with `whole`, where chance does not choose them. `domain` is that of the members on nodes if the group has a constraint, and
     `domains` the number of domains.
     """
 
@@ -158,7 +158,8 @@ class GroupParity:
         if preempts and not result.domains:
             results = {name: ("bound" if node else "", "") for name, (node, _) in results.items()}
             left = {pod["metadata"]["name"] for pod in self._api.items(self._pods)}
-            result = result._replace(members=results, evicted=frozenset(before - left))
+            evicted = frozenset(before - left) if self._whole else frozenset()
+            result = result._replace(members=results, evicted=evicted)
         return result
 
     def _locate(self, result: GroupResult, group_spec: Json) -> GroupResult:

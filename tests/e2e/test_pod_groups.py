@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,21 +144,39 @@ def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_schedule
     create("never-all", 5, "7")  # four of five fit
     create("never-rack", 3, "7", **rack)  # two of three fit into a rack
     create("never-evict", 5, "7", priorityClassName=GROUP_PRIORITY)  # four of five fit if all others are evicted
-    bound_groups = 0
-    for kill in range(KILLS):
-        process = start_ours(real, tmp_path, WHOLE_GATES, kill)
-        eventually(lambda log=process.log: "Scheduling" in log.read_text(), "the scheduler to start", 60)  # type: ignore[misc]
-        group = f"fits-{kill}"
-        create(group, 6, "100m", **(rack if kill % 2 else {}))
-        time.sleep(rng.uniform(0.0, 0.15))
-        process.kill()
-        bound = real.bound(namespace)
-        assert not [name for name in bound if name.startswith("never-")], f"after kill {kill}"
-        bound_groups += sum(name.startswith(group) for name in bound) == 6
+    counts, left = Counter[str](), ""
+
+    def bound_members(group: str) -> int:
+        return sum(name.startswith(f"{group}-") for name in real.bound(namespace))
+
+    def is_complete(group: str) -> bool:
+        return bound_members(group) == 6
+
+    def drop(group: str) -> None:
         for i in range(6):
             with suppress(AssertionError):
                 real.delete(f"{pods}/{group}-{i}")
-    print(f"{KILLS} kills, {bound_groups} groups bound in full before one")
+
+    for kill in range(KILLS):
+        process = start_ours(real, tmp_path, WHOLE_GATES, kill)
+        eventually(lambda log=process.log: "Scheduling" in log.read_text(), "the scheduler to start", 60)  # type: ignore[misc]
+        if left:  # it was bound in part
+            eventually(partial(is_complete, left), f"{left} to be completed", 60)
+            drop(left)
+        group = f"fits-{kill}"
+        create(group, 6, "100m", **(rack if kill % 2 else {}))
+        if rng.random() < 0.5:
+            eventually(partial(bound_members, group), "a pod to be bound", 60)
+        else:
+            time.sleep(rng.uniform(0.0, 0.15))
+        process.kill()
+        assert not [name for name in real.bound(namespace) if name.startswith("never-")], f"after kill {kill}"
+        count = bound_members(group)
+        counts["in full" if count == 6 else "in part" if count else "not"] += 1
+        left = group if 0 < count < 6 else ""
+        if not left:
+            drop(group)
+    print(f"{KILLS} kills; groups bound before one: {dict(counts)}")
     process = start_ours(real, tmp_path, WHOLE_GATES, KILLS)
     try:
         create("after", 6, "100m")
