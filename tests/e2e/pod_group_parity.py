@@ -39,8 +39,8 @@ class GroupResult(NamedTuple):
     """What became of a group: its condition, and for each member its node and the message of its first failure.
 
     Of a group that may preempt only whether a member is bound: which of two equal nodes is preempted is left to chance.
-    `evicted` names the pods that are gone, with `whole`, where chance does not choose them. `domain` is that of the members on nodes if the group has a constraint, and
-    `domains` the number of domains.
+    `evicted` names the pods that are gone, with `whole`, where chance does not choose them. `domain` is that of the
+    members on nodes if the group has a constraint, and `domains` the number of domains.
     """
 
     condition: tuple[str, str, str]
