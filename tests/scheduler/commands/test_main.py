@@ -411,3 +411,20 @@ class TestBetaConfigurations:
         assert refused(capsys, "convert-config", str(tmp_path / "old.yaml"), "-o", str(tmp_path)).endswith(
             f"error: {tmp_path}: Is a directory"
         )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["run"], id="run"),
+        pytest.param(["observe"], id="observe"),
+        pytest.param(["evaluate", "--cluster", "absent", "--pod", "absent"], id="evaluate"),
+        pytest.param(["replay", "absent"], id="replay"),
+        pytest.param(["snapshot", "absent"], id="snapshot"),
+    ],
+)
+def test_each_command_that_decides_takes_feature_gates(arguments: list[str], capsys: Captured) -> None:
+    """The refusal of a locked gate shows that the command reads its value, before it reads anything else."""
+    line = refused(capsys, *arguments, "--feature-gates", "DRAAdminAccess=false")
+    locked = "cannot set feature gate DRAAdminAccess to false, feature is locked to true"
+    assert line == f"error: {locked}"
