@@ -26,26 +26,46 @@ def read(path: str) -> Json:
 
     Objects of other kinds are ignored. Raises CliError if there is no Pod or workload, or more than one.
     """
-    found = read_all(path)
+    return read_grouped(path)[0]
+
+
+def read_grouped(path: str) -> tuple[Json, int]:
+    """Return the only Pod or workload in a manifest file, as `read` does, and the minCount of the file's PodGroup.
+
+    The number is 0 if the file has no PodGroup, or one whose pods are independent.
+    """
+    every = read_all(path, with_groups=True)
+    found = [obj for obj in every if not is_pod_group(obj)]
     if len(found) == 1:
-        return found[0]
+        policies = [(group.get("spec") or {}).get("schedulingPolicy") or {} for group in every if is_pod_group(group)]
+        counts = [(policy.get("gang") or {}).get("minCount") for policy in policies]
+        return found[0], next((count for count in counts if isinstance(count, int)), 0)
     where = _describe(path)
     names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in found[:5])
     raise CliError(f"error: {where}: several objects define pods", [f"put one of them into a file: {names}"])
 
 
-def read_all(path: str) -> list[Json]:
+def read_all(path: str, *, with_groups: bool = False) -> list[Json]:
     """Return every Pod and workload in a manifest file, or in standard input if `path` is `-`.
 
-    Objects of other kinds are ignored. Raises CliError if there is no Pod or workload.
+    With `with_groups`, they follow the PodGroups of the file. Objects of other kinds are ignored. Raises CliError if
+    there is no Pod or workload.
     """
     every = list(_objects(read_documents(path)))
     found = [dict(o) for o in every if is_pod_or_workload(o)]
+    if found and with_groups:
+        return [*(dict(o) for o in every if is_pod_group(o)), *found]
     if not found:
         kinds = ", ".join(sorted({str(o.get("kind")) for o in every if isinstance(o, dict)})) or "nothing"
         said = f"error: {_describe(path)}: no Pod, and no workload with a template of pods"
         raise CliError(said, [f"it holds: {kinds}"])
     return found
+
+
+def is_pod_group(obj: Any) -> bool:
+    """Return whether an object is a PodGroup of Kubernetes; other projects have kinds of the same name."""
+    version = obj.get("apiVersion") if isinstance(obj, dict) else None
+    return bool(version) and obj.get("kind") == "PodGroup" and str(version).startswith("scheduling.k8s.io/")
 
 
 def read_documents(path: str) -> list[Any]:

@@ -3,8 +3,8 @@
 Does not own: reading the cluster (`cluster_reader`), decisions (`scheduler.engine`), what happens to the records
 (`service`).
 
-Invariant: each pod is decided on the cluster as it is, alone. A pod on a node is decided as if it were not there, and
-its record states the node that it is on.
+Invariant: each pod is decided on the cluster as it is, alone, or with the waiting pods of its pod group, all of them or
+none. A pod on a node is decided as if it were not there, and its record states the node that it is on.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.types import PluginRef, Plugins, PluginSet
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import assemble_cluster
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.records import build
@@ -58,6 +58,7 @@ from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import CopiedCluster, place
+from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Report, WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
@@ -108,8 +109,15 @@ class ClusterEvaluation:
         self._suggester = Suggester(time.monotonic, SUGGESTION_SHARE, SUGGESTION_BURST_S)
 
     def decide(self, pods: Sequence[Pod]) -> Iterator[Frame]:
-        """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod."""
-        for pod in pods:
+        """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod.
+
+        A pod without a node that belongs to a pod group is decided with all such pods of the group, at once.
+        """
+        alone = [pod for pod in pods if pod.spec.node_name or not pod.spec.scheduling_group]
+        keys = dict.fromkeys(PodInfo(pod).pod_group for pod in pods if not pod.spec.node_name)
+        for key in filter(None, keys):
+            yield from self._decide_group(key, self._list_waiting(key))
+        for pod in alone:
             node, info = pod.spec.node_name, PodInfo(_without_node(pod))
             claims = SimulatedClaims(self._objects)
             devices = list_present_devices(info, self._objects) if node else ()
@@ -122,6 +130,46 @@ class ClusterEvaluation:
                 if node:
                     claims.undo(0)
                     self.nodes.add_pod(PodInfo(pod, running=True), node)
+
+    def list_members(self, pod: Pod) -> list[Pod]:
+        """Return the pods that are decided with a pod: itself, and if it waits, the waiting pods of its group."""
+        key = None if pod.spec.node_name else PodInfo(pod).pod_group
+        return [pod] if key is None else [member.pod for member in self._list_waiting(key)]
+
+    def _list_waiting(self, key: PodGroupKey) -> list[PodInfo]:
+        """Return the pods of a group that wait for a node, in the order in which they are decided."""
+        found = (PodInfo(pod) for pod in self.pods.values() if not pod.spec.node_name and _may_be_tried(pod))
+        return sort_members((pod for pod in found if pod.pod_group == key), lambda pod: pod)
+
+    def _decide_group(self, key: PodGroupKey, members: Sequence[PodInfo]) -> Iterator[Frame]:
+        """Decide the waiting pods of a group, each beside the earlier ones, and take them off their nodes again."""
+        quorum = find_quorum(key, len(members), self.nodes, self._objects)
+        claims, assumed = SimulatedClaims(self._objects), list[tuple[Decision, PodInfo, str]]()
+        frames: list[Frame] = []
+        try:
+            for pod in members:
+                evaluated: list[tuple[Decision, CycleResult]] = []
+                frames += self._evaluate(pod, "", (), evaluated)
+                decision, result = evaluated[0]
+                if result.chosen is None:
+                    continue
+                node = self.nodes.names[result.chosen]
+                claims.allocate(pod, node, result.state)
+                self.nodes.add_pod(pod, node)
+                assumed.append((decision, pod, node))
+        finally:
+            for _, pod, node in reversed(assumed):
+                self.nodes.remove_pod(pod.uid, node)
+            claims.undo(0)
+        fits = not quorum.problem and quorum.is_reached(len(assumed))
+        for frame in frames:  # a pod that found a node was told to fit before the group was known not to
+            taken_back = isinstance(frame, Decision) and frame.chosen is not None and not fits
+            yield replace(frame, message=quorum.problem or UNSCHEDULABLE) if taken_back else frame  # type: ignore[type-var]
+        for decision, _, node in assumed:
+            if fits:
+                yield self._outcome(decision, EVALUATION, Code.PENDING, node)
+            else:
+                yield self._outcome(decision, "PodGroup", Code.UNSCHEDULABLE, node, quorum.problem or UNSCHEDULABLE)
 
     def review(self, question: ReviewedPods) -> Iterator[Frame]:
         """Place hypothetical pods one after the other and yield the records.
@@ -176,7 +224,26 @@ class ClusterEvaluation:
         return self._frameworks[i, has_claims]
 
     def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
-        """Decide a pod; if it is on a node, the record has the devices that its claims have there."""
+        """Decide a pod, and yield its node rows, decision and outcome."""
+        evaluated: list[tuple[Decision, CycleResult]] = []
+        yield from self._evaluate(pod, node, devices, evaluated)
+        decision, result = evaluated[0]
+        if node:
+            yield self._outcome(decision, "Bind", Code.SUCCESS, node)
+        elif result.chosen is not None:
+            yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
+
+    def _evaluate(
+        self,
+        pod: PodInfo,
+        node: str,
+        devices: tuple[AllocatedDevice, ...],
+        evaluated: list[tuple[Decision, CycleResult]],
+    ) -> Iterator[Frame]:
+        """Decide a pod, yield its node rows and its decision, and append the decision and the result to `evaluated`.
+
+        If the pod is on a node, the record has the devices that its claims have there.
+        """
         slots: Iterable[int] = self.nodes.take_changed_slots()
         if self._base < 0:
             slots = range(self.nodes.slots)
@@ -187,7 +254,7 @@ class ClusterEvaluation:
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(self.nodes)
         framework = self.framework(pod.pod.spec.scheduler_name, has_claims=_has_claims(pod.pod))
-        result = schedule(framework, pod, snapshot, SEED)
+        result = schedule_regardless_of_group(framework, pod, snapshot, SEED)
         slot = self.nodes.index[node] if node else None
         name = pod.pod.spec.scheduler_name or framework.profile.scheduler_name
         reconstruction = None
@@ -216,11 +283,8 @@ class ClusterEvaluation:
         scheduler = SchedulerInfo(attempt.profile, IDENTITY, __version__)
         identity = RecordIdentity(uuid7(), key, self._sequence, scheduler)
         decision = build.decision(attempt, identity, notes=(Reason("evaluated"),))
+        evaluated.append((decision, result))
         yield fill_derived(decision)
-        if node:
-            yield self._outcome(decision, "Bind", Code.SUCCESS, node)
-        elif result.chosen is not None:
-            yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
         """Return the suggestions for a pod; they are not checked if a part of the pod could not be evaluated."""
@@ -235,7 +299,7 @@ class ClusterEvaluation:
             return "its volumes fit"
         return "its devices can be allocated" if _has_claims(pod) and ALLOCATES in self._disabled else ""
 
-    def _outcome(self, decision: Decision, phase: str, status: Code, node: str) -> Outcome:
+    def _outcome(self, decision: Decision, phase: str, status: Code, node: str, message: str = "") -> Outcome:
         self._sequence += 1
         return Outcome(
             incarnation=self._incarnation,
@@ -245,11 +309,17 @@ class ClusterEvaluation:
             phase=phase,
             status=status,
             node=node,
-            message="",
+            message=message,
             at_us=decision.times.started_us,
             duration_s=0.0,
             final=True,
         )
+
+
+def _may_be_tried(pod: Pod) -> bool:
+    """Return whether a scheduler may try a pod without a node: it has no gates, and has not ended."""
+    ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
+    return not (pod.spec.scheduling_gates or ended)
 
 
 def _has_claims(pod: Pod) -> bool:

@@ -194,6 +194,8 @@ class LocalService(AbstractContextManager["LocalService"]):
         if len(pods) > MAX_PODS:
             self._note(f"{len(pods)} pods are in question; the first {MAX_PODS} are evaluated")
             pods = pods[:MAX_PODS]
+        together = (member for pod in pods for member in self._evaluation.list_members(pod))
+        pods = list({pod.metadata.uid: pod for pod in together}.values())
         self._decided.update(pod.metadata.uid for pod in pods)
         frames = ((frame, codec.encode(frame)) for frame in self._evaluation.decide(pods))
         self._store.writer.store(frames)

@@ -106,11 +106,15 @@ Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | TaintNodes | Label
 
 
 class CapacityQuestion(_Struct, forbid_unknown_fields=True):
-    """How many more pods like those of `object` fit. The search ends after `limit` pods."""
+    """How many more pods like those of `object` fit. The search ends after `limit` pods.
+
+    With `group_size`, pods fit only in groups of so many.
+    """
 
     object: Json
     limit: int = 10_000
     namespace: str = ""
+    group_size: int = 0
 
 
 class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
@@ -177,6 +181,24 @@ class ReviewedPlacement(_Struct):
     victims: list[str] = []
 
 
+class ReviewedGroup(_Struct):
+    """A pod group whose pods were decided together.
+
+    `pods` counts the pods that waited for a node, and `feasible` those that found one. `fits` tells whether the group
+    reached its quorum, `min_count`, so that they are placed; 0 means that the pods are independent. `stopped_at` is the
+    first pod without a node, or "", and `reason` is kube-scheduler's message about it.
+    """
+
+    namespace: str
+    name: str
+    min_count: int
+    pods: int
+    feasible: int = 0
+    fits: bool = False
+    stopped_at: str = ""
+    reason: str = ""
+
+
 class BlockedPod(_Struct):
     """A pod that stays on its node although the changes should move it.
 
@@ -232,7 +254,8 @@ class Capacity(_Struct):
     """How many of the pods fit.
 
     `limited` is True if the search ended at its limit. `message` is what kube-scheduler would say about the next pod.
-    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "".
+    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "". If the
+    pods fit only in groups of `group_size`, `groups` is how many groups fit.
     """
 
     fits: int
@@ -240,6 +263,8 @@ class Capacity(_Struct):
     message: str
     nodes: list[NodeCapacity] = []
     zones: dict[str, int] = {}
+    groups: int | None = None
+    group_size: int = 0
 
 
 class EmptiedNode(_Struct):
@@ -286,6 +311,7 @@ class ClusterReviewStatus(_Struct):
     ignored: list[RemovedPod] = []
     deleted: list[RemovedPod] = []
     pending: list[ReviewedPlacement] = []
+    groups: list[ReviewedGroup] = []
     nodes: list[ChangedNode] = []
     capacity: Capacity | None = None
     consolidation: Consolidation | None = None

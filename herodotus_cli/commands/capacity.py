@@ -28,6 +28,12 @@ MAX_PODS = 100_000
     metavar="N",
     help="Stop after so many pods [10000].",
 )
+@click.option(
+    "--group-size",
+    type=parameter_types.WholeNumber(1, MAX_PODS),
+    metavar="N",
+    help="Count groups of N pods that fit together [minCount of the file's PodGroup].",
+)
 @click.option("--all", "every_row", is_flag=True, help="All nodes.")
 @click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
 @click.option(
@@ -44,12 +50,14 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
     """Show how many more pods like this one fit, by node and zone, and what runs out first.
 
     The pods are placed one after the other by the scheduler's own rules, beside those that are there. Nothing is
-    created, and no pod is counted that fits only by preemption.
+    created, and no pod is counted that fits only by preemption. If the file has a PodGroup with minCount, or with
+    --group-size, pods fit only in groups of so many.
 
     \b
     kubectl herodotus capacity -f pod.yaml
     kubectl herodotus capacity deploy/checkout -n shop
     kubectl herodotus capacity pod payments-0 --limit 500
+    kubectl herodotus capacity job/train -n ml --group-size 16
     """
     from herodotus_cli import manifests
 
@@ -61,8 +69,14 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
         raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
     kind, name = parse_object(words) if words else ("", "")
-    obj = manifests.read(file) if file else cluster_review.fetch_object(kind, name, namespace, connection, environment)
-    spec = {"capacity": {"object": obj, "limit": given["limit"], "namespace": namespace}}
+    size = given["group_size"] or 0
+    if file:
+        obj, min_count = manifests.read_grouped(file)
+        size = size or min_count
+    else:
+        obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
+    question = {"object": obj, "limit": given["limit"], "namespace": namespace}
+    spec = {"capacity": question | ({"groupSize": size} if size else {})}
     asked = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster"], given["every_row"])
     cluster_review.run(
         spec | {"schedulerName": given["scheduler"]}, asked, connection, option_values.output_options(ctx), environment

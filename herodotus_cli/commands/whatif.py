@@ -100,7 +100,8 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
 
     The scheduler decides them on a copy of its present state: filters, scores, and the pods that preemption would
     evict. Nothing is created, evicted or recorded. An existing pod is evaluated as if it did not exist. The pods of a
-    workload are evaluated in addition to those that exist.
+    workload are evaluated in addition to those that exist. The pods of a PodGroup in the file are placed together, or
+    none of them.
 
     What changes of the cluster would do, with --then one after the other; each has its own --help:
 
@@ -123,7 +124,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     from herodotus_cli import manifests
 
     kind, name = parse_object(words) if words else ("", "")
-    objects = manifests.read_all(file) if file and not ctx.params["cluster"] else []
+    objects = manifests.read_all(file, with_groups=True) if file and not ctx.params["cluster"] else []
     if len(objects) > 1:
         _create(ctx, objects)
         return

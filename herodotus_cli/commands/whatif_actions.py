@@ -214,12 +214,12 @@ def _scale_one(
 
 
 def _create(ctx: click.Context, environment: Environment) -> list[Json]:
-    """Create the pods and workloads of a file, one after the other."""
+    """Create the pods and workloads of a file, one after the other; the pods of a PodGroup together, or none."""
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
     from herodotus_cli import manifests
 
-    return build_creations(manifests.read_all(ctx.params["file"]), namespace, ctx.params["replicas"])
+    return build_creations(manifests.read_all(ctx.params["file"], with_groups=True), namespace, ctx.params["replicas"])
 
 
 def build_creations(objects: Sequence[Json], namespace: str, replicas: int | None) -> list[Json]:

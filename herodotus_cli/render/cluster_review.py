@@ -12,7 +12,15 @@ from typing import Any
 
 from herodotus_cli.render import node_groups
 from herodotus_cli.render.formatting import format_count, natural_sort_key
-from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, build_table, join_sections
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    SplitLine,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+)
 
 Json = dict[str, Any]
 
@@ -52,6 +60,7 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
     good = not pending and not status["blocked"]
     return [
         [TextLine(_headline(status, placed, pending), "good" if good else "bad")],
+        _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
             ("FROM", "WHY"),
@@ -66,6 +75,18 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
         _ignored(status["ignored"]),
         _nodes(status["nodes"], every_row) if view.wide or every_row or len(status["nodes"]) <= _ROWS else [],
     ]
+
+
+def _groups(groups: Sequence[Json]) -> list[Block]:
+    """Return a table of the pod groups that were decided: how far each came, and what stops it."""
+    rows = []
+    for group in groups:
+        needs = f"{group['feasible']} of {group['pods']}"
+        minimum = str(group["minCount"]) if group["minCount"] else "–"
+        stopped = f"{group['stoppedAt']}: {_first_sentence(group['reason'])}" if group["stoppedAt"] else ""
+        outcome = Cell("placed", "good") if group["fits"] else Cell("does not fit", "bad")
+        rows.append((f"{group['namespace']}/{group['name']}", outcome, needs, minimum, stopped or "–"))
+    return [build_table(("POD GROUP", "RESULT", "FIND A NODE", "NEEDS", "STOPS AT"), rows)] if rows else []
 
 
 def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> str:
@@ -183,6 +204,12 @@ def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     nodes = [node for node in found["nodes"] if node["fits"]]
     said = f"{format_count(found['fits'], 'more pod')} {'fits' if found['fits'] == 1 else 'fit'}"
     said += f", on {format_count(len(nodes), 'node')}" if nodes else ""
+    size = found.get("groupSize") or 0
+    if size:
+        groups = f"{format_count(found['groups'], 'more group')} of {format_count(size, 'pod')}"
+        said = f"{groups} {'fits' if found['groups'] == 1 else 'fit'}" + (
+            f", on {format_count(len(nodes), 'node')}" if nodes else ""
+        )
     said = f"At least {said}." if found["limited"] else f"{said}. The next one: {_first_sentence(found['message'])}"
     sections: list[list[Block]] = [[TextLine(said)]]
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]

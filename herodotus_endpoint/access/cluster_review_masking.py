@@ -31,6 +31,7 @@ from herodotus_record.cluster_reviews import (
     NodeAmounts,
     NodeCapacity,
     RemovedPod,
+    ReviewedGroup,
     ReviewedPlacement,
 )
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
@@ -40,6 +41,7 @@ def list_cluster_review_namespaces(status: ClusterReviewStatus) -> frozenset[str
     """Return the namespaces of all pods that the answer names."""
     found = {name.partition("/")[0] for name in _full_names(status)}
     found.update(pod.namespace for pod in (*status.placements, *status.pending))
+    found.update(group.namespace for group in status.groups)
     found.update(pod.namespace for pod in status.blocked)
     found.update(pod.namespace for pod in (*status.ignored, *status.deleted))
     found.update(list_node_group_namespaces(status.node_groups, status.scale_down))
@@ -53,6 +55,7 @@ def mask_cluster_review(status: ClusterReviewStatus, visible: VisibleNamespaces)
     return ClusterReviewStatus(
         placements=[_mask_placement(pod, visible) for pod in status.placements],
         pending=[_mask_placement(pod, visible) for pod in status.pending],
+        groups=[_mask_group(group, visible) for group in status.groups],
         blocked=[_mask_blocked(pod, visible) for pod in status.blocked],
         ignored=[_mask_removed(pod, visible) for pod in status.ignored],
         deleted=[_mask_removed(pod, visible) for pod in status.deleted],
@@ -96,6 +99,20 @@ def _mask_placement(pod: ReviewedPlacement, visible: VisibleNamespaces) -> Revie
     )
 
 
+def _mask_group(group: ReviewedGroup, visible: VisibleNamespaces) -> ReviewedGroup:
+    seen = visible.sees(group.namespace)
+    return ReviewedGroup(
+        namespace=_show(group.namespace, seen),
+        name=_show(group.name, seen),
+        min_count=group.min_count,
+        pods=group.pods,
+        feasible=group.feasible,
+        fits=group.fits,
+        stopped_at=_show(group.stopped_at, seen),
+        reason=mask_message(group.reason) if seen else _show(group.reason, seen),
+    )
+
+
 def _mask_blocked(pod: BlockedPod, visible: VisibleNamespaces) -> BlockedPod:
     seen = visible.sees(pod.namespace)
     return BlockedPod(
@@ -134,6 +151,8 @@ def _mask_capacity(found: Capacity | None) -> Capacity | None:
             for node in found.nodes
         ],
         zones=dict(found.zones),
+        groups=found.groups,
+        group_size=found.group_size,
     )
 
 

@@ -77,6 +77,15 @@ def try_group_member(framework: Framework, pod: PodInfo, snapshot: Snapshot, see
     return _schedule(_Cycle(framework, pod, snapshot, start, state), seed)
 
 
+def schedule_regardless_of_group(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int) -> CycleResult:
+    """Choose a node for a pod where nothing is bound, and return the result, as `schedule` does.
+
+    A pod of a pod group is decided as in the cycle of its group. Whether the group reaches its quorum is not decided.
+    """
+    decide = schedule if pod.pod_group is None else schedule_group_member
+    return decide(framework, pod, snapshot, seed)
+
+
 def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
     start = cycle.start
     if not len(cycle.nodes.order.slots()):

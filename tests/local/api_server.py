@@ -22,6 +22,7 @@ COLLECTIONS = {
     "Event": "/api/v1/events",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/podgroups",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
 }
 

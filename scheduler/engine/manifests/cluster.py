@@ -19,10 +19,11 @@ from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_qua
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, EVENT_KIND, STATUS_CONFIG_MAP, STATUS_KIND
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.problems import format_decode_error
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
@@ -47,7 +48,7 @@ _MAPS: Final = QUANTITY_FIELDS | {
 _READ: Final[Mapping[str, tuple[tuple[str, ...], type[Object]]]] = {
     "Node": (("v1",), Node),
     "Pod": (("v1",), Pod),
-    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in KINDS},
+    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in (*KINDS, POD_GROUPS)},
     **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, EVENT_KIND, STATUS_KIND)},
 }
 
@@ -131,6 +132,18 @@ def decode_pod(where: str, content: object) -> Pod:
     if wrong is not None:
         raise ManifestError(f"{where}: {wrong}")
     return pod
+
+
+def decode_pod_group(content: Mapping[str, object], namespace: str) -> PodGroup:
+    """Return the PodGroup of a manifest, in `namespace` if it names none. Raises ManifestError if it is not valid."""
+    metadata = content.get("metadata")
+    known = metadata if isinstance(metadata, Mapping) else {}
+    named = {**content, "metadata": {**known, "namespace": known.get("namespace") or namespace or DEFAULT_NAMESPACE}}
+    skipped: set[str] = set()
+    group = decode_object("the PodGroup", named, skipped)
+    if not isinstance(group, PodGroup):
+        raise ManifestError(f"expected a PodGroup of {POD_GROUPS.path.split('/')[2]}, found {skipped.pop()}")
+    return group
 
 
 def _counted(pod: Pod) -> PodInfo:

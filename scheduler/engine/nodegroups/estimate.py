@@ -18,7 +18,7 @@ import msgspec
 
 from herodotus_record.node_groups import NodeEstimate
 from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.nodegroups.limits import find_limit
 from scheduler.engine.nodegroups.shapes import FoundGroup
@@ -67,7 +67,7 @@ class Estimator:
     def decide(self, pod: PodInfo, framework: Framework) -> CycleResult:
         """Return where the pod would be placed."""
         self._seed += 1
-        return schedule(framework, pod, Snapshot.from_columns(self._templates.nodes), self._seed)
+        return schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self._templates.nodes), self._seed)
 
     @property
     def templates(self) -> TemplateNodes:

@@ -19,6 +19,7 @@ from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
@@ -40,25 +41,43 @@ def measure_capacity(
     found = build_pods(template, namespace, template.scheduler or scheduler, 1, classes)
     ensure(found.controller, simulation.objects)
     pod = found.pods[0].pod
-    here: Counter[str] = Counter()
+    size = question.group_size or 1
     limits: dict[str, str] = {}
     message = ""
-    for number in range(question.limit):
-        metadata = msgspec.structs.replace(pod.metadata, name=f"{template.name}-{number}", uid=f"capacity/{number}")
-        result = simulation.place(PodInfo(msgspec.structs.replace(pod, metadata=metadata)))
+    groups = 0
+    before = _count_pods(simulation.nodes)
+    while groups < question.limit // size:
+        numbers = range(groups * size, (groups + 1) * size)
+        result = simulation.place_group([_number(pod, template.name, number) for number in numbers])
         if result is None or result.chosen is None:
             message = format_no_profile(pod) if result is None else result.message
             limits = {} if result is None else _list_rejections(result, simulation.nodes)
             break
-        here[simulation.nodes.names[result.chosen]] += 1
+        groups += 1
+    here = _count_pods(simulation.nodes)
+    here.subtract(before)
+    here = +here
     nodes = [NodeCapacity(node=name, fits=here[name], limited_by=limits.get(name, "")) for name in {*here, *limits}]
     return Capacity(
         fits=here.total(),
-        limited=here.total() == question.limit,
+        limited=groups == question.limit // size,
         message=message,
         nodes=sorted(nodes, key=lambda node: (-node.fits, natural_sort_key(node.node))),
         zones=_count_zones(simulation, here),
+        groups=groups if question.group_size else None,
+        group_size=question.group_size,
     )
+
+
+def _number(pod: Pod, name: str, number: int) -> PodInfo:
+    """Return a copy of a pod with a name and a UID of its own."""
+    metadata = msgspec.structs.replace(pod.metadata, name=f"{name}-{number}", uid=f"capacity/{number}")
+    return PodInfo(msgspec.structs.replace(pod, metadata=metadata))
+
+
+def _count_pods(nodes: NodeColumns) -> Counter[str]:
+    """Return the number of pods on each node by name."""
+    return Counter({nodes.names[slot]: len(pods) for slot, pods in enumerate(nodes.pods) if pods})
 
 
 def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:

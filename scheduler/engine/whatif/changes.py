@@ -34,10 +34,12 @@ from herodotus_record.cluster_reviews import (
     Uncordon,
 )
 from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
+from scheduler.engine.manifests.cluster import decode_pod_group
 from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
 from scheduler.engine.nodegroups.discovery import NodeGroupError
 from scheduler.engine.objects import requests, types
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
@@ -119,6 +121,7 @@ def answer_review(
     return ClusterReviewStatus(
         placements=placements,
         pending=pending,
+        groups=simulation.list_groups(),
         blocked=review.drained.list_blocked(simulation),
         ignored=review.drained.list_ignored(simulation),
         deleted=simulation.list_ended(),
@@ -282,6 +285,9 @@ class _Review:
     def _create(self, manifest: dict[str, object], replicas: int | None, namespace: str, cause: str) -> None:
         if manifest.get("kind") == DAEMON_SET:
             raise ClusterReviewError("a DaemonSet cannot be created: its controller makes a pod for each node")
+        if manifest.get("kind") == PodGroup.__name__:
+            self._simulation.objects.set(decode_pod_group(manifest, namespace))
+            return
         template = parse_pod_template(manifest)
         count = template.replicas if replicas is None else replicas
         if count < 0:

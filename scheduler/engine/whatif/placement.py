@@ -17,7 +17,7 @@ from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, S
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
 from herodotus_record.version import __version__
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -56,7 +56,7 @@ def place(framework: Framework, cluster: CopiedCluster, requested: Pods, origin:
         base = nodes.generation
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(nodes)
-        result = _without_eviction(schedule(framework, pod, snapshot, seed + number))
+        result = _without_eviction(schedule_regardless_of_group(framework, pod, snapshot, seed + number))
         times = build.build_evaluation_times(pod, result, started_us)
         profile = framework.profile.scheduler_name
         attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.notes)

@@ -5,7 +5,8 @@ evicts (`changes`, `eviction`), a single decision (`engine.cycle`).
 
 A replacement is Ready as soon as it is placed, and only then counts for PodDisruptionBudgets. Pods are scheduled by
 descending priority, and otherwise in the order in which they were evicted or created. An evicted pod is gone before its
-replacement is scheduled. Preemption is carried out.
+replacement is scheduled. Preemption is carried out, except for pods of pod groups. The waiting pods of a group are
+decided together, and placed only if the group reaches its quorum.
 
 Invariant: each pod that leaves its node is in exactly one place: on a node, waiting, or deleted.
 """
@@ -19,20 +20,21 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_record.cluster_reviews import RemovedPod, ReviewedPlacement
+from herodotus_record.cluster_reviews import RemovedPod, ReviewedGroup, ReviewedPlacement
 from herodotus_record.model import DecisionPath
 from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
+from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members, split_by_group
 
 Report = Callable[[int, int], None]  # receives the number of pods that were decided, and of those known so far
 
@@ -99,6 +101,7 @@ class Simulation:
         self.moved.update((moved.pod.uid, moved) for moved in self._waiting)
         self.progress = 0  # increases when a pod leaves or reaches a node
         self._created, self._decided = 0, 0
+        self._groups: dict[PodGroupKey, ReviewedGroup] = {}  # as last decided
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -213,8 +216,11 @@ class Simulation:
         tried, self._waiting = self._waiting, []
         while tried:
             before = self.progress
-            for moved in sorted(tried, key=lambda moved: -moved.pod.priority):
-                self._try(moved)
+            for key, unit in split_by_group(sorted(tried, key=lambda moved: -moved.pod.priority), _pod_of):
+                if key is None:
+                    self._try(unit[0])
+                else:
+                    self._try_group(key, unit)
             if self.progress == before:
                 return
             tried = [moved for moved in self._waiting if moved.helped_by_pods]
@@ -238,6 +244,69 @@ class Simulation:
         moved.plugin = name_deciding_factor(result)
         self._bind(moved, result, result.chosen)
 
+    def _try_group(self, key: PodGroupKey, members: list[MovedPod]) -> None:
+        """Schedule the waiting pods of a group, each beside the earlier ones, and keep them there or take all back."""
+        quorum = find_quorum(key, len(members), self.nodes, self.objects)
+        before = self._groups.get(key)
+        found = self._groups[key] = ReviewedGroup(
+            namespace=key.namespace, name=key.name, min_count=quorum.min_count, pods=len(members)
+        )
+        assumed: list[tuple[MovedPod, CycleResult, int]] = []
+        mark = self.claims.mark()
+        for moved in sort_members(members, _pod_of):
+            result = None if quorum.problem else self._schedule(moved.pod)
+            self._decided += 1
+            self._report(self._decided, self._decided + len(self._waiting))
+            if result is None or result.chosen is None:
+                moved.reason = quorum.problem or (result.message if result else format_no_profile(moved.pod.pod))
+                if not found.reason:
+                    found.stopped_at, found.reason = moved.pod.name, moved.reason
+                self._waiting.append(moved)
+                continue
+            node = self.nodes.names[result.chosen]
+            self.claims.allocate(moved.pod, node, result.state)
+            self.nodes.add_pod(moved.pod, node)
+            assumed.append((moved, result, result.chosen))
+        for moved, _, slot in reversed(assumed):
+            self.nodes.remove_pod(moved.pod.uid, self.nodes.names[slot])
+        self.claims.undo(mark)
+        found.feasible, found.fits = len(assumed), quorum.is_reached(len(assumed))
+        if before is not None and before.fits:  # further pods of a group that was placed
+            found.feasible, found.pods, found.fits = before.feasible + len(assumed), before.feasible + found.pods, True
+        for moved, result, slot in assumed:
+            if quorum.is_reached(len(assumed)):
+                moved.plugin = name_deciding_factor(result)
+                self._bind(moved, result, slot)
+            else:
+                moved.reason = UNSCHEDULABLE
+                self._waiting.append(moved)
+
+    def list_groups(self) -> list[ReviewedGroup]:
+        """Return the pod groups that were decided, each as it was decided last."""
+        return list(self._groups.values())
+
+    def place_group(self, pods: Sequence[PodInfo]) -> CycleResult | None:
+        """Schedule and place pods that are not waiting, all or none.
+
+        Return the result of the last pod that was decided, whose `chosen` is None if the group does not fit, or None if
+        no profile has its scheduler's name.
+        """
+        result, placed, mark = None, list[tuple[PodInfo, str]](), self.claims.mark()
+        for pod in map(self.claims.generate, pods):
+            result = self._schedule(pod)
+            self._decided += 1
+            if result is None or result.chosen is None:
+                for earlier, node in reversed(placed):
+                    self.nodes.remove_pod(earlier.uid, node)
+                self.claims.undo(mark)
+                break
+            node = self.nodes.names[result.chosen]
+            self.claims.allocate(pod, node, result.state)
+            self.nodes.add_pod(pod, node)
+            placed.append((pod, node))
+        self._report(self._decided, self._decided)
+        return result
+
     def place(self, pod: PodInfo) -> CycleResult | None:
         """Schedule a pod that is not waiting, and place it if a node fits; return the result, as `_schedule` does."""
         pod = self.claims.generate(pod)
@@ -254,7 +323,7 @@ class Simulation:
         if framework is None:
             return None
         self._seed += 1
-        return schedule(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
+        return schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
 
     def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:
         """Evict the victims that preemption chose, if any; return whether it did."""
@@ -320,6 +389,10 @@ class Simulation:
             reason=moved.reason,
             victims=moved.victims,
         )
+
+
+def _pod_of(moved: MovedPod) -> PodInfo:
+    return moved.pod
 
 
 def format_no_profile(pod: Pod) -> str:

@@ -16,7 +16,7 @@ from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable
 from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.plugin import ClaimWrites, PodGroupStates
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
@@ -163,7 +163,7 @@ class Engine:
     def evaluate(self, pod: PodInfo) -> EvaluatedPod:
         """Run one scheduling cycle for the pod and return its result. The pod is not added to a node."""
         with _gc_frozen():
-            result = schedule(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
+            result = schedule_regardless_of_group(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
         result.trace.notes += self.not_asked
         return EvaluatedPod(self.framework, self.nodes, pod, result)
 

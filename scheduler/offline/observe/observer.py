@@ -26,7 +26,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.storage import PersistentVolumeClaim
@@ -312,7 +312,7 @@ class Observer:
         """
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()
-        result = schedule(self.frameworks[name], pod, snapshot, SEED)
+        result = schedule_regardless_of_group(self.frameworks[name], pod, snapshot, SEED)
         slot = snapshot.nodes.index.get(outcome.node) if outcome.node else None
         gone = bool(outcome.node) and slot is None
         if result.path is DecisionPath.ERROR:
