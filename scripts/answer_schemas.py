@@ -38,11 +38,35 @@ _LIVE_POD: Final = {
     "schedulerName": string("The pod's spec.schedulerName."),
     "headline": string("Why there is no decision, in one sentence."),
 }
+_QUEUE: Final = obj(
+    "The queue of Kueue or Volcano in which the pod waits, as their objects describe it; absent for other pods.",
+    by=string("Whose objects they are.", enum=["Kueue", "Volcano"]),
+    object=nullable(string("The pod's Workload or PodGroup, as KIND/NAME; null if it is not known.")),
+    localQueue=nullable(string("Kueue's LocalQueue.")),
+    queue=nullable(string("Kueue's ClusterQueue, or Volcano's Queue.")),
+    state=nullable(string("State of the object.")),
+    message=nullable(string("Message of the condition that says so.")),
+    minMember=nullable(integer("Number of pods that Volcano's PodGroup needs.")),
+    position=nullable(integer("Position in the LocalQueue, from 1.")),
+    waiting=nullable(integer("Number of Workloads or PodGroups that wait in the queue.")),
+    quota=array(
+        "Quota of the queue.",
+        obj(
+            "Quota of one resource.",
+            flavor=nullable(string("Kueue's ResourceFlavor.")),
+            resource=string("Name of the resource."),
+            used=nullable(string("Amount in use.")),
+            limit=nullable(string("Nominal quota or capability.")),
+        ),
+    ),
+    notes=array("Objects that could not be read, and why.", string("A sentence.")),
+)
 # Documents that the plugin makes, and fields that it adds to documents of the service.
 _OF_PLUGIN: Final[Json] = {
     "GatedPod": obj(
         "A pod that waits for its scheduling gates.",
         schedulingGates=array("Names of the gates.", string("A gate.")),
+        queue=_QUEUE,
         **_LIVE_POD,
     ),
     "UnrecordedPod": obj(
@@ -50,6 +74,7 @@ _OF_PLUGIN: Final[Json] = {
         node=nullable(string("Node of the pod.")),
         cause=string("Why there is no decision.", enum=["NodeName", "SchedulerNotRecorded"]),
         fixes=array("What to do to get an explanation.", string("A step.")),
+        queue=_QUEUE,
         **_LIVE_POD,
     ),
     "PluginExplanation": _PLUGIN,
@@ -73,6 +98,7 @@ _ADDED: Final[Json] = {
     },
     "PodExplanation": {
         "preemptedBy": anything("The preemption that evicted the pod, if it no longer exists."),
+        "queue": _QUEUE,
         "nodeGroups": anything("A NodeGroupReview, and notes on what it lacks: recorded, or with --node-groups."),
     },
     "WorkloadPlacement": {

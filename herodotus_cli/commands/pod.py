@@ -194,7 +194,9 @@ def _once(
         undecided = unrecorded_pods.build_answer(query.pod, lambda _scheduler: True)
         if undecided:
             print_to_stderr(_EARLIER_NOTE)
-            answer, fate = undecided, ""
+            answer, fate = undecided | _read_queue(query.pod, connection, environment), ""
+    if not fate and query.pod and answer["kind"] == "PodExplanation":
+        answer |= _read_queue(query.pod, connection, environment)
     if not fate:
         answer |= _ask_about_groups(answer, arguments, connection, output, environment)
     elif arguments.groups is not None:
@@ -203,6 +205,16 @@ def _once(
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
     _show(answer, _LiveState(fate, live), arguments, output, environment)
+
+
+def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> Json:
+    """Return {"queue": ANSWER} about a pod that waits for Kueue or Volcano, else {}."""
+    from herodotus_cli import batch_queues  # here, because most pods wait for neither
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    if connection.endpoint:
+        return {}
+    return batch_queues.read_queue(pod, KubectlTransport(connection, environment.environ).get_from_api_server)
 
 
 def _ask_about_groups(
@@ -337,7 +349,8 @@ def _answer_unrecorded(
         except CliError:  # not known
             return True
 
-    return unrecorded_pods.build_answer(pod, is_recorded)
+    answer = unrecorded_pods.build_answer(pod, is_recorded)
+    return answer and answer | _read_queue(pod, request.connection, request.environment)
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
@@ -356,6 +369,10 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
         return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, live=live)
     from herodotus_cli.render import pod as pod_screen
 
+    if "queue" in answer:
+        from herodotus_cli.render import batch_queues  # here, because most pods wait for neither Kueue nor Volcano
+
+        live = [*live, batch_queues.build_blocks(answer["queue"])]
     if "nodeGroups" in answer:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
 

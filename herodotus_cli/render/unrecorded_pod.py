@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from herodotus_cli.render import batch_queues
 from herodotus_cli.render.formatting import format_ago
 from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, labelled_rows
 
@@ -19,4 +20,5 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         created += ", never tried"
     fixes = [("FIX" if i == 0 else "", fix) for i, fix in enumerate(answer.get("fixes", ()))]
     lines: list[Block] = [SplitLine(name, created), TextLine(answer["headline"], "strong")]
-    return [*lines, labelled_rows(fixes)] if fixes else lines
+    lines += [labelled_rows(fixes)] if fixes else []
+    return [*lines, *batch_queues.build_blocks(answer["queue"])] if "queue" in answer else lines

@@ -137,6 +137,14 @@ def cluster_object(resource: str, namespace: str, name: str) -> str:
     return f"/{root}/{version}/namespaces/{_escape(namespace)}/{plural}/{_escape(name)}"
 
 
+def namespaced(root: str, namespace: str, plural: str, name: str = "") -> str:
+    """Return the API server's path of an object, or of the list of all in the namespace if `name` is empty.
+
+    `root` is the path of the API version, such as `/apis/kueue.x-k8s.io/v1beta1`.
+    """
+    return f"{root}/namespaces/{_escape(namespace)}/{plural}" + (f"/{_escape(name)}" if name else "")
+
+
 def node_histories() -> str:
     """Return the path of the list of nodes that any decision considered."""
     return f"{_API}/nodehistories?limit=500"

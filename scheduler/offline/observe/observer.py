@@ -322,6 +322,9 @@ class Observer:
         elif not gone and follows(result, slot):
             agreement = Agreement.AGREE if exact else Agreement.IN_WINDOW
             found = Reconstruction(agreement, None, shift.bindings, shift.deletions)
+        elif pod.pod_group is not None and not outcome.node:
+            # It was decided beside pods of its group that were taken back, which no watch shows.
+            found = Reconstruction(Agreement.UNKNOWN, Cause.STALE_VIEW, shift.bindings, shift.deletions)
         else:
             image_points = self._image_counts.points(pod, snapshot.nodes)
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)

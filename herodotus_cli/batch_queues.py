@@ -1,0 +1,220 @@
+"""Pods that wait for Kueue or Volcano: what their own objects say, read with the user's rights.
+
+Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volcano schedules the pods of its own
+PodGroups. Neither is this project's scheduler, so no record explains such a pod.
+
+Owns: which objects belong to a pod, and what they say. Does not own: requests (`transport`), layout
+(`render.batch_queues`).
+
+Invariant: only values of these objects are passed on. An object that is not served or may not be read is named in
+`notes`, and nothing is guessed in its place.
+
+Source: the APIs kueue.x-k8s.io/v1beta1 and v1beta2, visibility.kueue.x-k8s.io/v1beta1, scheduling.volcano.sh/v1beta1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.transport import api_paths
+
+Json = dict[str, Any]
+Get = Callable[[str], Json]  # returns the object at a path of the API server; raises CliError
+
+_KUEUE_GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
+_KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"  # label: the name of the Workload of several pods
+_VOLCANO_GROUP = "scheduling.k8s.io/group-name"  # annotation: the name of Volcano's PodGroup
+_KUEUE_API, _VISIBILITY_API = "/apis/kueue.x-k8s.io", "/apis/visibility.kueue.x-k8s.io/v1beta1"
+_VOLCANO_API = "/apis/scheduling.volcano.sh/v1beta1"
+_NEWEST_KNOWN = ("v1beta2", "v1beta1")
+
+
+def read_queue(pod: Json, get: Get) -> Json:
+    """Return {"queue": ANSWER} for a pod without a node that waits for Kueue or Volcano, else {}."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    if spec.get("nodeName"):
+        return {}
+    gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
+    group = (metadata.get("annotations") or {}).get(_VOLCANO_GROUP)
+    if any(gate in _KUEUE_GATES for gate in gates):
+        return {"queue": _read_kueue(pod, _Reader(get))}
+    return {"queue": _read_volcano(metadata["namespace"], group, _Reader(get))} if group else {}
+
+
+class _Reader:
+    """Reads objects, and keeps a sentence for each one that cannot be read."""
+
+    def __init__(self, get: Get) -> None:
+        self._get = get
+        self.notes: list[str] = []
+
+    def find(self, path: str, what: str) -> Json | None:
+        """Return the object at a path, or None. `what` names it in the note on why it is missing."""
+        try:
+            return self._get(path)
+        except ServerError as e:
+            why = {"NotFound": "not found", "Forbidden": "you may not read it"}.get(e.reason, e.words)
+        except CliError as e:
+            why = str(e)
+        self.notes.append(f"{what}: {why}")
+        return None
+
+    def list(self, path: str, what: str) -> list[Json] | None:
+        """Return the items of the list at a path, or None if it cannot be read."""
+        found = self.find(path, what)
+        return None if found is None else [item for item in found.get("items") or () if isinstance(item, dict)]
+
+    def probe(self, path: str) -> Json | None:
+        """Return the object at a path, or None without a note."""
+        noted = len(self.notes)
+        found = self.find(path, "")
+        del self.notes[noted:]
+        return found
+
+
+def _answer(by: str, name: str, kind: str, reader: _Reader, **known: Any) -> Json:
+    empty = {"localQueue": None, "queue": None, "state": None, "message": None, "position": None, "waiting": None}
+    return {
+        "by": by,
+        "object": f"{kind}/{name}" if name else None,
+        **empty,
+        "quota": [],
+        **known,
+        "notes": reader.notes,
+    }
+
+
+# --- Kueue ----------------------------------------------------------------------------------------------------------
+
+
+def _read_kueue(pod: Json, reader: _Reader) -> Json:
+    namespace = pod["metadata"]["namespace"]
+    version = _find_version(reader)
+    if version is None:
+        reader.notes.append("Kueue's API (kueue.x-k8s.io) is not served or may not be read")
+        return _answer("Kueue", "", "Workload", reader)
+    root = f"{_KUEUE_API}/{version}"
+    workloads = reader.list(api_paths.namespaced(root, namespace, "workloads"), "Workloads of the namespace")
+    own = next((each for each in workloads or () if _belongs(each, pod)), None)
+    if own is None:
+        if workloads is not None:
+            reader.notes.append("no Workload of the namespace belongs to the pod")
+        return _answer("Kueue", "", "Workload", reader)
+    name, queue = own["metadata"]["name"], (own.get("spec") or {}).get("queueName")
+    state, message = _summarize_workload(own)
+    known: Json = {"localQueue": queue, "state": state, "message": message}
+    if queue and state == "waiting for quota":
+        known |= _find_position(own, workloads or [], queue, namespace, reader)
+    known |= _read_cluster_queue(own, queue, root, namespace, reader)
+    return _answer("Kueue", name, "Workload", reader, **known)
+
+
+def _find_version(reader: _Reader) -> str | None:
+    """Return the newest version of Kueue's API that is served and known here, or None."""
+    served = reader.probe(_KUEUE_API)
+    versions = {each.get("version") for each in (served or {}).get("versions") or ()}
+    return next((version for version in _NEWEST_KNOWN if version in versions), None)
+
+
+def _belongs(workload: Json, pod: Json) -> bool:
+    """Return whether a Workload is that of the pod, of the pod's owner, or of the pod's group."""
+    metadata = pod["metadata"]
+    owners = {owner.get("uid") for owner in workload["metadata"].get("ownerReferences") or ()}
+    uids = {metadata.get("uid"), *(owner.get("uid") for owner in metadata.get("ownerReferences") or ())}
+    group = (metadata.get("labels") or {}).get(_KUEUE_GROUP)
+    return bool((owners & uids) - {None}) or (bool(group) and workload["metadata"]["name"] == group)
+
+
+def _summarize_workload(workload: Json) -> tuple[str, str | None]:
+    """Return the state of a Workload in words, and the message of the condition that says so."""
+    conditions = {each.get("type"): each for each in (workload.get("status") or {}).get("conditions") or ()}
+    if (workload.get("spec") or {}).get("active") is False:
+        return "deactivated", (conditions.get("Evicted") or {}).get("message")
+    for kind, state in (("Admitted", "admitted"), ("QuotaReserved", "quota reserved, waiting for admission checks")):
+        if (conditions.get(kind) or {}).get("status") == "True":
+            return state, conditions[kind].get("message")
+    waiting = conditions.get("QuotaReserved") or conditions.get("Evicted") or {}
+    return "waiting for quota", waiting.get("message")
+
+
+def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str, reader: _Reader) -> Json:
+    """Return the position of a Workload in its LocalQueue, counted from 1, and how many wait there.
+
+    Kueue's visibility API tells it. Without it, the position is that by priority and age, as Kueue sorts a queue.
+    """
+    shown = reader.probe(f"{api_paths.namespaced(_VISIBILITY_API, namespace, 'localqueues', queue)}/pendingworkloads")
+    if shown is not None:
+        items = [item for item in shown.get("items") or () if isinstance(item, dict)]
+        mine = next((i for i in items if (i.get("metadata") or {}).get("name") == own["metadata"]["name"]), None)
+        if mine is not None:
+            return {"position": mine.get("positionInLocalQueue", 0) + 1, "waiting": len(items)}
+    waiting = [
+        each
+        for each in workloads
+        if (each.get("spec") or {}).get("queueName") == queue and _summarize_workload(each)[0] == "waiting for quota"
+    ]
+    waiting.sort(key=lambda each: (-(each["spec"].get("priority") or 0), each["metadata"].get("creationTimestamp", "")))
+    return {"position": waiting.index(own) + 1, "waiting": len(waiting)}
+
+
+def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str, reader: _Reader) -> Json:
+    """Return the ClusterQueue of a Workload, and how much of each quota is in use."""
+    name = ((own.get("status") or {}).get("admission") or {}).get("clusterQueue")
+    if not name and queue:
+        local = reader.find(api_paths.namespaced(root, namespace, "localqueues", queue), f"LocalQueue {queue}")
+        name = ((local or {}).get("spec") or {}).get("clusterQueue")
+    if not name:
+        return {}
+    found = reader.find(f"{root}/clusterqueues/{name}", f"ClusterQueue {name}")
+    if found is None:
+        return {"queue": name}
+    used = {
+        (flavor.get("name"), resource.get("name")): resource.get("total")
+        for flavor in (found.get("status") or {}).get("flavorsUsage") or ()
+        for resource in flavor.get("resources") or ()
+    }
+    quota = [
+        {
+            "flavor": flavor.get("name"),
+            "resource": resource.get("name"),
+            "used": _text(used.get((flavor.get("name"), resource.get("name")))),
+            "limit": _text(resource.get("nominalQuota")),
+        }
+        for group in (found.get("spec") or {}).get("resourceGroups") or ()
+        for flavor in group.get("flavors") or ()
+        for resource in flavor.get("resources") or ()
+    ]
+    return {"queue": name, "quota": quota}
+
+
+# --- Volcano --------------------------------------------------------------------------------------------------------
+
+
+def _read_volcano(namespace: str, group: str, reader: _Reader) -> Json:
+    found = reader.find(
+        api_paths.namespaced(_VOLCANO_API, namespace, "podgroups", group), f"Volcano's PodGroup {group}"
+    )
+    if found is None:
+        return _answer("Volcano", group, "PodGroup", reader)
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
+    last = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
+    known: Json = {"state": status.get("phase") or "Pending", "message": last.get("message") or last.get("reason")}
+    known |= {"queue": spec.get("queue") or "default", "minMember": spec.get("minMember")}
+    queue = reader.find(f"{_VOLCANO_API}/queues/{known['queue']}", f"Volcano's Queue {known['queue']}")
+    if queue is not None:
+        of_queue = queue.get("status") or {}
+        limits = (queue.get("spec") or {}).get("capability") or {}
+        used = of_queue.get("allocated") or {}
+        known["waiting"] = of_queue.get("pending")
+        known["quota"] = [
+            {"flavor": None, "resource": name, "used": _text(used.get(name)), "limit": _text(limit)}
+            for name, limit in sorted(limits.items())
+        ]
+    return _answer("Volcano", group, "PodGroup", reader, **known)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
