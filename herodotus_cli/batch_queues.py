@@ -200,7 +200,7 @@ def _read_volcano(namespace: str, group: str, reader: _Reader) -> Json:
         return _answer("Volcano", group, "PodGroup", reader)
     spec, status = found.get("spec") or {}, found.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
-    last = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
+    last: Json = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
     known: Json = {"state": status.get("phase") or "Pending", "message": last.get("message") or last.get("reason")}
     known |= {"queue": spec.get("queue") or "default", "minMember": spec.get("minMember")}
     queue = reader.find(f"{_VOLCANO_API}/queues/{known['queue']}", f"Volcano's Queue {known['queue']}")

@@ -163,8 +163,10 @@ class ClusterEvaluation:
             claims.undo(0)
         fits = not quorum.problem and quorum.is_reached(len(assumed))
         for frame in frames:  # a pod that found a node was told to fit before the group was known not to
-            taken_back = isinstance(frame, Decision) and frame.chosen is not None and not fits
-            yield replace(frame, message=quorum.problem or UNSCHEDULABLE) if taken_back else frame  # type: ignore[type-var]
+            if isinstance(frame, Decision) and frame.chosen is not None and not fits:
+                yield replace(frame, message=quorum.problem or UNSCHEDULABLE)
+            else:
+                yield frame
         for decision, _, node in assumed:
             if fits:
                 yield self._outcome(decision, EVALUATION, Code.PENDING, node)

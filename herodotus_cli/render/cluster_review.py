@@ -27,6 +27,7 @@ Json = dict[str, Any]
 _ROWS = 20  # of each table: a screen's worth
 _NOTHING = "nothing is changed"
 _CORDONED = "node(s) were unschedulable"
+_TAKEN_BACK = "pod group is unschedulable"  # the message of a pod that fits, but whose group does not
 _CAUSES = {
     "Terminating": "was being deleted already",
     "NoController": "has no controller that replaces it",
@@ -57,6 +58,7 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
 def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Block]]:
     placed = [pod for pod in status["placements"] if pod["node"]]
     pending = [pod for pod in status["placements"] if not pod["node"]]
+    own = [pod for pod in pending if not pod["reason"].startswith(_TAKEN_BACK)]
     good = not pending and not status["blocked"]
     return [
         [TextLine(_headline(status, placed, pending), "good" if good else "bad")],
@@ -64,7 +66,7 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
         _table(
             "STAYS PENDING",
             ("FROM", "WHY"),
-            pending,
+            own,
             lambda p: (p["fromNode"] or "–", _first_sentence(p["reason"])),
             every_row,
         ),
@@ -113,6 +115,8 @@ def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> 
 
 def _short(pod: Json) -> str:
     """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
+    if pod["reason"].startswith(_TAKEN_BACK):
+        return "fit only with their group"
     _, found, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
     counted = [part.split(" ", 1) for part in listed.split(", ")] if found else []
     numbered = [

@@ -26,6 +26,8 @@ UNSCHEDULABLE: Final = ", ".join(
     reasons.format_reason(Reason(code)) for code in ("group-unschedulable", "gang-waiting", "permit-waits")
 )
 
+NO_TOPOLOGY: Final = "the topology constraint of a pod group is evaluated by the scheduler alone"
+
 
 @dataclass(frozen=True)
 class Quorum:
@@ -49,6 +51,9 @@ def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: Clu
     group = objects.get(PodGroup, key.name, key.namespace)
     if group is None:
         return Quorum(0, 0, reasons.format_reason(Reason("gang-no-group", {"group": key.name})))
+    constraints = group.spec.scheduling_constraints
+    if constraints is not None and constraints.topology:
+        return Quorum(group.min_count, 0, NO_TOPOLOGY)
     scheduled = sum(pod.pod_group == key for pods in nodes.pods for pod in pods.values())
     problem = reasons.format_reason(Reason("gang-too-few")) if scheduled + waiting < group.min_count else ""
     return Quorum(group.min_count, scheduled, problem)

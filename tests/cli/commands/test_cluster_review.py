@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from herodotus_cli.render import cluster_review, plain_text, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_record.cluster_reviews import (
+    ClusterReviewStatus,
+    ReviewedGroup,
+    ReviewedPlacement,
+    build_cluster_review,
+)
 from tests.answer_schemas import validate
 from tests.cli.render.test_screens import VIEWS, expect
-from tests.cli.service import Ran, command
+from tests.cli.service import NOW, Ran, command
 from tests.scheduler.engine.nodegroups.objects import (
     daemon_set,
     grouped,
@@ -187,3 +194,24 @@ def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "x.yaml").write_text("kind: Pod\nmetadata: {name: x}\n")
     assert command("whatif", "drain", "n0", "--cluster", str(tmp_path / "x.yaml")).code == 1
     assert "the cluster has no nodes" in capsys.readouterr().err
+
+
+def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
+    stopped = "0/2 nodes are available: 2 Insufficient cpu."
+    taken_back = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
+    placements = [
+        ReviewedPlacement(namespace="ml", name=f"train-{i}", cause="Created", reason=stopped if i == 2 else taken_back)
+        for i in range(3)
+    ]
+    groups = [
+        ReviewedGroup(
+            namespace="ml", name="train", min_count=3, pods=3, feasible=2, stopped_at="train-2", reason=stopped
+        )
+    ]
+    answer = build_cluster_review(ClusterReviewStatus(placements=placements, groups=groups))
+    validate(answer)
+    view = ViewOptions(NOW, width=120)
+    text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
+    assert "0 of 3 new pods find a node, 3 stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
+    assert f"train-2: {stopped}" in text
+    assert "ml/train-0" not in text, "a pod that only waits for its group has no line of its own"

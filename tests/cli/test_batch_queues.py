@@ -1,0 +1,128 @@
+"""Pods that wait for Kueue or Volcano are explained from these projects' objects, as far as they may be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from herodotus_cli.batch_queues import read_queue
+from herodotus_cli.errors import ServerError
+from herodotus_cli.render.batch_queues import build_blocks
+from herodotus_cli.render.screen_elements import TextLine
+
+Json = dict[str, Any]
+KUEUE = "/apis/kueue.x-k8s.io"
+V1 = f"{KUEUE}/v1beta1"
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+LACKS = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor spot, 2 more needed"
+
+
+class Objects:
+    """Serves objects by path; `forbidden` paths may not be read, and no other path exists."""
+
+    def __init__(self, objects: dict[str, Json], *forbidden: str) -> None:
+        self.objects, self.forbidden, self.paths = objects, forbidden, list[str]()
+
+    def get(self, path: str) -> Json:
+        self.paths.append(path)
+        if path in self.forbidden:
+            raise ServerError("Forbidden", "no")
+        if path not in self.objects:
+            raise ServerError("NotFound", "no")
+        return self.objects[path]
+
+
+def pod(gate: str = "kueue.x-k8s.io/admission", **metadata: Any) -> Json:
+    gates = {"schedulingGates": [{"name": gate}]} if gate else {}
+    return {"metadata": {"name": "p", "namespace": "ml", "uid": "u-p", **metadata}, "spec": gates}
+
+
+def workload(name: str, owner: str, *, priority: int = 0, created: str = "2026-01-01", said: str = LACKS) -> Json:
+    metadata = {"name": name, "creationTimestamp": created, "ownerReferences": [{"uid": owner}]}
+    waiting = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": said}
+    return {
+        "metadata": metadata,
+        "spec": {"queueName": "team", "priority": priority},
+        "status": {"conditions": [waiting]},
+    }
+
+
+def cluster() -> dict[str, Json]:
+    others = [workload("first", "u-1", priority=5), workload("old", "u-2", created="2025-12-31")]
+    flavor = {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": "10"}]}
+    usage = [{"name": "spot", "resources": [{"name": "cpu", "total": "9"}]}]
+    return {
+        KUEUE: {"versions": [{"version": "v1beta1"}]},
+        f"{V1}/namespaces/ml/workloads": {"items": [workload("mine", "u-p"), *others]},
+        f"{V1}/namespaces/ml/localqueues/team": {"spec": {"clusterQueue": "all"}},
+        f"{V1}/clusterqueues/all": {
+            "spec": {"resourceGroups": [{"flavors": [flavor]}]},
+            "status": {"flavorsUsage": usage},
+        },
+    }
+
+
+def test_a_pod_that_waits_for_quota() -> None:
+    found = read_queue(pod(), Objects(cluster()).get)["queue"]
+    assert (found["object"], found["state"], found["message"]) == ("Workload/mine", "waiting for quota", LACKS)
+    assert (found["localQueue"], found["queue"], found["position"], found["waiting"]) == ("team", "all", 3, 3)
+    assert found["quota"] == [{"flavor": "spot", "resource": "cpu", "used": "9", "limit": "10"}]
+    assert found["notes"] == []
+
+
+def test_the_position_is_that_of_the_visibility_api() -> None:
+    path = "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/ml/localqueues/team/pendingworkloads"
+    items = [{"metadata": {"name": "mine"}, "positionInLocalQueue": 0}, {"metadata": {"name": "old"}}]
+    found = read_queue(pod(), Objects(cluster() | {path: {"items": items}}).get)["queue"]
+    assert (found["position"], found["waiting"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("missing", "forbidden", "says"),
+    [
+        (KUEUE, (), "Kueue's API (kueue.x-k8s.io) is not served or may not be read"),
+        ("", (f"{V1}/namespaces/ml/workloads",), "Workloads of the namespace: you may not read it"),
+        ("", (f"{V1}/clusterqueues/all",), "ClusterQueue all: you may not read it"),
+        (f"{V1}/namespaces/ml/localqueues/team", (), "LocalQueue team: not found"),
+    ],
+    ids=["no API", "no workloads", "no cluster queue", "no local queue"],
+)
+def test_what_cannot_be_read_is_named_in_one_line(missing: str, forbidden: tuple[str, ...], says: str) -> None:
+    objects = {path: obj for path, obj in cluster().items() if path != missing}
+    found = read_queue(pod(), Objects(objects, *forbidden).get)["queue"]
+    assert found["notes"] == [says]
+    assert [b.text for b in build_blocks(found) if isinstance(b, TextLine)][-1] == f"note: {says}"
+
+
+def test_the_workload_of_a_group_of_pods_is_found_by_its_label() -> None:
+    grouped = pod(uid="u-x", labels={"kueue.x-k8s.io/pod-group-name": "old"})
+    assert read_queue(grouped, Objects(cluster()).get)["queue"]["object"] == "Workload/old"
+
+
+def test_volcano_says_why_a_group_waits() -> None:
+    group = {
+        "spec": {"queue": "batch", "minMember": 4},
+        "status": {
+            "phase": "Inqueue",
+            "conditions": [{"type": "Unschedulable", "status": "True", "message": "4/4 tasks in gang unschedulable"}],
+        },
+    }
+    queue = {"spec": {"capability": {"cpu": "8"}}, "status": {"pending": 2, "allocated": {"cpu": "6"}}}
+    objects = Objects({f"{VOLCANO}/namespaces/ml/podgroups/train": group, f"{VOLCANO}/queues/batch": queue})
+    member = pod("", annotations={"scheduling.k8s.io/group-name": "train"})
+    found = read_queue(member, objects.get)["queue"]
+    assert (found["by"], found["state"], found["minMember"], found["queue"]) == ("Volcano", "Inqueue", 4, "batch")
+    assert found["message"] == "4/4 tasks in gang unschedulable"
+    assert found["waiting"] == 2
+    assert found["quota"] == [{"flavor": None, "resource": "cpu", "used": "6", "limit": "8"}]
+
+
+def test_other_pods_cost_no_request() -> None:
+    objects = Objects({})
+    assert read_queue(pod("example.com/gate"), objects.get) == {}
+    assert read_queue(pod(""), objects.get) == {}
+    placed = pod()
+    placed["spec"]["nodeName"] = "n0"
+    assert read_queue(placed, objects.get) == {}
+    assert objects.paths == []
