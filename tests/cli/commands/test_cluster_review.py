@@ -18,7 +18,8 @@ from herodotus_record.cluster_reviews import (
 )
 from tests.answer_schemas import validate
 from tests.cli.render.test_screens import VIEWS, expect
-from tests.cli.service import NOW, Ran, command
+from tests.cli.scenes import NOW
+from tests.cli.service import Ran, command
 from tests.scheduler.engine.nodegroups.objects import (
     daemon_set,
     grouped,
