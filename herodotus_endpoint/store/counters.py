@@ -1,8 +1,8 @@
 """The counters that decisions add to the histories of their nodes, as columns in slot order.
 
 Owns: the counters and their meanings. Does not own: storing counters (`rollups`), documents
-(`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop runs over nodes, and decisions of one template
-that differ only in scores are counted together.
+(`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop runs over nodes, and decisions of one template are
+counted together. Where a node's results change between them, only its entries are counted apart.
 
 Counters of a node (`Name.plugin.detail`):
 
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from herodotus_record.codec import as_numpy
 from herodotus_record.model import (
     NOT_RUN,
+    SUCCESS,
     Column,
     Decision,
     DecisionPath,
@@ -37,6 +38,7 @@ from herodotus_record.model import (
     FilterColumn,
     Reason,
     ScoreColumn,
+    Verdict,
     empty_column,
 )
 from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
@@ -45,6 +47,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 OTHER: Final = "other"
 NO_PLACEMENTS: Final = PlacementCount(0, None)
+MIN_SHARE_OF_ROWS: Final = 4  # if more than a quarter of the nodes change, counting all nodes is as fast
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
 
@@ -56,36 +59,130 @@ class CounterName(NamedTuple):
     detail: str = ""
 
 
-@dataclass
-class _DecisionRun:
-    """A run of consecutive decisions for one pod template that differ only in scores and the chosen node.
+class _Result(NamedTuple):
+    """What a filter's verdict on a node adds to the counters; verdicts that add the same have equal results."""
 
-    Its decisions are added to the counters together when the run ends.
+    ran: bool
+    rejects: bool
+    reasons: frozenset[str]  # of the rejection, see `reason_detail`
+
+
+class _NodeResults(NamedTuple):
+    """The parts of a decision that counters of filters follow from, with an entry per node slot, or for some slots.
+
+    `filters` has the place in `_DecisionRun.results` of the node's result, per filter; None if all nodes passed.
     """
 
-    first: Decision
+    evaluation: NDArray[Any]
     feasible: Mask
+    filters: tuple[NDArray[Any] | None, ...]
+
+    def at(self, rows: Ints) -> _NodeResults:
+        """Return the entries of some node slots."""
+        filters = [np.zeros(len(rows), np.uint8) if ids is None else ids[rows] for ids in self.filters]
+        return _NodeResults(self.evaluation[rows], self.feasible[rows], tuple(filters))
+
+
+@dataclass
+class _Changes:
+    """Node slots whose results changed at one decision of a run, with what was counted until then.
+
+    `old` are the former results of these slots, which `decisions` decisions had. The sums of scores cover all earlier
+    decisions of the run; those of plugins are omitted if `left` is 0 everywhere. `left` is 1 for a slot that was
+    feasible before and is not now, -1 for the reverse, else 0.
+    """
+
+    rows: Ints
+    decisions: Ints
+    old: _NodeResults
+    left: Ints
+    totals: Ints
+    normalized: dict[str, Ints]
+    chosen_totals: int
+    chosen_points: dict[str, int]
+
+
+@dataclass
+class _DecisionRun:
+    """A run of consecutive decisions for one pod template that ran the same plugins with the same weights.
+
+    Results that a node keeps from decision to decision are multiplied by their number: `since` has, per node slot, the
+    number of decisions in the run before the node got its present results. `changes` has the former results. Scores
+    are added as sums.
+    """
+
+    last: Decision
     contest: bool  # whether a node was chosen among several feasible nodes
-    decisions: int = 1
+    present: _NodeResults = field(init=False)
+    since: Ints = field(init=False)
+    results: list[dict[_Result, int]] = field(init=False)  # per filter: the distinct results, numbered
+    changes: list[_Changes] = field(default_factory=list)
+    changed_rows: int = 0  # over all `changes`
+    decisions: int = 0
     totals: ColumnSum = field(default_factory=lambda: ColumnSum())
     normalized: dict[str, ColumnSum] = field(default_factory=dict)
     chosen_totals: int = 0
     chosen_points: dict[str, int] = field(default_factory=dict)  # sum of weighted scores of the chosen nodes, by plugin
 
-    def continues(self, decision: Decision, feasible: Mask) -> bool:
-        """Return whether a decision belongs to this run: it differs only in scores and the chosen node.
+    def __post_init__(self) -> None:
+        """Take the results of the first decision, `last`, which `continue_with` then counts."""
+        first = self.last
+        self.results = [{_PASSED: 0} for _ in first.filters]
+        ids = tuple([self._number(place, f) for place, f in enumerate(first.filters)])
+        self.present = _NodeResults(as_numpy(first.evaluation), as_numpy(first.rank) > 0, ids)
+        self.since = np.zeros(first.slots, np.int64)
+
+    def continue_with(self, decision: Decision, feasible: Mask, *, contest: bool) -> bool:
+        """Take a decision into the run, or return False if it ran other plugins or most nodes have other results.
 
         `feasible` is the decision's mask of feasible nodes, with an entry per node slot.
         """
-        a, b = self.first, decision
-        return (
-            (a.evaluation is b.evaluation or a.evaluation == b.evaluation)
-            and (a.chosen is None) == (b.chosen is None)
-            and len(a.totals) == len(b.totals)
-            and a.filters == b.filters
-            and [_shape(s) for s in a.scores] == [_shape(s) for s in b.scores]
-            and np.array_equal(self.feasible, feasible)
-        )
+        last, present = self.last, self.present
+        if (
+            contest is not self.contest
+            or (last.chosen is None) is not (decision.chosen is None)
+            or len(last.totals) != len(decision.totals)
+            or not _have_same_plugins(last, decision)
+        ):
+            return False
+        evaluation, filters, changed = present.evaluation, present.filters, present.feasible != feasible
+        if decision.evaluation is not last.evaluation:
+            evaluation = as_numpy(decision.evaluation)
+            changed |= evaluation != present.evaluation
+        for place, (f, known) in enumerate(zip(decision.filters, last.filters, strict=True)):
+            if f is not known and (len(f.ids) or len(known.ids)):
+                before, now = filters[place], self._number(place, f)
+                changed |= (0 if now is None else now) != (0 if before is None else before)
+                filters = (*filters[:place], now, *filters[place + 1 :])
+        if changed.any():
+            rows = np.flatnonzero(changed)
+            if len(rows) * MIN_SHARE_OF_ROWS > len(feasible):
+                return False
+            self._keep_former(rows, feasible[rows])
+        self.present = _NodeResults(evaluation, feasible, filters)
+        self.last = decision
+        self.decisions += 1
+        return True
+
+    def _keep_former(self, rows: Ints, feasible: Mask) -> None:
+        """Add the results and the sums of these node slots to `changes`; `feasible` is whether they fit from now on."""
+        old = self.present.at(rows)
+        left = old.feasible.astype(np.int64) - feasible
+        totals = self.totals.at(rows)
+        normalized = {plugin: sums.at(rows) for plugin, sums in self.normalized.items()} if left.any() else {}
+        kept = (left, totals, normalized, self.chosen_totals, dict(self.chosen_points))
+        self.changes.append(_Changes(rows, self.decisions - self.since[rows], old, *kept))
+        self.since[rows] = self.decisions
+        self.changed_rows += len(rows)
+
+    def _number(self, place: int, f: FilterColumn) -> NDArray[Any] | None:
+        """Return, per node slot, the number in `results` of what filter `f` at this place found; None if all passed."""
+        if f.skipped or not len(f.ids):
+            return None
+        known = self.results[place]
+        numbers = [known.setdefault(_classify(verdict), len(known)) for verdict in f.verdicts]
+        ids = as_numpy(f.ids)
+        return ids if numbers == list(range(len(numbers))) else np.array(numbers).take(ids)
 
 
 @dataclass
@@ -115,6 +212,13 @@ class ColumnSum:
         self.before += more if self.repeats == 1 else more.astype(np.int64) * self.repeats
         return self.before
 
+    def at(self, rows: Ints) -> Ints:
+        """Return the sums of some node slots, of what was added so far."""
+        if not len(self.column):
+            return np.zeros(len(rows), np.int64)
+        more = as_numpy(self.column)[rows].astype(np.int64) * self.repeats
+        return more if self.before is None else more + self.before[rows]
+
 
 @dataclass
 class DecisionCounts:
@@ -131,6 +235,8 @@ class DecisionCounts:
     decided: dict[tuple[str, str, int], PlacementCount] = field(
         default_factory=dict
     )  # by workload, deciding factor and slot
+    _chosen: list[int] = field(default_factory=list)  # slots
+    _contests: list[tuple[str, int, int]] = field(default_factory=list)  # deciding factor, lead in points, chosen slot
     _runs: dict[tuple[str, str], _DecisionRun] = field(
         default_factory=dict
     )  # the current run of each namespace and template
@@ -138,30 +244,45 @@ class DecisionCounts:
     def count(self, decision: Decision) -> None:
         """Add one decision to the counters."""
         feasible: Mask = as_numpy(decision.rank) > 0
+        contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
         template = (decision.pod.namespace, decision.pod.digest)
         run = self._runs.get(template)
-        if run and run.continues(decision, feasible):
-            run.decisions += 1
-        else:
+        if run is None or not run.continue_with(decision, feasible, contest=contest):
             if run:
                 self._count_run(run)
-            contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
-            run = self._runs[template] = _DecisionRun(decision, feasible, contest)
-        if decision.chosen is not None:
-            self._bump(CounterName("chosen"), decision.chosen)
-            key = (workload_name(decision), decision.chosen)
-            self.workloads[key] = self.workloads.get(key, 0) + 1
+            run = self._runs[template] = _DecisionRun(decision, contest)
+            run.decisions = 1
+        elif run.changed_rows > self.slots:
+            self._count_changes(run)
         contested = self._add_scores(run, decision) if len(decision.totals) else None
         if decision.chosen is not None:
+            workload = workload_name(decision)
+            self._chosen.append(decision.chosen)
+            self.workloads[workload, decision.chosen] = self.workloads.get((workload, decision.chosen), 0) + 1
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
-            reason = (workload_name(decision), by, decision.chosen)
-            self.decided[reason] = PlacementCount(1, points).add(self.decided.get(reason, NO_PLACEMENTS))
+            reason = (workload, by, decision.chosen)
+            before = self.decided.get(reason)
+            self.decided[reason] = (
+                PlacementCount(1, points) if before is None else PlacementCount(1, points).add(before)
+            )
 
     def finish(self) -> None:
         """Add the decisions that `count` has collected, but not counted yet, to the counters. Call it last."""
         for run in self._runs.values():
             self._count_run(run)
         self._runs.clear()
+        self._add_at(CounterName("chosen"), self._chosen)
+        decided_by: dict[str, list[int]] = {}
+        for factor, _, chosen in self._contests:
+            decided_by.setdefault(factor, []).append(chosen)
+        slots = [chosen for _, _, chosen in self._contests]
+        self._add_at(CounterName("won"), slots)
+        self._add_at(CounterName("lead"), slots, [points for _, points, _ in self._contests])
+        self._add_at(CounterName("lost"), slots, -1)  # runs count each feasible node as lost, also the chosen one
+        for factor, chosen_slots in decided_by.items():
+            name = CounterName("tied") if factor == TIE else CounterName("carried", factor)
+            self._add_at(name, chosen_slots)
+        self._chosen, self._contests = [], []
 
     @cached_property
     def block(self) -> Ints:
@@ -176,7 +297,10 @@ class DecisionCounts:
         run.totals.add(decision.totals)
         scores = [s for s in decision.scores if not s.skipped and len(s.normalized)]
         for s in scores:
-            run.normalized.setdefault(s.plugin, ColumnSum()).add(s.normalized)
+            sums = run.normalized.get(s.plugin)
+            if sums is None:
+                sums = run.normalized[s.plugin] = ColumnSum()
+            sums.add(s.normalized)
         if decision.chosen is not None and run.contest:
             return self._count_contest(run, decision, decision.chosen, scores)
         return None
@@ -190,86 +314,119 @@ class DecisionCounts:
         the chosen node. `chosen` is the slot of the chosen node.
         """
         best, next_best = _find_best_two(decision, chosen)
-        self._bump(CounterName("lost"), chosen, -1)  # the run counts each feasible node as lost, also the chosen one
-        self._bump(CounterName("won"), chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
-        self._bump(CounterName("lead"), chosen, points)
         run.chosen_totals += decision.totals[chosen]
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
-        shares = sorted(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
-        if best > 1 or not shares or shares[0][0] >= 0:
-            self._bump(CounterName("tied"), chosen)
-            return TIE, points
-        self._bump(CounterName("carried", shares[0][1]), chosen)
-        return shares[0][1], points
+        by = TIE
+        if best == 1 and scores:
+            share, plugin = min(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
+            by = plugin if share < 0 else TIE
+        self._contests.append((by, points, chosen))
+        return by, points
 
     def _count_run(self, run: _DecisionRun) -> None:
         """Add the decisions of a run to the counters.
 
-        Values that its decisions share are multiplied by their number; scores are added as sums.
+        Results that a node kept are multiplied by the number of decisions; scores are added as sums.
         """
-        evaluation = as_numpy(run.first.evaluation)
-        evaluated: Mask = evaluation == Evaluation.EVALUATED
-        every, feasible_counts = evaluated * np.int64(run.decisions), run.feasible * np.int64(run.decisions)
-        self._add(CounterName("considered"), (evaluation != Evaluation.ABSENT) * np.int64(run.decisions))
-        self._add(CounterName("evaluated"), every)
-        self._add(CounterName("feasible"), feasible_counts)
-        self._count_filters(run.first, every)
-        if not len(run.first.totals):
+        self._count_changes(run)
+        present = run.present
+        self._count_results(run, None, run.decisions - run.since, present)
+        if not len(run.last.totals):
             return
-        totals = run.totals.value() * run.feasible
-        self._add(CounterName("scored"), feasible_counts)
-        self._add(CounterName("total"), totals)
+        totals = run.totals.value() * present.feasible
+        self._add(CounterName("total"), None, totals)
         if run.contest:
-            self._add(CounterName("lost"), feasible_counts)
-            self._add(CounterName("behind"), run.chosen_totals * run.feasible - totals)
-        for s in run.first.scores:
+            self._add(CounterName("behind"), None, run.chosen_totals * present.feasible - totals)
+        for s in run.last.scores:
             if s.plugin in run.normalized:
-                points = run.normalized[s.plugin].value() * s.weight * run.feasible
-                self._add(CounterName("score", s.plugin), points)
+                points = run.normalized[s.plugin].value() * s.weight * present.feasible
+                self._add(CounterName("score", s.plugin), None, points)
                 if run.contest:
-                    self._add(CounterName("cost", s.plugin), points - run.chosen_points[s.plugin] * run.feasible)
+                    cost = points - run.chosen_points[s.plugin] * present.feasible
+                    self._add(CounterName("cost", s.plugin), None, cost)
 
-    def _count_filters(self, decision: Decision, every: Ints) -> None:
-        """Count the verdicts of each filter and the reasons of its rejections, by node.
+    def _count_changes(self, run: _DecisionRun) -> None:
+        """Add the former results of those nodes of a run whose results changed to the counters, and forget them.
 
-        `every` has an entry per node slot: how many decisions of the run evaluated the node.
+        A node's scores count while it is feasible: the sums until it became infeasible are added, and those until it
+        became feasible are subtracted, because `_count_run` adds the sums of feasible nodes over the whole run.
         """
+        changes = run.changes
+        if not changes:
+            return
+        rows = np.concatenate([c.rows for c in changes])
+        old = _NodeResults(
+            np.concatenate([c.old.evaluation for c in changes]),
+            np.concatenate([c.old.feasible for c in changes]),
+            tuple([np.concatenate(ids) for ids in zip(*(c.old.filters for c in changes), strict=True)]),
+        )
+        self._count_results(run, rows, np.concatenate([c.decisions for c in changes]), old)
+        moved = [c for c in changes if c.left.any()]
+        if moved and len(run.last.totals):
+            self._count_scores_of_changes(run, moved)
+        run.changes, run.changed_rows = [], 0
+
+    def _count_scores_of_changes(self, run: _DecisionRun, changes: list[_Changes]) -> None:
+        rows, left = (np.concatenate([getattr(c, name) for c in changes]) for name in ("rows", "left"))
+        sizes = [len(c.rows) for c in changes]
+        totals = np.concatenate([c.totals for c in changes])
+        self._add(CounterName("total"), rows, totals * left)
+        if run.contest:
+            chosen = np.repeat([c.chosen_totals for c in changes], sizes)
+            self._add(CounterName("behind"), rows, (chosen - totals) * left)
+        for s in run.last.scores:
+            if s.plugin in run.normalized:
+                points = np.concatenate([c.normalized[s.plugin] for c in changes]) * s.weight
+                self._add(CounterName("score", s.plugin), rows, points * left)
+                if run.contest:
+                    chosen = np.repeat([c.chosen_points[s.plugin] for c in changes], sizes)
+                    self._add(CounterName("cost", s.plugin), rows, (points - chosen) * left)
+
+    def _count_results(self, run: _DecisionRun, rows: Ints | None, decisions: Ints, found: _NodeResults) -> None:
+        """Count evaluations, the results of each filter and the reasons of its rejections, by node.
+
+        `rows` are the node slots, or None for all, `found` their results, and `decisions` how many decisions of the run
+        had them.
+        """
+        every = decisions * (found.evaluation == Evaluation.EVALUATED)
+        feasible = decisions * found.feasible
+        self._add(CounterName("considered"), rows, decisions * (found.evaluation != Evaluation.ABSENT))
+        self._add(CounterName("evaluated"), rows, every)
+        self._add(CounterName("feasible"), rows, feasible)
+        if len(run.last.totals):
+            self._add(CounterName("scored"), rows, feasible)
+            if run.contest:
+                self._add(CounterName("lost"), rows, feasible)
         reached = every
-        for f in decision.filters:
-            self._add(CounterName("filter_reached", f.plugin), reached)
+        for f, ids, results in zip(run.last.filters, found.filters, run.results, strict=True):
+            self._add(CounterName("filter_reached", f.plugin), rows, reached)
             if f.skipped:
                 continue
-            if not len(f.ids):
-                self._add(CounterName("filter_evaluated", f.plugin), every)
+            if ids is None or len(results) == 1:
+                self._add(CounterName("filter_evaluated", f.plugin), rows, every)
                 continue
-            ids = as_numpy(f.ids)
-            ran = np.array([v != NOT_RUN for v in f.verdicts])
-            self._add(CounterName("filter_evaluated", f.plugin), ran[ids] * every)
-            rejected = np.array([v.rejects_node for v in f.verdicts])[ids]
-            self._add(CounterName("filter_rejected", f.plugin), rejected * every)
-            self._add(CounterName("filter_blocked", f.plugin), rejected * reached)
-            self._count_reasons(f, ids, every)
+            rejected = np.array([result.rejects for result in results])[ids]
+            self._add(CounterName("filter_evaluated", f.plugin), rows, np.array([r.ran for r in results])[ids] * every)
+            self._add(CounterName("filter_rejected", f.plugin), rows, rejected * every)
+            self._add(CounterName("filter_blocked", f.plugin), rows, rejected * reached)
+            for code in dict.fromkeys(code for result in results for code in sorted(result.reasons)):
+                holds = np.array([code in result.reasons for result in results])[ids]
+                self._add(CounterName("reason", f.plugin, code), rows, holds * every)
             reached = reached * ~rejected
 
-    def _count_reasons(self, f: FilterColumn, ids: NDArray[Any], every: Ints) -> None:
-        """Count how often filter `f` rejected each node, by `reason_detail` of the reasons.
+    def _add(self, name: CounterName, rows: Ints | None, values: Ints) -> None:
+        """Add values to a counter of the node slots `rows`, in which a slot may occur repeatedly; None means all."""
+        if rows is None:
+            self._column(name)[:] += values
+        else:
+            np.add.at(self._column(name), rows, values)
 
-        `ids` has the index into `f.verdicts` for each node slot; `every` has how often the node was evaluated.
-        """
-        holds: dict[str, NDArray[np.bool_]] = {}
-        for verdict_id, verdict in enumerate(f.verdicts):
-            for reason in verdict.reasons:
-                holds.setdefault(reason_detail(reason), np.zeros(len(f.verdicts), np.bool_))[verdict_id] = True
-        for code, verdict_has in holds.items():
-            self._add(CounterName("reason", f.plugin, code), verdict_has[ids] * every)
-
-    def _add(self, name: CounterName, values: Ints) -> None:
-        self._column(name)[:] += values
-
-    def _bump(self, name: CounterName, slot: int, by: int = 1) -> None:
-        self._column(name)[slot] += by
+    def _add_at(self, name: CounterName, slots: list[int], values: list[int] | int = 1) -> None:
+        """Add a value, or one of several, to a counter of each of these node slots."""
+        if slots:
+            np.add.at(self._column(name), np.array(slots), np.array(values))
 
     def _column(self, name: CounterName) -> Ints:
         column = self.columns.get(name)
@@ -286,12 +443,28 @@ def _find_best_two(decision: Decision, chosen: int) -> tuple[int, int]:
     return len(best), int(others[0] if len(others) else (ranks == 2).argmax())
 
 
+def _have_same_plugins(one: Decision, other: Decision) -> bool:
+    """Return whether two decisions ran the same filters and scores, skipped the same, and scored with equal weights."""
+    filters, scores = zip(one.filters, other.filters, strict=False), zip(one.scores, other.scores, strict=False)
+    return (
+        len(one.filters) == len(other.filters)
+        and len(one.scores) == len(other.scores)
+        and all(a is b or (a.plugin == b.plugin and a.skipped is b.skipped) for a, b in filters)
+        and all(a is b or _shape(a) == _shape(b) for a, b in scores)
+    )
+
+
 def _shape(score: ScoreColumn) -> tuple[str, int, bool, int]:
     """Return plugin, weight, whether skipped, and length of a score column.
 
     Decisions can be counted in one run only if these values are equal for all their score columns.
     """
     return score.plugin, score.weight, score.skipped, len(score.normalized)
+
+
+def _classify(verdict: Verdict) -> _Result:
+    """Return what a filter's verdict adds to the counters."""
+    return _Result(verdict != NOT_RUN, verdict.rejects_node, frozenset(map(reason_detail, verdict.reasons)))
 
 
 def reason_detail(reason: Reason) -> str:
@@ -313,3 +486,6 @@ def workload_name(decision: Decision) -> str:
     if pod.owner.kind == "ReplicaSet" and len(suffix) > 1 and pod.owner.name.endswith(suffix):
         return f"{pod.namespace}/Deployment/{pod.owner.name.removesuffix(suffix)}"
     return f"{pod.namespace}/{pod.owner.kind}/{pod.owner.name}"
+
+
+_PASSED: Final = _classify(SUCCESS)

@@ -1,0 +1,63 @@
+"""Decisions that are counted together add what each of them adds when it is counted alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from herodotus_endpoint.store.counters import DecisionCounts
+from herodotus_record.model import Decision
+from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision
+
+NODES = tuple(f"worker-{i}" for i in range(24))
+VERDICTS = {"NodeUnschedulable": CORDONED, "TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}
+
+
+def decisions_of_one_template(count: int, rng: random.Random, most_changed: int) -> list[Decision]:
+    """Return decisions in which up to `most_changed` nodes have other filter results than in the one before."""
+    rejected: dict[str, Any] = {}
+    found = []
+    for sequence in range(1, count + 1):
+        for node in rng.sample(NODES[1:], rng.randint(0, most_changed)):
+            if node in rejected and rng.random() < 0.5:
+                del rejected[node]
+            else:
+                plugins = rng.sample(sorted(VERDICTS), rng.randint(1, 2))
+                rejected[node] = {plugin: VERDICTS[plugin] for plugin in plugins}
+        points = {node: {"ImageLocality": rng.randint(0, 3), "TaintToleration": 1} for node in NODES}
+        found.append(a_decision(nodes=NODES, rejected=dict(rejected), points=points, sequence=sequence))
+    return found
+
+
+def summed(decisions: Sequence[Decision], *, together: bool) -> dict[Any, Any]:
+    total: Counter[Any] = Counter()
+    for part in [decisions] if together else [[d] for d in decisions]:
+        counted = DecisionCounts(len(NODES))
+        for decision in part:
+            counted.count(decision)
+        counted.finish()
+        for name, column in counted.columns.items():
+            total.update({(name, slot): value for slot, value in enumerate(column.tolist()) if value})
+        total.update(counted.workloads)
+    return {key: value for key, value in total.items() if value}
+
+
+@pytest.mark.parametrize("most_changed", [0, 1, 4, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_changed_nodes_are_counted_with_the_results_that_they_had(seed: int, most_changed: int) -> None:
+    decisions = decisions_of_one_template(40, random.Random(seed), most_changed)
+    assert summed(decisions, together=True) == summed(decisions, together=False)
+
+
+def test_decisions_of_which_few_nodes_change_are_counted_in_one_run() -> None:
+    decisions = decisions_of_one_template(40, random.Random(1), 2)
+    assert decisions[0].filters != decisions[-1].filters
+    counted = DecisionCounts(len(NODES))
+    for decision in decisions:
+        counted.count(decision)
+    (run,) = counted._runs.values()
+    assert run.decisions == len(decisions)
