@@ -164,8 +164,8 @@ def _read_batch() -> bytes:
 
 
 def _limit_times(
-    frames: Iterator[tuple[Frame, bytes | memoryview]], metrics: EndpointMetrics, now_us: int
-) -> Iterator[tuple[Frame, bytes | memoryview]]:
+    frames: Iterator[tuple[Frame, deltas.EncodedFrame]], metrics: EndpointMetrics, now_us: int
+) -> Iterator[tuple[Frame, deltas.EncodedFrame]]:
     """Yield each frame with its encoded bytes, after moving times that are too far in the future to `now_us`.
 
     A changed frame is encoded again and counted in the metrics.
@@ -179,7 +179,7 @@ def _limit_times(
             yield moved, codec.encode(moved)
 
 
-def _decode(body: bytes) -> Iterator[tuple[Frame, bytes | memoryview]]:
+def _decode(body: bytes) -> Iterator[tuple[Frame, deltas.EncodedFrame]]:
     """Yield each frame of a batch with its encoded bytes.
 
     Frames are decoded one at a time, because a whole decoded batch takes ten times its bytes in memory. Raises

@@ -20,14 +20,14 @@ Invariant: the columns of one `DecisionCounts` belong to one assignment of nodes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.codec import as_numpy
+from herodotus_record.codec import DERIVED, as_numpy
 from herodotus_record.model import (
     NOT_RUN,
     SUCCESS,
@@ -48,6 +48,7 @@ Mask = NDArray[np.bool_]
 OTHER: Final = "other"
 NO_PLACEMENTS: Final = PlacementCount(0, None)
 MIN_SHARE_OF_ROWS: Final = 4  # if more than a quarter of the nodes change, counting all nodes is as fast
+_INFEASIBLE: Final = np.int64(-1 << 62)  # below all totals and negated ranks
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
 
@@ -77,7 +78,7 @@ class _NodeResults(NamedTuple):
     feasible: Mask
     filters: tuple[NDArray[Any] | None, ...]
 
-    def at(self, rows: Ints) -> _NodeResults:
+    def select_rows(self, rows: Ints) -> _NodeResults:
         """Return the entries of some node slots."""
         filters = [np.zeros(len(rows), np.uint8) if ids is None else ids[rows] for ids in self.filters]
         return _NodeResults(self.evaluation[rows], self.feasible[rows], tuple(filters))
@@ -113,6 +114,7 @@ class _DecisionRun:
 
     last: Decision
     contest: bool  # whether a node was chosen among several feasible nodes
+    feasible: InitVar[Mask]
     present: _NodeResults = field(init=False)
     since: Ints = field(init=False)
     results: list[dict[_Result, int]] = field(init=False)  # per filter: the distinct results, numbered
@@ -124,12 +126,12 @@ class _DecisionRun:
     chosen_totals: int = 0
     chosen_points: dict[str, int] = field(default_factory=dict)  # sum of weighted scores of the chosen nodes, by plugin
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, feasible: Mask) -> None:
         """Take the results of the first decision, `last`, which `continue_with` then counts."""
         first = self.last
         self.results = [{_PASSED: 0} for _ in first.filters]
         ids = tuple([self._number(place, f) for place, f in enumerate(first.filters)])
-        self.present = _NodeResults(as_numpy(first.evaluation), as_numpy(first.rank) > 0, ids)
+        self.present = _NodeResults(as_numpy(first.evaluation), feasible, ids)
         self.since = np.zeros(first.slots, np.int64)
 
     def continue_with(self, decision: Decision, feasible: Mask, *, contest: bool) -> bool:
@@ -145,6 +147,10 @@ class _DecisionRun:
             or not _have_same_plugins(last, decision)
         ):
             return False
+        if feasible is present.feasible:
+            self.last = decision
+            self.decisions += 1
+            return True
         evaluation, filters, changed = present.evaluation, present.filters, present.feasible != feasible
         if decision.evaluation is not last.evaluation:
             evaluation = as_numpy(decision.evaluation)
@@ -166,10 +172,10 @@ class _DecisionRun:
 
     def _keep_former(self, rows: Ints, feasible: Mask) -> None:
         """Add the results and the sums of these node slots to `changes`; `feasible` is whether they fit from now on."""
-        old = self.present.at(rows)
+        old = self.present.select_rows(rows)
         left = old.feasible.astype(np.int64) - feasible
-        totals = self.totals.at(rows)
-        normalized = {plugin: sums.at(rows) for plugin, sums in self.normalized.items()} if left.any() else {}
+        totals = self.totals.sum_rows(rows)
+        normalized = {plugin: sums.sum_rows(rows) for plugin, sums in self.normalized.items()} if left.any() else {}
         kept = (left, totals, normalized, self.chosen_totals, dict(self.chosen_points))
         self.changes.append(_Changes(rows, self.decisions - self.since[rows], old, *kept))
         self.since[rows] = self.decisions
@@ -212,8 +218,8 @@ class ColumnSum:
         self.before += more if self.repeats == 1 else more.astype(np.int64) * self.repeats
         return self.before
 
-    def at(self, rows: Ints) -> Ints:
-        """Return the sums of some node slots, of what was added so far."""
+    def sum_rows(self, rows: Ints) -> Ints:
+        """Return the sums over the decisions so far for some node slots."""
         if not len(self.column):
             return np.zeros(len(rows), np.int64)
         more = as_numpy(self.column)[rows].astype(np.int64) * self.repeats
@@ -241,16 +247,18 @@ class DecisionCounts:
         default_factory=dict
     )  # the current run of each namespace and template
 
-    def count(self, decision: Decision) -> None:
-        """Add one decision to the counters."""
-        feasible: Mask = as_numpy(decision.rank) > 0
+    def count(self, decision: Decision, feasible: Mask) -> None:
+        """Add one decision to the counters. `feasible` is its mask of feasible nodes, with an entry per node slot.
+
+        Decisions that share the mask as the same object share their evaluation and filter results too.
+        """
         contest = decision.chosen is not None and int(np.count_nonzero(feasible)) > 1
         template = (decision.pod.namespace, decision.pod.digest)
         run = self._runs.get(template)
         if run is None or not run.continue_with(decision, feasible, contest=contest):
             if run:
                 self._count_run(run)
-            run = self._runs[template] = _DecisionRun(decision, contest)
+            run = self._runs[template] = _DecisionRun(decision, contest, feasible)
             run.decisions = 1
         elif run.changed_rows > self.slots:
             self._count_changes(run)
@@ -313,7 +321,7 @@ class DecisionCounts:
         The plugin is that with the largest part in the lead, or TIE if nodes share the best total or no plugin prefers
         the chosen node. `chosen` is the slot of the chosen node.
         """
-        best, next_best = _find_best_two(decision, chosen)
+        best, next_best = _find_best_two(decision, run.present.feasible, chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
         run.chosen_totals += decision.totals[chosen]
         for s in scores:
@@ -435,12 +443,16 @@ class DecisionCounts:
         return column
 
 
-def _find_best_two(decision: Decision, chosen: int) -> tuple[int, int]:
-    """Return the number of nodes with rank 1, and the slot of the best node apart from the one in slot `chosen`."""
-    ranks = as_numpy(decision.rank)
-    best = np.flatnonzero(ranks == 1)
-    others = best[best != chosen]
-    return len(best), int(others[0] if len(others) else (ranks == 2).argmax())
+def _find_best_two(decision: Decision, feasible: Mask, chosen: int) -> tuple[int, int]:
+    """Return the number of nodes with rank 1, and the slot of the best node apart from the one in slot `chosen`.
+
+    At least two nodes must be feasible. A rank that the decision's writer omitted follows from the totals.
+    """
+    points = as_numpy(decision.totals) if decision.rank is DERIVED else -as_numpy(decision.rank).astype(np.int64)
+    points = np.where(feasible, points.astype(np.int64), _INFEASIBLE)
+    best = np.flatnonzero(points == points.max())
+    points[chosen] = _INFEASIBLE
+    return len(best), int(points.argmax())
 
 
 def _have_same_plugins(one: Decision, other: Decision) -> bool:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, field_names
+from herodotus_record.codec.deltas import DecisionFields, EncodedFrame
 from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
 
@@ -95,13 +96,16 @@ class OpenChains:
             if key.incarnation_id == incarnation_id and (chain := self._open.peek(key))
         ]
 
-    def pack(self, incarnation_id: int, decision: Decision, raw: bytes | memoryview, now_us: int) -> tuple[int, bytes]:
+    def pack(
+        self, incarnation_id: int, decision: Decision, feasible: NDArray[np.bool_], raw: EncodedFrame, now_us: int
+    ) -> tuple[int, bytes]:
         """Return the sequence number of the key frame for a decision, and the blob to store for the decision.
 
         The blob is a delta if a chain is open for decisions of this kind. Otherwise the decision becomes the key frame
-        of a new chain. `raw` is the decision's frame as it was sent; `now_us` is the ingest time in microseconds.
+        of a new chain. `feasible` is the decision's mask of feasible nodes, with an entry per node slot. `raw` is its
+        frame as it was sent; `now_us` is the ingest time in microseconds.
         """
-        content = _strip_derived(raw, decision)
+        content = _strip_derived(raw, decision, feasible)
         pod = decision.pod
         profile = decision.scheduler.profile
         key = _ChainKey(incarnation_id, decision.key.source.value, profile, pod.namespace, pod.digest, decision.slots)
@@ -183,29 +187,26 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(**parameters)
 
 
-def _strip_derived(raw: bytes | memoryview, decision: Decision) -> bytes:
+def _strip_derived(raw: EncodedFrame, decision: Decision, feasible: NDArray[np.bool_]) -> bytes:
     """Return the content to store for a decision: the payload of its frame without values that can be derived.
 
     These are ranks that follow from the totals, and normalized scores that equal the raw scores. Fields have the names
     of frame version 2 (`codec.STORED`). `raw` is the frame as it was sent.
     """
-    document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
-    rank = codec.as_numpy(decision.rank)
-    feasible = rank > 0
-    if document["rank"] == _FOLLOWS or np.array_equal(_rank(codec.as_numpy(decision.totals), feasible), rank):
-        document["rank"] = _encoded(_PACKED_RANK + np.packbits(feasible).tobytes())
-    document["scores"] = _encoded(
-        [_omit_equal_normalized(score) for score in _list_of_fields.decode(document["scores"])]
-    )
+    if isinstance(raw, DecisionFields):
+        document, scores, omitted = dict(raw.fields), raw.fields["scores"], codec.encode_column(codec.DERIVED)
+    else:
+        document = _fields.decode(memoryview(raw)[codec.HEADER_BYTES :])
+        scores, omitted = _list_of_fields.decode(document["scores"]), _OMITTED
+    rank = document["rank"]
+    if rank == omitted or np.array_equal(
+        _rank(codec.as_numpy(decision.totals), feasible), codec.as_numpy(decision.rank)
+    ):
+        document["rank"] = _PACKED_RANK + np.packbits(feasible).tobytes()
+    document["scores"] = [
+        score | {"normalized": None} if score["normalized"] in (omitted, score["raw"]) else score for score in scores
+    ]
     return _MAGIC + _encoder.encode(field_names.rename_to_former(document))
-
-
-def _omit_equal_normalized(score: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    return score | {"normalized": _NIL} if score["normalized"] in (score["raw"], _FOLLOWS) else score
-
-
-def _encoded(value: object) -> msgspec.Raw:
-    return msgspec.Raw(_encoder.encode(value))
 
 
 def _restore_payload(content: bytes) -> bytes:
@@ -250,6 +251,5 @@ def _rank(totals: NDArray[Any], feasible: NDArray[np.bool_]) -> NDArray[Any]:
 _decoder: Final = msgspec.msgpack.Decoder()
 _fields: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])  # copies no column
 _list_of_fields: Final = msgspec.msgpack.Decoder(list[dict[str, msgspec.Raw]])
-_encoder: Final = msgspec.msgpack.Encoder()
-_NIL: Final = _encoded(None)
-_FOLLOWS: Final = _encoded(codec.encode_column(codec.DERIVED))  # the wire frame also omits it
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)
+_OMITTED: Final = msgspec.Raw(_encoder.encode(codec.DERIVED))  # a column that the wire frame omits

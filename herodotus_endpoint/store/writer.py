@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store import incarnations, integrity, late_outcomes
 from herodotus_endpoint.store.attempts import is_attempt_stored, pod_key
-from herodotus_endpoint.store.counters import CounterName, DecisionCounts, Ints
+from herodotus_endpoint.store.counters import CounterName, DecisionCounts, Ints, Mask
 from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, translate_errors
 from herodotus_endpoint.store.delta_chains import OpenChains
 from herodotus_endpoint.store.incarnations import Incarnation
@@ -39,11 +39,12 @@ from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOM
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup_row, compress_summaries
+from herodotus_record.codec import DERIVED, as_numpy, find_feasible
+from herodotus_record.codec.deltas import EncodedFrame
 from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MAX_CACHED_INCARNATIONS: Final = 64  # incarnations with cached state: more than write at the same time
-FrameBytes = bytes | memoryview
 
 
 class BatchError(ValueError):
@@ -106,6 +107,9 @@ class _Batch:
         default_factory=set
     )  # those of `settled` whose outcome a later scheduler found
     shares: dict[tuple[object, ...], _HourCounts] = field(default_factory=dict)
+    feasible: dict[tuple[str, str], tuple[Decision, Mask]] = field(
+        default_factory=dict
+    )  # by namespace and template: the latest decision and its mask of feasible nodes
     earlier: dict[bytes, Ints] = field(default_factory=dict)  # former assignments of nodes to slots, by their bytes
 
 
@@ -120,7 +124,11 @@ class Writer:
         self.clear_caches()
 
     def store(
-        self, frames: Iterable[tuple[Frame | DecisionRecord, FrameBytes]], cluster: str = "", *, imported: bool = False
+        self,
+        frames: Iterable[tuple[Frame | DecisionRecord, EncodedFrame]],
+        cluster: str = "",
+        *,
+        imported: bool = False,
     ) -> IngestReceipt:
         """Store the frames of a batch in order and return how many were new. After any exception, none is stored.
 
@@ -189,7 +197,7 @@ class Writer:
             del self._incarnations[next(iter(self._incarnations))]
 
     def _add_frame(
-        self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: FrameBytes
+        self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: EncodedFrame
     ) -> None:
         """Add the rows of a frame to the batch if the frame is new, and count the frame in the batch's receipt."""
         match frame:
@@ -248,7 +256,7 @@ class Writer:
             self._chains.keep_only(incarnation_id, set(connection.scalars(sa.select(row.sequence).where(*stored))))
 
     def _add_decision(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: FrameBytes
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, decision: Decision, raw: EncodedFrame
     ) -> bool:
         late = decision.sequence <= incarnation.sequences.highest
         if not _is_new(connection, batch, incarnation, _FrameKey(DECISIONS, decision.sequence)):
@@ -266,10 +274,11 @@ class Writer:
         if slot_map is not incarnation.slot_map:
             node_ids = batch.earlier.setdefault(node_ids.tobytes(), node_ids)
         chosen = None if decision.chosen is None else self._registry.name(connection, int(node_ids[decision.chosen]))
+        feasible = _find_feasible(batch, decision)
         row = build_decision_row(incarnation.id, decision, chosen, batch.now_us)
         if not is_attempt_stored(connection, row, batch.decisions_of_pod.get(pod_key(row), ())):
-            self._count_decision(batch, decision, node_ids)
-        row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, raw, batch.now_us)
+            self._count_decision(batch, decision, feasible, node_ids)
+        row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, feasible, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._collect_decision(batch, incarnation, decision, row, FULL)
         if late and (state := late_outcomes.find_final_state(connection, incarnation.id, decision.sequence)):
@@ -282,7 +291,7 @@ class Writer:
         batch: _Batch,
         incarnation: Incarnation,
         summary: DecisionRecord,
-        content: FrameBytes,
+        content: EncodedFrame,
     ) -> bool:
         """Add a summary with its node table and outcomes to the batch, and return whether it was new."""
         d = summary.decision
@@ -309,16 +318,16 @@ class Writer:
         incarnation.profiles.setdefault(decision.scheduler.profile, decision.times.started_us)
         batch.receipt.decisions += 1
 
-    def _count_decision(self, batch: _Batch, decision: Decision, node_ids: Ints) -> None:
+    def _count_decision(self, batch: _Batch, decision: Decision, feasible: Mask, node_ids: Ints) -> None:
         where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
         key = (*where, id(node_ids))
         share = batch.shares.get(key)
         if share is None:
             share = batch.shares[key] = _HourCounts(*where, DecisionCounts(decision.slots), node_ids)
-        share.counted.count(decision)
+        share.counted.count(decision, feasible)
 
     def _add_outcome(
-        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: FrameBytes
+        self, connection: sa.Connection, batch: _Batch, incarnation: Incarnation, outcome: Outcome, raw: EncodedFrame
     ) -> bool:
         key = _FrameKey(OUTCOMES, outcome.sequence, outcome.decision_sequence)
         if not _is_new(connection, batch, incarnation, key):
@@ -329,7 +338,7 @@ class Writer:
         self._collect_outcome(batch, incarnation.id, outcome, raw, end)
         return True
 
-    def _add_found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: FrameBytes) -> bool:
+    def _add_found_later(self, connection: sa.Connection, batch: _Batch, outcome: Outcome, raw: EncodedFrame) -> bool:
         """Add an outcome that a later scheduler process found, if the decision has no final outcome yet.
 
         Returns whether it was added. It is not added if the decision is neither stored nor in the batch.
@@ -354,7 +363,7 @@ class Writer:
         return True
 
     def _collect_outcome(
-        self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: FrameBytes, end: str | None
+        self, batch: _Batch, incarnation_id: int, outcome: Outcome, raw: EncodedFrame, end: str | None
     ) -> None:
         row: Row = {
             "incarnation_id": incarnation_id,
@@ -449,6 +458,29 @@ class _FrameKey(NamedTuple):
     table: sa.Table
     sequence: int
     decision_sequence: int | None = None
+
+
+def _find_feasible(batch: _Batch, decision: Decision) -> Mask:
+    """Return the mask of a decision's feasible nodes, with an entry per node slot.
+
+    If the decision has the same evaluation and filter results, as the same objects, as the one before of its pod
+    template, it is that decision's mask, also as the same object.
+    """
+    if decision.rank is not DERIVED:
+        return as_numpy(decision.rank) > 0
+    template = (decision.pod.namespace, decision.pod.digest)
+    last, feasible = batch.feasible.get(template, (None, None))
+    if (
+        feasible is None
+        or last is None
+        or decision.evaluation is not last.evaluation
+        or decision.path is not last.path
+        or len(decision.filters) != len(last.filters)
+        or any(a is not b for a, b in zip(decision.filters, last.filters, strict=True))
+    ):
+        feasible = find_feasible(decision)
+    batch.feasible[template] = decision, feasible
+    return feasible
 
 
 def _is_new(connection: sa.Connection, batch: _Batch, incarnation: Incarnation, key: _FrameKey) -> bool:

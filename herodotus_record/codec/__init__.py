@@ -46,6 +46,7 @@ from herodotus_record.codec.columns import as_numpy as as_numpy
 from herodotus_record.codec.columns import column_from_list as column_from_list
 from herodotus_record.codec.columns import column_from_numpy as column_from_numpy
 from herodotus_record.codec.columns import fill_derived as fill_derived
+from herodotus_record.codec.columns import find_feasible as find_feasible
 from herodotus_record.codec.columns import narrowest_typecode as narrowest_typecode
 from herodotus_record.model import (
     Column,
@@ -265,21 +266,10 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:  # msgspec does not wrap the last two
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e
+    validate(decoded)
     if isinstance(decoded, Decision):
-        decoded = validate_and_fill(decoded)
-    else:
-        validate(decoded)
+        decoded = fill_derived_in_place(decoded)
     return decoded
-
-
-def validate_and_fill(decision: Decision, known: Decision | None = None) -> Decision:
-    """Validate a decoded decision, fill in its derived columns and return it.
-
-    Raises CodecError if its fields contradict each other. `known` is a decision that was already validated: the two may
-    share parts, which are not validated again.
-    """
-    validate(decision, known)
-    return fill_derived_in_place(decision)
 
 
 def compress(data: bytes) -> bytes:

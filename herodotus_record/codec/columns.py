@@ -64,6 +64,11 @@ def fill_derived_in_place(decision: Decision) -> Decision:
     """
     if decision.rank is DERIVED:
         object.__setattr__(decision, "rank", _rank(as_numpy(decision.totals), find_feasible(decision)))
+    return fill_normalized_in_place(decision)
+
+
+def fill_normalized_in_place(decision: Decision) -> Decision:
+    """Do what `fill_derived_in_place` does, but leave an omitted rank, which takes longest to compute."""
     object.__setattr__(decision, "scores", tuple([_normalized(s) for s in decision.scores]))
     return decision
 

@@ -28,7 +28,12 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy, field_names
-from herodotus_record.codec.columns import DERIVED, narrowest_typecode
+from herodotus_record.codec.columns import (
+    DERIVED,
+    fill_derived_in_place,
+    fill_normalized_in_place,
+    narrowest_typecode,
+)
 from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
@@ -116,6 +121,23 @@ class DeltaWriter:
         self._bases.clear()
 
 
+@dataclass(frozen=True)
+class DecisionFields:
+    """The fields of a decision that was sent as a delta. `bytes` encodes them as the equivalent whole frame.
+
+    Columns are encoded, or arrays if the delta patched them. The fields are shared with the base and other deltas: do
+    not change them.
+    """
+
+    fields: Mapping[str, Any]
+
+    def __bytes__(self) -> bytes:
+        return codec.build_frame(_DECISION, _encoder.encode(self.fields), _VERSION)
+
+
+EncodedFrame = bytes | memoryview | DecisionFields
+
+
 class DeltaReader:
     """A decoder for the frames of one batch or spool segment, to be read in order, so that deltas find their bases.
 
@@ -126,10 +148,11 @@ class DeltaReader:
         self._frames: dict[bytes, memoryview] = {}  # whole decisions, by the name in deltas
         self._wholes: Lru[bytes, _DecodedBase] = Lru(MAX_BASES)  # the decoded ones
 
-    def read(self, frame: bytes | memoryview) -> tuple[Frame, bytes | memoryview]:
-        """Return the decoded frame, and its bytes; for a delta, the bytes are those of the equivalent whole frame.
+    def read(self, frame: bytes | memoryview) -> tuple[Frame, EncodedFrame]:
+        """Return the decoded frame, and its bytes or, for a delta, the fields of the equivalent whole frame.
 
-        Raises CodecError if the bytes are not a frame, UnknownBaseError if they are a delta whose base was not read.
+        A rank that the writer of a delta omitted stays DERIVED: `codec.fill_derived` computes it. Raises CodecError if
+        the bytes are not a frame, UnknownBaseError if they are a delta whose base was not read.
         """
         view = memoryview(frame)
         if view[KIND_AT] != DELTA:
@@ -140,7 +163,7 @@ class DeltaReader:
         codec.read_version(view)
         payload = codec.verify_payload(view)
         decision, document = self._base(bytes(payload[:NAME_BYTES])).apply(payload[NAME_BYTES:])
-        return decision, codec.build_frame(_DECISION, _encoder.encode(document), _VERSION)
+        return decision, DecisionFields(document)
 
     def add_base(self, frame: bytes | memoryview) -> None:
         """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
@@ -165,7 +188,9 @@ class _DecodedBase:
             parts = [part for kind in _PARTS for part in self._document[kind]]
             encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
             self._columns = {id(value): codec.decode_column(array, value) for value in encoded}  # by identity
-            self._decision = codec.validate_and_fill(msgspec.convert(self._document, Decision, dec_hook=self._column))
+            self._decision = msgspec.convert(self._document, Decision, dec_hook=self._column)
+            codec.validate(self._decision)
+            fill_normalized_in_place(self._decision)
         except _DECODING_ERRORS as e:
             raise CodecError(f"base of a delta: {e}") from e
 
@@ -191,10 +216,11 @@ class _DecodedBase:
                         documents[i] = parts[i] = part | more
                     changed[name] = documents
             document = self._document | changed
-            decision = msgspec.convert(document | shared, Decision, dec_hook=self._column)
+            decision = msgspec.convert(vars(self._decision) | changed | shared, Decision, dec_hook=self._column)
+            codec.validate(decision, self._decision)
         except _DECODING_ERRORS as e:
             raise CodecError(f"a delta does not fit its base: {e}") from e
-        return codec.validate_and_fill(decision, self._decision), document
+        return fill_normalized_in_place(decision), document
 
     def _column(self, kind: type, value: object) -> Column:
         if isinstance(value, array):  # from `_patched`
@@ -246,7 +272,8 @@ def decode_all(data: bytes) -> Iterator[Frame]:
     """Yield every frame of a batch or spool segment, decoded and in order; deltas are resolved."""
     reader = DeltaReader()
     for _, frame in codec.split_frames(data):
-        yield reader.read(frame)[0]
+        decoded, _ = reader.read(frame)
+        yield fill_derived_in_place(decoded) if isinstance(decoded, Decision) else decoded
 
 
 def downgrade_frames(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:

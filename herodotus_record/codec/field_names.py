@@ -83,5 +83,9 @@ def _rename(fields: Json, *, former: bool) -> Json:
 
 
 def _with_names(fields: Json, names: Mapping[str, str], *, former: bool) -> Json:
-    wanted = names if former else {old: new for new, old in names.items()}
-    return {wanted.get(name, name): value for name, value in fields.items()}
+    renamed = dict(fields)
+    for present, old in names.items():
+        source, target = (present, old) if former else (old, present)
+        if source in renamed:
+            renamed[target] = renamed.pop(source)
+    return renamed

@@ -83,7 +83,7 @@ def test_fields_with_other_names_in_version_2_are_read() -> None:
 def test_a_decision_is_stored_as_the_release_before_stores_it() -> None:
     content = (STORED / "decision-1.stored").read_bytes()
     assert delta_chains.decode_decision(content) == NAMED
-    _, blob = delta_chains.OpenChains().pack(1, NAMED, codec.encode(NAMED), 0)
+    _, blob = delta_chains.OpenChains().pack(1, NAMED, codec.find_feasible(NAMED), codec.encode(NAMED), 0)
     stored = delta_chains.decompress_blob(blob, None)
     frames = [delta_chains.encode_wire_frame(each) for each in (content, stored)]
     before, now = (msgspec.msgpack.decode(frame[codec.HEADER_BYTES :]) for frame in frames)

@@ -28,7 +28,9 @@ class Shelf:
         self.base_of: dict[int, int] = {}
 
     def put(self, decision: Decision, *, incarnation: int = 1, at_us: int = MONDAY_US) -> int:
-        base, blob = self.chains.pack(incarnation, decision, codec.encode(decision), at_us)
+        base, blob = self.chains.pack(
+            incarnation, decision, codec.find_feasible(decision), codec.encode(decision), at_us
+        )
         self.blobs[decision.sequence], self.base_of[decision.sequence] = blob, base
         return base
 
@@ -121,6 +123,6 @@ def test_fields_of_a_newer_writer_are_kept() -> None:
     """A later version of the service can read these fields from what this version stored."""
     document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])
     raw = b"\0" * codec.HEADER_BYTES + msgspec.msgpack.encode(document | {"not_yet": [1, 2]})
-    _, blob = OpenChains().pack(1, a_decision(), raw, MONDAY_US)
+    _, blob = OpenChains().pack(1, a_decision(), codec.find_feasible(a_decision()), raw, MONDAY_US)
     assert decode_decision(decompress_blob(blob, None)) == a_decision()
     assert b"not_yet" in codec.decompress(blob, 1 << 20)

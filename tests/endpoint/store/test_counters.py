@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from herodotus_endpoint.store.counters import DecisionCounts
+from herodotus_record.codec import find_feasible
 from herodotus_record.model import Decision
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision
 
@@ -38,7 +39,7 @@ def summed(decisions: Sequence[Decision], *, together: bool) -> dict[Any, Any]:
     for part in [decisions] if together else [[d] for d in decisions]:
         counted = DecisionCounts(len(NODES))
         for decision in part:
-            counted.count(decision)
+            counted.count(decision, find_feasible(decision))
         counted.finish()
         for name, column in counted.columns.items():
             total.update({(name, slot): value for slot, value in enumerate(column.tolist()) if value})
@@ -58,6 +59,6 @@ def test_decisions_of_which_few_nodes_change_are_counted_in_one_run() -> None:
     assert decisions[0].filters != decisions[-1].filters
     counted = DecisionCounts(len(NODES))
     for decision in decisions:
-        counted.count(decision)
+        counted.count(decision, find_feasible(decision))
     (run,) = counted._runs.values()
     assert run.decisions == len(decisions)
