@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -123,7 +124,7 @@ def test_no_part_of_a_group_is_bound_after_a_failed_quorum_whenever_the_schedule
     real: Cluster, tmp_path: Path
 ) -> None:
     """Groups that fit and groups that do not, while the scheduler is killed at random times."""
-    namespace, rng = "kills", random.Random(1)
+    namespace, rng = f"kills-{uuid.uuid4().hex[:6]}", random.Random(1)
     real.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     pods = f"/api/v1/namespaces/{namespace}/pods"
     amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
