@@ -35,6 +35,12 @@ def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str
     return _matching(word, (f"{prefix}{d['spec']['pod']['name']}" for d in _decisions(ctx)))
 
 
+def pod_groups(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the pod groups of recently decided pods."""
+    found = (d["spec"]["pod"].get("podGroup") for d in _decisions(ctx))
+    return _matching(word, dict.fromkeys(name for name in found if name))
+
+
 def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the workloads that own recently decided pods, as KIND/NAME.
 

@@ -79,6 +79,13 @@ def workload_hints(error: ServerError) -> list[str]:
     ]
 
 
+def pod_group_hints(error: ServerError) -> list[str]:
+    """Return the hints to add to the error for a pod group without decisions; [] for any other error."""
+    if error.reason != "NotFound":
+        return []
+    return _no_records_hints(error) or [*similar_name_hints(error), "in another namespace: -n NAMESPACE"]
+
+
 def fetch_pod_answer(
     ask: Callable[[], Json],
     request: PodRequest,

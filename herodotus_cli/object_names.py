@@ -25,6 +25,14 @@ def parse_name(kind: str, given: str) -> str:
     return require_valid_name(kind, name)
 
 
+def parse_pod_group(given: str) -> str:
+    """Return the name in `NAME` or `podgroup/NAME`, also with the API group. Raises UsageError if it is invalid."""
+    prefix, slash, name = given.rpartition("/")
+    if slash and prefix.partition(".")[0] not in ("podgroup", "podgroups"):
+        raise click.UsageError(f"{given[:60]!r} is not a podgroup: write NAME or podgroup/NAME")
+    return require_valid_name("podgroup", name)
+
+
 WORKLOADS = {
     "deployment": ("deployment", "deployments", "deploy"),
     "statefulset": ("statefulset", "statefulsets", "sts"),

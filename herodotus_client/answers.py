@@ -100,7 +100,8 @@ class Capacity(TypedDict, total=False):
     """How many of the pods fit.
 
     `limited` is True if the search ended at its limit. `message` is what kube-scheduler would say about the next pod.
-    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "".
+    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "". If the
+    pods fit only in groups of `group_size`, `groups` is how many groups fit.
     """
 
     fits: int
@@ -108,6 +109,8 @@ class Capacity(TypedDict, total=False):
     message: str
     nodes: list[NodeCapacity]
     zones: dict[str, int]
+    groups: int | None
+    groupSize: int
 
 
 class ChangedNode(TypedDict, total=False):
@@ -144,6 +147,7 @@ ClusterReviewStatus = TypedDict(
         "ignored": "list[RemovedPod]",
         "deleted": "list[RemovedPod]",
         "pending": "list[ReviewedPlacement]",
+        "groups": "list[ReviewedGroup]",
         "nodes": "list[ChangedNode]",
         "capacity": "Capacity | None",
         "consolidation": "Consolidation | None",
@@ -210,6 +214,7 @@ class DecisionSpecPod(TypedDict, total=False):
     requests: dict[str, int] | None
     digest: str | None
     nominatedNode: str | None
+    podGroup: str | None
 
 
 class DecisionSpecTimes(TypedDict, total=False):
@@ -423,6 +428,16 @@ class DecisionSpecDevicesItem(TypedDict, total=False):
     consumedCapacity: dict[str, str]
 
 
+class DecisionSpecPodGroupCycle(TypedDict, total=False):
+    """Scheduling cycle of the pod's group in which it was decided; null if the pod was decided alone."""
+
+    number: int
+    position: int
+    pods: int
+    scheduled: int
+    minCount: int
+
+
 # One part.
 DecisionSpecOriginsPartsItem = TypedDict(
     "DecisionSpecOriginsPartsItem",
@@ -476,6 +491,7 @@ class DecisionSpec(TypedDict, total=False):
     notes: list[str]
     suggestions: list[DecisionSpecSuggestionsItem]
     devices: list[DecisionSpecDevicesItem]
+    podGroupCycle: DecisionSpecPodGroupCycle | None
     ties: list[str]
     origins: DecisionSpecOrigins
 
@@ -554,6 +570,31 @@ class GatedPodMetadata(TypedDict, total=False):
     labels: dict[str, str]
 
 
+class GatedPodQueueQuotaItem(TypedDict, total=False):
+    """Quota of one resource."""
+
+    flavor: str | None
+    resource: str
+    used: str | None
+    limit: str | None
+
+
+class GatedPodQueue(TypedDict, total=False):
+    """The queue of Kueue or Volcano in which the pod waits, as their objects describe it; absent for other pods."""
+
+    by: str
+    object: str | None
+    localQueue: str | None
+    queue: str | None
+    state: str | None
+    message: str | None
+    minMember: int | None
+    position: int | None
+    waiting: int | None
+    quota: list[GatedPodQueueQuotaItem]
+    notes: list[str]
+
+
 class GatedPod(TypedDict, total=False):
     """A pod that waits for its scheduling gates."""
 
@@ -561,6 +602,7 @@ class GatedPod(TypedDict, total=False):
     kind: Literal["GatedPod"]
     metadata: GatedPodMetadata
     schedulingGates: list[str]
+    queue: GatedPodQueue
     createdAt: str
     owner: str | None
     schedulerName: str
@@ -1160,6 +1202,31 @@ class PodExplanationPruned(TypedDict, total=False):
     text: str
 
 
+class PodExplanationQueueQuotaItem(TypedDict, total=False):
+    """Quota of one resource."""
+
+    flavor: str | None
+    resource: str
+    used: str | None
+    limit: str | None
+
+
+class PodExplanationQueue(TypedDict, total=False):
+    """The queue of Kueue or Volcano in which the pod waits, as their objects describe it; absent for other pods."""
+
+    by: str
+    object: str | None
+    localQueue: str | None
+    queue: str | None
+    state: str | None
+    message: str | None
+    minMember: int | None
+    position: int | None
+    waiting: int | None
+    quota: list[PodExplanationQueueQuotaItem]
+    notes: list[str]
+
+
 class PodExplanation(TypedDict, total=False):
     """Explanation of one attempt to schedule a pod: its result, and the verdicts and scores behind it."""
 
@@ -1197,6 +1264,109 @@ class PodExplanation(TypedDict, total=False):
     columns: dict[str, Any]
     perNode: list[dict[str, Any]]
     preemptedBy: dict[str, Any]
+    queue: PodExplanationQueue
+
+
+class PodGroupPlacementMetadata(TypedDict, total=False):
+    """Standard object's metadata."""
+
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    creationTimestamp: str
+    labels: dict[str, str]
+
+
+class PodGroupPlacementCycle(TypedDict, total=False):
+    """Last cycle of the group; null if its pods were decided alone."""
+
+    number: int
+    pods: int
+    scheduledBefore: int
+    startedAt: str
+    seconds: float
+
+
+class PodGroupPlacementShortageClosestNode(TypedDict, total=False):
+    """Rejected node that is closest to fitting the next pod."""
+
+    node: str
+    reason: str
+
+
+class PodGroupPlacementShortage(TypedDict, total=False):
+    """What would have been enough; null if no pod is missing."""
+
+    pods: int
+    requests: dict[str, Any]
+    closestNode: PodGroupPlacementShortageClosestNode | None
+    enoughMinCount: int | None
+
+
+class PodGroupPlacementReasonsItem(TypedDict, total=False):
+    """A reason and its pods."""
+
+    reason: str
+    pods: int
+    first: str
+    position: int | None
+    id: str
+    message: str
+    headline: str | None
+    suggestions: list[dict[str, Any]]
+
+
+class PodGroupPlacementNodesItem(TypedDict, total=False):
+    """A node."""
+
+    node: str
+    pods: int
+    last: str
+    position: int | None
+    full: bool | None
+    reason: str | None
+
+
+class PodGroupPlacementPodsItem(TypedDict, total=False):
+    """A pod."""
+
+    namespace: str
+    pod: str
+    uid: str
+    position: int | None
+    state: str
+    node: str | None
+    provisional: bool
+    reason: str | None
+    attempt: int
+    startedAt: str
+    id: str
+
+
+class PodGroupPlacement(TypedDict, total=False):
+    """How the pods of a PodGroup were placed together, or which of them block it."""
+
+    apiVersion: str
+    kind: Literal["PodGroupPlacement"]
+    metadata: PodGroupPlacementMetadata
+    source: str
+    state: str
+    headline: str
+    message: str
+    minCount: int | None
+    members: int
+    placed: int
+    provisional: int
+    blocked: int
+    notRecorded: int
+    missing: int
+    cycle: PodGroupPlacementCycle | None
+    shortage: PodGroupPlacementShortage | None
+    reasons: list[PodGroupPlacementReasonsItem]
+    reasonsOmitted: int
+    nodes: list[PodGroupPlacementNodesItem]
+    pods: list[PodGroupPlacementPodsItem]
 
 
 class PodGroupVerdicts(TypedDict, total=False):
@@ -1270,6 +1440,24 @@ class ReviewProgress(TypedDict, total=False):
 
     done: int
     total: int
+
+
+class ReviewedGroup(TypedDict, total=False):
+    """A pod group whose pods were decided together.
+
+    `pods` counts the pods that waited for a node, and `feasible` those that found one. `fits` tells whether the group
+    reached its quorum, `min_count`, so that they are placed; 0 means that the pods are independent. `stopped_at` is the
+    first pod without a node, or "", and `reason` is kube-scheduler's message about it.
+    """
+
+    namespace: str
+    name: str
+    minCount: int
+    pods: int
+    feasible: int
+    fits: bool
+    stoppedAt: str
+    reason: str
 
 
 class ReviewedPlacement(TypedDict, total=False):
@@ -1356,6 +1544,31 @@ class UnrecordedPodMetadata(TypedDict, total=False):
     labels: dict[str, str]
 
 
+class UnrecordedPodQueueQuotaItem(TypedDict, total=False):
+    """Quota of one resource."""
+
+    flavor: str | None
+    resource: str
+    used: str | None
+    limit: str | None
+
+
+class UnrecordedPodQueue(TypedDict, total=False):
+    """The queue of Kueue or Volcano in which the pod waits, as their objects describe it; absent for other pods."""
+
+    by: str
+    object: str | None
+    localQueue: str | None
+    queue: str | None
+    state: str | None
+    message: str | None
+    minMember: int | None
+    position: int | None
+    waiting: int | None
+    quota: list[UnrecordedPodQueueQuotaItem]
+    notes: list[str]
+
+
 class UnrecordedPod(TypedDict, total=False):
     """A pod that no scheduler decided, or whose scheduler is not recorded."""
 
@@ -1365,6 +1578,7 @@ class UnrecordedPod(TypedDict, total=False):
     node: str | None
     cause: str
     fixes: list[str]
+    queue: UnrecordedPodQueue
     createdAt: str
     owner: str | None
     schedulerName: str

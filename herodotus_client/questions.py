@@ -85,6 +85,11 @@ def explain_workload(
     return Question(api_paths.workload_placement(namespace, kind, name, since_s=since_s, labels=labels))
 
 
+def explain_pod_group(namespace: str, name: str) -> Question[answers.PodGroupPlacement]:
+    """Ask how the pods of a PodGroup were placed together, or which of them block it."""
+    return Question(api_paths.pod_group_placement(namespace, name))
+
+
 def balance(
     *,
     since_s: float = DAY_S,

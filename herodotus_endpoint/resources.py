@@ -38,6 +38,7 @@ POD_COMPARISON: Final = ServedResource("PodComparison", "podcomparisons", "podco
 NODE_COMPARISON: Final = ServedResource("NodeComparison", "nodecomparisons", "nodecomparison", True)
 PENDING: Final = ServedResource("PendingPods", "pendingpods", "pendingpods", True)
 WORKLOAD: Final = ServedResource("WorkloadPlacement", "workloadplacements", "workloadplacement", True)
+POD_GROUP: Final = ServedResource("PodGroupPlacement", "podgroupplacements", "podgroupplacement", True)
 BALANCE: Final = ServedResource("Balance", "balances", "balance", False)
 AGREEMENTS: Final = ServedResource("Agreements", "agreements", "agreements", True)
 PREEMPTIONS: Final = ServedResource("Preemptions", "preemptions", "preemptions", True)
@@ -54,6 +55,7 @@ RESOURCES: Final = (
     NODE_COMPARISON,
     PENDING,
     WORKLOAD,
+    POD_GROUP,
     BALANCE,
     AGREEMENTS,
     PREEMPTIONS,

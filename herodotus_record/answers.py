@@ -14,7 +14,13 @@ from collections.abc import Sequence
 
 from herodotus_record import notes, reasons, score_inputs, suggestions
 from herodotus_record.devices import build_device_shortage, build_devices
-from herodotus_record.document import build_reconstruction, build_requeue_event, build_retry, set_unknown_to_null
+from herodotus_record.document import (
+    build_group_cycle,
+    build_reconstruction,
+    build_requeue_event,
+    build_retry,
+    set_unknown_to_null,
+)
 from herodotus_record.explain import (
     Json,
     compute_margin,
@@ -151,6 +157,7 @@ def _pod(decision: Decision) -> Json:
         "priority": pod.priority,
         "requests": format_quantities(dict(pod.requests)),
         "nominatedNode": pod.nominated_node or None,
+        "podGroup": pod.pod_group or None,
     }
 
 
@@ -174,6 +181,7 @@ def _attempt(decision: Decision) -> Json:
         "queueSeconds": dict(times.queues_s),
         "requeuedBy": build_requeue_event(decision),
         "retry": build_retry(decision),
+        "podGroupCycle": build_group_cycle(decision),
     }
 
 

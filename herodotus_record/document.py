@@ -82,7 +82,9 @@ def _attempt(d: Decision) -> Json:
             "requests": dict(d.pod.requests),
             "digest": d.pod.digest,
             "nominatedNode": d.pod.nominated_node or None,
+            "podGroup": d.pod.pod_group or None,
         },
+        "podGroupCycle": build_group_cycle(d),
         "times": {
             "podCreatedAt": format_timestamp(d.times.created_us),
             "queuedAt": format_timestamp(d.times.queued_us),
@@ -98,6 +100,20 @@ def _attempt(d: Decision) -> Json:
             "evaluated": d.nodes_evaluated,
             "feasible": d.nodes_feasible,
         },
+    }
+
+
+def build_group_cycle(d: Decision) -> Json | None:
+    """Return the cycle of the pod's group in which the pod was decided, as JSON, or None if it was decided alone."""
+    cycle = d.group_cycle
+    if cycle is None:
+        return None
+    return {
+        "number": cycle.number,
+        "position": cycle.position,
+        "pods": cycle.pods,
+        "scheduled": cycle.scheduled,
+        "minCount": cycle.min_count,
     }
 
 

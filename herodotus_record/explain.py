@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from herodotus_record import reasons
 from herodotus_record.model import (
+    POD_GROUP_PHASE,
     Code,
     Column,
     Decision,
@@ -88,7 +89,12 @@ def derive_state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
 
 
 def state_after_outcome(last: Outcome) -> str:
-    """Return the state of an attempt after its last outcome: Bound, DryRun (deliberately not bound) or Failed."""
+    """Return the state of an attempt after its last outcome: Bound, DryRun (deliberately not bound) or Failed.
+
+    It is Unschedulable if the placement was undone because the pod's group was not placed.
+    """
+    if last.phase == POD_GROUP_PHASE and last.status.is_rejection:
+        return "Unschedulable"
     return {Code.SUCCESS: "Bound", Code.SKIP: "DryRun"}.get(last.status, "Failed")
 
 

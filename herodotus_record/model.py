@@ -420,6 +420,13 @@ class RecordedPod:
         null_if_empty=True,
         default="",
     )
+    pod_group: str = declare(
+        Discloses.THIS_POD,
+        "podGroup",
+        "Name of the PodGroup that the pod belongs to, its spec.schedulingGroup; null if it belongs to none.",
+        null_if_empty=True,
+        default="",
+    )
 
 
 @record_part
@@ -570,6 +577,25 @@ class AllocatedDevice:
         "consumedCapacity",
         "Quantity that the claim consumes of each capacity of a shared device.",
         default_factory=dict,
+    )
+
+
+@record_part
+class PodGroupCycle:
+    """The scheduling cycle of a pod group in which the pod was decided, and the pod's place in it.
+
+    All decisions of an incarnation with the same group and `number` belong to one cycle. Whether the group was placed
+    follows from their outcomes: an outcome of phase PodGroup undoes a placement, and any other confirms it.
+    """
+
+    number: int = declare(Discloses.NOTHING, "number", "Number of the cycle among all group cycles of the incarnation.")
+    position: int = declare(Discloses.NOTHING, "position", "Position of the pod in the order of the cycle, from 1.")
+    pods: int = declare(Discloses.NOTHING, "pods", "Number of pods that the cycle had to decide.")
+    scheduled: int = declare(
+        Discloses.NOTHING, "scheduled", "Number of pods of the group that were on a node before the cycle."
+    )
+    min_count: int = declare(
+        Discloses.NOTHING, "minCount", "Number of pods that the group needs at least; 0 without the gang policy."
     )
 
 
@@ -725,6 +751,12 @@ class Decision:
         "Devices that the pod's resource claims have on the chosen node; empty if it has no claim or no node.",
         default=(),
     )
+    group_cycle: PodGroupCycle | None = declare(
+        Discloses.PARTS,
+        "spec.podGroupCycle",
+        "Scheduling cycle of the pod's group in which it was decided; null if the pod was decided alone.",
+        default=None,
+    )
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -745,6 +777,7 @@ class Decision:
 FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation did not record
 
 
+POD_GROUP_PHASE: Final = "PodGroup"  # phase of an outcome that undoes a placement, as the pod's group was not placed
 NODE_GROUPS_PHASE: Final = "NodeGroups"  # phase of an outcome that adds the verdicts of node groups
 
 

@@ -10,6 +10,7 @@ that the API server no longer has; pods whose retry is overdue form groups of th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,7 @@ MAX_NAMED: Final = 5  # pods listed for a group; `pods` holds all of them
 OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle one within a second
 _LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
+_GROUP_NOT_PLACED: Final = "fits, but other pods of its group do not"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
@@ -33,7 +35,8 @@ _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 class PendingPod:
     """A pod without a node, as its last scheduling attempt left it.
 
-    `created_us` and `retry` are None if the record of the attempt was not read.
+    `is_undone` is whether a node was chosen and the placement undone with the pod's group. `created_us` and `retry` are
+    None if the record of the attempt was not read.
     """
 
     namespace: str
@@ -46,6 +49,8 @@ class PendingPod:
     started_us: int
     message: str
     decision_id: str
+    pod_group: str = ""
+    is_undone: bool = False
     created_us: int | None = None
     retry: Retry | None = None
 
@@ -114,12 +119,22 @@ def _is_older(pod: Json, at: str) -> bool:
 
 
 def _groups(pods: Sequence[Json]) -> list[Json]:
-    """Return the pods grouped by reason, overdue pods apart: the largest group first, groups of overdue pods last."""
-    groups: dict[tuple[str, bool], list[Json]] = {}
+    """Return the pods grouped by pod group or reason: the largest group first, groups of overdue pods last."""
+    groups: dict[tuple[str, bool, str], list[Json]] = {}
     for pod in pods:
-        groups.setdefault((pod["reason"], pod["overdue"]), []).append(pod)
-    largest = sorted(groups.items(), key=lambda g: (g[0][1], -len(g[1]), g[0][0]))
-    return [_group(reason, overdue, members) for (reason, overdue), members in largest]
+        group = f"{pod['namespace']}/{pod['podGroup']}" if pod["podGroup"] else ""
+        groups.setdefault((pod["reason"] if not group else "", pod["overdue"], group), []).append(pod)
+    largest = sorted(groups.items(), key=lambda g: (g[0][1], -len(g[1]), g[0]))
+    return [
+        _group(_group_reason(members) if name else reason, overdue, members, name)
+        for (reason, overdue, name), members in largest
+    ]
+
+
+def _group_reason(members: Sequence[Json]) -> str:
+    """Return the most frequent reason of those members of a pod group that block it."""
+    reasons_given = [pod["reason"] for pod in members if pod["reason"] != _GROUP_NOT_PLACED] or [_GROUP_NOT_PLACED]
+    return str(Counter(reasons_given).most_common(1)[0][0])
 
 
 def add_untried_pods(document: Json, pods: Sequence[UntriedPod]) -> Json:
@@ -169,7 +184,8 @@ def _pod(pod: PendingPod, now_us: int) -> Json:
         "owner": pod.owner,
         "profile": pod.profile,
         "state": pod.state,
-        "reason": _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message),
+        "podGroup": pod.pod_group or None,
+        "reason": _reason(pod),
         "attempt": pod.attempt,
         "id": pod.decision_id,
         "createdAt": None if pod.created_us is None else format_timestamp(pod.created_us),
@@ -182,6 +198,12 @@ def _pod(pod: PendingPod, now_us: int) -> Json:
     }
 
 
+def _reason(pod: PendingPod) -> str:
+    if pod.is_undone:
+        return _GROUP_NOT_PLACED
+    return _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message)
+
+
 def _untried(pod: UntriedPod) -> Json:
     gates = f"schedulingGates: {', '.join(pod.gates)}"
     return {
@@ -190,6 +212,7 @@ def _untried(pod: UntriedPod) -> Json:
         "uid": pod.uid,
         "owner": pod.owner,
         "profile": pod.profile,
+        "podGroup": None,
         "state": "Gated" if pod.gates else "Untried",
         "reason": gates if pod.gates else f"no attempt of {pod.profile} is recorded",
         "attempt": 0,
@@ -204,8 +227,9 @@ def _untried(pod: UntriedPod) -> Json:
     }
 
 
-def _group(reason: str, overdue: bool, members: Sequence[Json]) -> Json:
+def _group(reason: str, overdue: bool, members: Sequence[Json], pod_group: str = "") -> Json:
     return {
+        "podGroup": pod_group or None,
         "reason": reason,
         "code": reasons.parse_reason(reason).code,
         "overdue": overdue,

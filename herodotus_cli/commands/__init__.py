@@ -16,6 +16,7 @@ COMMANDS = (
     "pending",
     "compare",
     "workload",
+    "podgroup",
     "node",
     "balance",
     "whatif",
@@ -34,7 +35,13 @@ COMMANDS = (
 )
 
 
-ALIASES = {"po": "pod", "pods": "pod", "no": "node", "nodes": "node"}  # as kubectl abbreviates these resources
+ALIASES = {
+    "podgroups": "podgroup",
+    "po": "pod",
+    "pods": "pod",
+    "no": "node",
+    "nodes": "node",
+}  # as kubectl abbreviates these resources
 
 
 def load_command(name: str) -> click.Command:

@@ -18,6 +18,7 @@ KINDS = {
     "pending": ("PendingPods",),
     "compare": ("PodComparison", "NodeComparison"),
     "workload": ("WorkloadPlacement",),
+    "podgroup": ("PodGroupPlacement",),
     "node": ("NodeHistory",),
     "balance": ("Balance",),
     "whatif": ("PlacementReview", "ClusterReview"),

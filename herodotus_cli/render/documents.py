@@ -73,6 +73,7 @@ _KINDS = {
     "PodComparison": "pod",
     "NodeComparison": "pod",
     "NodeHistory": "node",
+    "PodGroupPlacement": "podgroup",
 }
 
 

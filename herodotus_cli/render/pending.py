@@ -65,7 +65,8 @@ def _groups(groups: list[Json], view: ViewOptions) -> Block:
     for g in groups:
         which = join_limited(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
         late = "overdue (the scheduler does not run, or the pod was deleted); " if g["overdue"] else ""
-        said = Cell(f"{late}{g['reason']}: {which}", "dim" if late else "")
+        name = f"PodGroup {g['podGroup']}: " if g.get("podGroup") else ""
+        said = Cell(f"{late}{name}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), said))
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 

@@ -36,6 +36,7 @@ _MAX_PREFILTER_NODES = 8
 _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
 _DEVICES_NAMED = 8
+_POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -72,7 +73,12 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
 def describe_pod(answer: Json) -> str:
     """Return a text with the name, namespace and owner of the pod that the answer document is about."""
     meta = answer["metadata"]
-    parts = [f"{meta['name']} ({meta['namespace']})", answer["pod"]["owner"] or ""]
+    group = answer["pod"].get("podGroup")
+    parts = [
+        f"{meta['name']} ({meta['namespace']})",
+        answer["pod"]["owner"] or "",
+        f"PodGroup/{group}" if group else "",
+    ]
     return "  ".join(part for part in parts if part)
 
 
@@ -131,7 +137,7 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         first = f"Decided for {node} in a dry run: not bound."
     elif outcome["state"] == "Failed":
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
-        if answer["attempt"]["source"] == "evaluated":
+        if answer["attempt"]["source"] == "evaluated" and failed["phase"] != _POD_GROUP:
             return [
                 headline(f"The pod {answer['message']}.", None),
                 TextLine(said.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
@@ -140,7 +146,10 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
     if not first:
         sign = "" if view.piped else "✓ " if node else "✗ "
         return [headline(sign + said, node)]
-    placed = node if outcome["state"] not in ("Failed", "Error") else None
+    if outcome["state"] == "Unschedulable" and node:
+        undone = outcome["phases"][-1]["message"] if outcome["phases"] else ""
+        first = f"Fits {node}, but its pod group was not placed: {undone}".removesuffix(": ")
+    placed = node if outcome["state"] not in ("Failed", "Error", "Unschedulable") else None
     return [headline(first, placed), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
 
 
@@ -176,6 +185,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
             ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
+        ("POD GROUP", _pod_group(answer)),
         *(("DEVICES", said) for said in _devices(answer)),
         *(("PREEMPTION", said) for said in _preemption(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
@@ -184,6 +194,16 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("NOTE", note) for note in answer["notes"]),
     ]
     return [(label, said) for label, said in labelled if said]
+
+
+def _pod_group(answer: Json) -> str:
+    """Return a text on the pod's place in its group's cycle and how to see the group; "" if it belongs to none."""
+    name, cycle = answer["pod"].get("podGroup"), answer["attempt"].get("podGroupCycle")
+    if not name:
+        return ""
+    place = f"pod {cycle['position']} of {cycle['pods']} in the group's cycle: " if cycle else ""
+    need = f"minCount {cycle['minCount']}; " if cycle and cycle["minCount"] else ""
+    return f"{place}{need}kubectl herodotus podgroup {name} -n {answer['metadata']['namespace']}"
 
 
 def _prefilter_nodes(answer: Json) -> str:

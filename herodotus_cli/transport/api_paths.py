@@ -77,6 +77,11 @@ def workload_placement(namespace: str, kind: str, name: str, *, since_s: float, 
     return f"{_API}/namespaces/{_escape(namespace)}/workloadplacements/{_escape(f'{kind}.{name}')}{query}"
 
 
+def pod_group_placement(namespace: str, name: str) -> str:
+    """Return the path of the answer on how the pods of a PodGroup were placed together."""
+    return f"{_API}/namespaces/{_escape(namespace)}/podgroupplacements/{_escape(name)}"
+
+
 def balance(*, since_s: float, weights: str, profile: str, decisions: int | None, labels: str = "") -> str:
     """Return the path of the answer on how pods spread over nodes in the last `since_s` seconds.
 

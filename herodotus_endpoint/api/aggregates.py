@@ -22,11 +22,21 @@ from flask import Blueprint, Response
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
+from herodotus_endpoint.api.pod_groups import read_pod_group
 from herodotus_endpoint.api.pod_placements import PLACED_STATES, build_placement
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
-from herodotus_endpoint.resources import AGREEMENTS, BALANCE, DECISION, PENDING, PREEMPTIONS, PREFIX, WORKLOAD
+from herodotus_endpoint.resources import (
+    AGREEMENTS,
+    BALANCE,
+    DECISION,
+    PENDING,
+    POD_GROUP,
+    PREEMPTIONS,
+    PREFIX,
+    WORKLOAD,
+)
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
@@ -41,6 +51,7 @@ from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement
 from herodotus_record.pending import PendingPod, build_pending_pods
 from herodotus_record.placements import WorkloadName, build_workload_placement
+from herodotus_record.pod_groups import build_pod_group_placement
 from herodotus_record.preemptions import build_preemption, build_preemptions
 
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
@@ -162,6 +173,31 @@ class AggregateViews:
             WorkloadName(namespace, shown), placements, last[0].nodes_total, since_us=since_us, complete=complete
         )
         return json_response(document)
+
+    @declare(
+        Route(
+            "GET",
+            f"{PREFIX}/namespaces/<namespace>/podgroupplacements/<podgroup>",
+            "getPodGroupPlacement",
+            "How the pods of a PodGroup were placed together, or which of them block it.",
+            right=RequiredRight("get", POD_GROUP, "podgroup"),
+            parameters=(CLUSTER,),
+            errors=(*READ_ERRORS, 404),
+        )
+    )
+    def pod_group(self, namespace: str, podgroup: str) -> Response:
+        """Return the PodGroupPlacement document: the last cycle of a group, its members, and what they lack.
+
+        One decision is read for each reason of blocked members.
+        """
+        name = check_name(podgroup, "the pod group's name")
+        rows = self._rows([*self._within(namespace), ColumnCondition("pod_group", (name,))])
+        if not rows:
+            similar = self._reader.similar_pod_groups(namespace, name)
+            details = {"name": name, "kind": "podgroupplacements", "similar": similar}
+            message = f'no decision for pod group "{name}" in namespace "{namespace}"'
+            raise not_found(self._reader, message, details)
+        return json_response(build_pod_group_placement(read_pod_group(self._reader, namespace, name, rows)))
 
     @declare(
         Route(
@@ -374,6 +410,8 @@ def _build_pending_pod(uid: str, row: Row, wait: PodWait | None) -> PendingPod:
         started_us=row.started_us,
         message=row.message,
         decision_id=row.decision_id,
+        pod_group=row.pod_group or "",
+        is_undone=row.state == "Unschedulable" and row.node is not None,
         created_us=wait.created_us if wait else None,
         retry=wait.retry if wait else None,
     )

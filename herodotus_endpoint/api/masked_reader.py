@@ -135,6 +135,13 @@ class MaskedReader:
         """
         return self._reader.similar_pods(namespace, pod, cluster=self._cluster())
 
+    def similar_pod_groups(self, namespace: str, name: str) -> list[str]:
+        """Return names of pod groups in `namespace` that resemble `name`.
+
+        The caller has already checked the right to the namespace.
+        """
+        return self._reader.similar_pod_groups(namespace, name, cluster=self._cluster())
+
     def other_namespaces(self, namespace: str, pod: str) -> list[str]:
         """Return further namespaces that have decisions for a pod of this name and that the user may see."""
         found = self._reader.other_namespaces(namespace, pod, cluster=self._cluster())

@@ -85,7 +85,10 @@ def _check_decision(d: Decision) -> None:
     _check_texts(identity=d.scheduler.identity, version=d.scheduler.version)
     if d.pod.owner:
         _check_names(owner_kind=d.pod.owner.kind, owner_name=d.pod.owner.name)
+    _check_texts(pod_group=d.pod.pod_group)
     _check_range(0, MAX_SEQUENCE, sequence=d.sequence, attempt=d.key.attempt, generation=d.generation)
+    if d.group_cycle:
+        _check_range(0, MAX_SEQUENCE, **{f"group_cycle.{name}": value for name, value in vars(d.group_cycle).items()})
     times = d.times
     _check_range(
         0, YEAR_9999_US - 1, created_us=times.created_us, queued_us=times.queued_us, started_us=times.started_us

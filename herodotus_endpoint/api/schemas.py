@@ -273,6 +273,100 @@ SCHEMAS: Final[Json] = {
             nodes=array("Pods of the workload by node.", anything("A node.")),
             recent=array("Newest placements.", anything("A placement.")),
         ),
+        "PodGroupPlacement": _object_schema(
+            "PodGroupPlacement",
+            "How the pods of a PodGroup were placed together, or which of them block it.",
+            source=SOURCE,
+            state=string(
+                "State of the group after its last cycle.",
+                enum=[
+                    "Scheduled",
+                    "PartlyScheduled",
+                    "Fits",
+                    "WaitingForPreemption",
+                    "Unschedulable",
+                    "Error",
+                ],
+            ),
+            headline=string("The result for the group in one sentence."),
+            message=string("Message of the members whose placement was undone with the group; empty if none was."),
+            minCount=nullable(integer("Number of pods that the group needs at least; null if unknown.")),
+            members=integer("Number of pods that are listed."),
+            placed=integer("Number of pods that are on a node or being bound to one."),
+            provisional=integer("Number of pods for which a node was found, but which are not placed."),
+            blocked=integer("Number of pods for which no node was found."),
+            notRecorded=integer("Number of pods of the last cycle without a record."),
+            missing=integer("Number of further pods that need a node before the group can be placed."),
+            cycle=nullable(
+                obj(
+                    "Last cycle of the group; null if its pods were decided alone.",
+                    number=integer("Number of the cycle among all group cycles of the scheduler process."),
+                    pods=integer("Number of pods that the cycle had to decide."),
+                    scheduledBefore=integer("Number of pods of the group that were on a node before the cycle."),
+                    startedAt=string("Start of the first pod's decision."),
+                    seconds=number("Time from the start of the first pod's decision to that of the last."),
+                )
+            ),
+            shortage=nullable(
+                obj(
+                    "What would have been enough; null if no pod is missing.",
+                    pods=integer("Number of missing pods."),
+                    requests=anything("Requests of the missing pods together, by resource."),
+                    closestNode=nullable(
+                        obj(
+                            "Rejected node that is closest to fitting the next pod.",
+                            node=string("Name of the node."),
+                            reason=string("Why it was rejected."),
+                        )
+                    ),
+                    enoughMinCount=nullable(integer("Greatest minCount with which the group would have been placed.")),
+                )
+            ),
+            reasons=array(
+                "Reasons of the blocked pods, in the order of the cycle.",
+                obj(
+                    "A reason and its pods.",
+                    reason=string("Reason of most nodes."),
+                    pods=integer("Number of pods with the reason."),
+                    first=string("Name of the first of them."),
+                    position=nullable(integer("Position of the first of them in the cycle.")),
+                    id=string("ID of its decision."),
+                    message=string("Message of its FailedScheduling event."),
+                    headline=nullable(string("Its decision in one sentence; null if it was not read.")),
+                    suggestions=array("Changes after which it would have fitted.", anything("A suggestion.")),
+                ),
+            ),
+            reasonsOmitted=integer("Number of reasons that are not listed."),
+            nodes=array(
+                "Nodes that were chosen for pods of the group.",
+                obj(
+                    "A node.",
+                    node=string("Name."),
+                    pods=integer("Number of the group's pods for which it was chosen."),
+                    last=string("Name of the last of them."),
+                    position=nullable(integer("Position of the last of them in the cycle.")),
+                    full=nullable(boolean("Whether it rejected the first blocked pod; null if unknown.")),
+                    reason=nullable(string("Why it rejected the first blocked pod.")),
+                ),
+            ),
+            pods=array(
+                "Pods of the group, in the order of the cycle.",
+                obj(
+                    "A pod.",
+                    namespace=string("Namespace."),
+                    pod=string("Name."),
+                    uid=string("UID."),
+                    position=nullable(integer("Position in the last cycle; null if it was decided before.")),
+                    state=string("State of its last attempt, or Fits."),
+                    node=nullable(string("Node that the attempt chose.")),
+                    provisional=boolean("Whether it is not placed on that node."),
+                    reason=nullable(string("Why it is not placed.")),
+                    attempt=integer("Number of the attempt."),
+                    startedAt=string("Start of the attempt."),
+                    id=string("ID of the decision."),
+                ),
+            ),
+        ),
         "Balance": _object_schema(
             "Balance",
             "How placements spread over nodes, which plugins decided, and which node would win with other weights.",

@@ -29,8 +29,10 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, O
 STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # all results of `explain.derive_state`
 _SEPARATOR: Final = "\x1f"
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
+# Services before 0016 compute checksums without these columns. The frame repeats them.
+_GROUP_COLUMNS: Final = {"pod_group", "group_cycle", "group_position"}
 _NOT_COVERED: Final = {  # by table: columns that are updated or assigned by the database
-    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes"},
+    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes", *_GROUP_COLUMNS},
     OUTCOMES.name: {"tier"},
     NODES.name: {"id", "considered"},
 }

@@ -162,6 +162,15 @@ class Reader:
         names = sa.select(DECISIONS.c.pod).where(*at)
         return self._similar(pod, names, DECISIONS.c.pod, DECISIONS.c.id)
 
+    def similar_pod_groups(self, namespace: str, name: str, *, cluster: str = "") -> list[str]:
+        """Return up to MAX_SIMILAR names of pod groups of a namespace that are similar to `name`."""
+        at = (
+            DECISIONS.c.namespace == namespace,
+            DECISIONS.c.pod_group.is_not(None),
+            *_cluster_condition(DECISIONS.c.cluster, cluster),
+        )
+        return self._similar(name, sa.select(DECISIONS.c.pod_group).where(*at), DECISIONS.c.pod_group, DECISIONS.c.id)
+
     def other_namespaces(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Return other namespaces with decisions for a pod of this name, at most NAMESPACES."""
         statement = (

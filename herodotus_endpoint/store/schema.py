@@ -22,6 +22,7 @@ KEPT_LONGER: Final = 1  # full records, moved out of a partition before it was d
 SUMMARY: Final = 2  # summaries, see the module `summaries`
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")  # states of decisions after which a pod still waits
 _OPEN: Final = sa.text("state = 'Binding'")
+_IN_GROUP: Final = sa.text("pod_group IS NOT NULL")
 _FAILED: Final = sa.text("state IN ('Unschedulable', 'Error', 'Failed')")
 
 # One row: the oldest revision whose service can use the schema. A revision that removes or changes what that service
@@ -163,6 +164,9 @@ DECISIONS: Final = sa.Table(
         "labels", sa.String, nullable=True
     ),  # the pod's, see `labels.format_labels`; null: stored before the column existed
     sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
+    sa.Column("pod_group", sa.String, nullable=True),  # name of the pod's PodGroup; null: none, or stored before
+    sa.Column("group_cycle", sa.BigInteger, nullable=True),  # number of the group's cycle in the incarnation
+    sa.Column("group_position", sa.BigInteger, nullable=True),  # position of the pod in the cycle
     sa.UniqueConstraint("incarnation_id", "sequence"),
     sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # all members of a chain
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # the oldest of a tier, and sizes; SQLite only
@@ -173,6 +177,9 @@ DECISIONS: Final = sa.Table(
     sa.Index("decisions_unsuccessful", "namespace", "id", sqlite_where=_FAILED, postgresql_where=_FAILED),
     sa.Index("decisions_open", "cluster", "id", sqlite_where=_OPEN, postgresql_where=_OPEN),  # without a stored result
     sa.Index("decisions_by_decision_id", "decision_id"),
+    sa.Index(
+        "decisions_by_pod_group", "pod_group", "namespace", "id", sqlite_where=_IN_GROUP, postgresql_where=_IN_GROUP
+    ),  # members of a group, and similar names of groups
 )
 
 OUTCOMES: Final = sa.Table(

@@ -54,6 +54,9 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
         "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
         "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
         "labels": format_labels(d.pod.labels),
+        "pod_group": d.pod.pod_group or None,
+        "group_cycle": d.group_cycle.number if d.group_cycle else None,
+        "group_position": d.group_cycle.position if d.group_cycle else None,
     }
     row["checksum"] = integrity.DECISION.checksum(row)
     return row

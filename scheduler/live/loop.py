@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from herodotus_record import reasons
-from herodotus_record.model import Decision, DecisionPath, Reason, Retry, Times
+from herodotus_record.model import Decision, DecisionPath, PodGroupCycle, Reason, Retry, Times
 from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
@@ -228,8 +228,11 @@ class Loop:
         metrics.cycle(framework.profile.scheduler_name, result, time.monotonic() - started)
         return Attempt(queued, snapshot, seed, started_us, result)
 
-    def _record(self, attempt: Attempt) -> Decision:
-        """Record the attempt's decision, with suggestions if no node was chosen, and return it."""
+    def _record(self, attempt: Attempt, group_cycle: PodGroupCycle | None = None) -> Decision:
+        """Record the attempt's decision, with suggestions if no node was chosen, and return it.
+
+        `group_cycle` is the cycle of the pod's group if the pod was decided in one.
+        """
         began = time.monotonic()
         queued, result, pod = attempt.queued, attempt.result, attempt.queued.pod
         framework = self.scheduler.framework(pod)
@@ -251,6 +254,7 @@ class Loop:
             requeued_by=queued.requeued_by,
             retry=self._retry(queued, result),
             suggestions=self._suggester.suggest(framework, pod, attempt.snapshot.nodes, result),
+            group_cycle=group_cycle,
         )
         decision = self.scheduler.recorder.record_decision(data)
         self.scheduler.metrics.recorded(time.monotonic() - began)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, Reason, Verdict
+from herodotus_record.model import POD_GROUP_PHASE, Code, Reason, Verdict
 from scheduler import klog
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
@@ -244,7 +244,7 @@ class PodGroupCycles:
             failure = AttemptFailure(message, nomination=nomination, is_error=bool(result.error))
         if member.binding is not None:
             code = Code.ERROR if failure.is_error else Code.UNSCHEDULABLE
-            phase = PhaseResult("PodGroup", code, member.binding.node, failure.message, final=True)
+            phase = PhaseResult(POD_GROUP_PHASE, code, member.binding.node, failure.message, final=True)
             self._scheduler.recorder.record_outcome(member.binding.decision, phase)
         klog.info(
             2,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import Decision, DecisionPath, PluginVerdict, Reason
+from herodotus_record.model import Decision, DecisionPath, PluginVerdict, PodGroupCycle, Reason
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.placement import GroupPlacement
@@ -30,6 +30,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Wait
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.in_flight import Attempt, InFlightBinding
 from scheduler.live.scheduler import AttemptFailure, Scheduler
@@ -68,7 +69,7 @@ class MemberStages:
     decide: Callable[[QueuedPod, MemberInput], Attempt]
     try_deciding: Callable[[QueuedPod, MemberInput], CycleResult]
     find_start: Callable[[], int]
-    record: Callable[[Attempt], Decision]
+    record: Callable[[Attempt, PodGroupCycle], Decision]
     preempt: Callable[[Attempt, Decision], None]
     explain_failure: Callable[[Attempt], AttemptFailure]
     bind: Callable[[InFlightBinding], None]
@@ -78,12 +79,14 @@ class MemberStages:
 class GroupMember:
     """One pod of the group in a cycle of the group, and what became of it.
 
-    `decision` is its recorded attempt. `binding` is set if the pod was assumed, on the node that was chosen for it or,
-    with `preemption`, nominated. `preemption` is the failure of an attempt that chose victims, and `failure` that of
-    one that found no node. `permit_message` says what Permit waits for.
+    `cycle` states its place in the cycle, for its record, and `decision` is its recorded attempt. `binding` is set if
+    the pod was assumed, on the node that was chosen for it or, with `preemption`, nominated. `preemption` is the
+    failure of an attempt that chose victims, and `failure` that of one that found no node. `permit_message` says what
+    Permit waits for.
     """
 
     queued: QueuedPod
+    cycle: PodGroupCycle
     decision: Decision | None = None
     failure: AttemptFailure | None = None
     binding: InFlightBinding | None = None
@@ -142,6 +145,7 @@ class GroupPlacer:
         self._scheduler = scheduler
         self._cycles = cycles
         self._stages = stages
+        self._cycle_number = 0  # of the last recorded cycle
 
     def build_inputs(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> tuple[MemberInput, ...]:
         """Return new inputs of a cycle for these pods, with random seeds."""
@@ -151,9 +155,9 @@ class GroupPlacer:
 
     def place(self, pods: Sequence[QueuedPod], inputs: Sequence[MemberInput]) -> PodGroupResult:
         """Decide and record the pods until one ends with an error. Undo all if Permit lets none pass."""
-        result = PodGroupResult()
-        for queued, given in zip(pods, inputs, strict=True):
-            member = GroupMember(queued)
+        result, cycle = PodGroupResult(), self._start_cycle(pods)
+        for position, (queued, given) in enumerate(zip(pods, inputs, strict=True), 1):
+            member = GroupMember(queued, replace(cycle, position=position))
             result.members.append(member)
             permit = self._place(member, given)
             if member.failure is not None:
@@ -173,13 +177,27 @@ class GroupPlacer:
                     self._scheduler.cluster.nominator.set_nomination(member.queued.pod, None)
         return result
 
+    def _start_cycle(self, pods: Sequence[QueuedPod]) -> PodGroupCycle:
+        """Return what the records of a new cycle of these pods' group state about it."""
+        self._cycle_number += 1
+        key, cluster = pods[0].pod.pod_group, self._scheduler.cluster
+        assert key is not None
+        group = cluster.objects.get(PodGroup, key.name, key.namespace)
+        return PodGroupCycle(
+            number=self._cycle_number,
+            position=0,
+            pods=len(pods),
+            scheduled=cluster.pod_groups.count_scheduled(key),
+            min_count=0 if group is None else group.min_count,
+        )
+
     def _place(self, member: GroupMember, given: MemberInput) -> dict[str, Wait]:
         """Decide a pod, assume it, and run Reserve and Permit. Return what Permit plugins wait for.
 
         Set the member's failure if it found no node, or if a plugin rejects it.
         """
         attempt = self._stages.decide(member.queued, given)
-        decision = member.decision = self._stages.record(attempt)
+        decision = member.decision = self._stages.record(attempt, member.cycle)
         result, node = attempt.result, ""
         if result.chosen is None:
             self._stages.preempt(attempt, decision)

@@ -28,6 +28,7 @@ from herodotus_record.model import (
     Inputs,
     NodeRows,
     Owner,
+    PodGroupCycle,
     Reason,
     Reconstruction,
     RecordedPod,
@@ -72,6 +73,7 @@ class AttemptData(NamedTuple):
     unknown: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
     suggestions: tuple[Suggestion, ...] = ()
+    group_cycle: PodGroupCycle | None = None
 
 
 class Origin(NamedTuple):
@@ -205,6 +207,7 @@ def decision(
         inputs=tuple([_inputs(run) for run in trace.inputs]),
         suggestions=attempt.suggestions,
         devices=() if result.chosen is None else trace.list_devices(attempt.snapshot.columns.names[result.chosen]),
+        group_cycle=attempt.group_cycle,
     )
 
 
@@ -265,6 +268,7 @@ def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> 
         requests=dict(pod.requests),
         digest=_digest(_Read(pod, labels)),
         nominated_node=pod.pod.status.nominated_node_name,
+        pod_group=pod.pod_group.name if pod.pod_group else "",
     )
 
 

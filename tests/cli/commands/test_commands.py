@@ -102,6 +102,10 @@ def test_compare_and_attempts_send_one_request(
             f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400",
         ),
         (
+            ("podgroup", "podgroups.scheduling.k8s.io/train", "-n", "ml"),
+            f"{API}/namespaces/ml/podgroupplacements/train",
+        ),
+        (
             ("workload", "statefulsets.apps/db", "-n", "shop", "--since", "7d"),
             f"{API}/namespaces/shop/workloadplacements/statefulset.db?since=604800",
         ),
@@ -275,6 +279,8 @@ def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> N
         ("workload",),
         ("workload", "web"),
         ("workload", "pod/web"),
+        ("podgroup", "pod/web"),
+        ("podgroup",),
         ("workload", "deploy/"),
         ("workload", "deploy/../x"),
     ],

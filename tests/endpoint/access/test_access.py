@@ -36,6 +36,7 @@ EXAMPLES = {
     "name": POD,
     "node": "worker-1",
     "workload": "replicaset.checkout",
+    "podgroup": "train",
     "id": "any",
     "with": "other",
     "a": "worker-1",

@@ -292,8 +292,10 @@ def path_values(scene: Scene, namespace: str) -> dict[str, list[str]]:
     near = [hidden.pod.name[:-1], hidden.pod.name]  # the second exists and the first resembles it
     pods = list(dict.fromkeys(d.pod.name for d in decisions))
     owners = list(dict.fromkeys(f"{d.pod.owner.kind}.{d.pod.owner.name}".lower() for d in decisions if d.pod.owner))
+    groups = list(dict.fromkeys(d.pod.pod_group for d in decisions))
     return {
         "namespace": [namespace],
+        "podgroup": [*groups, hidden.pod.pod_group],
         "pod": [*pods, *near],
         "name": [*pods, *(d.id for d in decisions), *near, NODES[0], "main.js"],
         "with": [*pods[1:3], *near],
@@ -487,6 +489,7 @@ def test_message_without_names_is_shown(answers: dict[str, list[Answer]]) -> Non
         "podhistories/<pod>",
         "pendingpods",
         "workloadplacements/<workload>",
+        "podgroupplacements/<podgroup>",
     }
 
 

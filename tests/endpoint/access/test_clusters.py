@@ -32,6 +32,7 @@ RESOURCES = (
     "agreements",
     "preemptions",
     "workloadplacements",
+    "podgroupplacements",
 )
 IN_SHOP = {(verb, resource) for verb in ("get", "list", "watch") for resource in RESOURCES}
 CLUSTER_WIDE = {(verb, "nodehistories") for verb in ("get", "list")} | {("list", "balances"), ("list", "incarnations")}
@@ -40,8 +41,12 @@ OF_NODES = {("ada", verb, resource, "") for verb, resource in CLUSTER_WIDE}
 EVERYTHING = {("ada", verb, resource, "*") for verb, resource in IN_SHOP}
 
 
+def in_group(decision: Decision) -> Decision:
+    return replace(decision, pod=replace(decision.pod, pod_group="train"))
+
+
 def here() -> list[Frame]:
-    return [rows(a_table(HERE)), a_decision(owner=OWNER)]
+    return [rows(a_table(HERE)), in_group(a_decision(owner=OWNER))]
 
 
 def there(**what: Any) -> list[Frame]:
@@ -56,7 +61,7 @@ def there(**what: Any) -> list[Frame]:
         cluster=OTHER,
         **{"started_us": MONDAY_US + 60_000_000} | what,
     )
-    decision = replace(decision, id=f"{decision.id[:-2]}c2")
+    decision = replace(in_group(decision), id=f"{decision.id[:-2]}c2")
     return [rows(table, incarnation=ELSEWHERE, cluster=OTHER), decision]
 
 
@@ -102,6 +107,7 @@ def _paths(rule: Rule) -> list[str]:
         "name": (*pods, "main.js"),
         "node": ("worker-1", "worker-3"),
         "workload": ("replicaset.checkout-7d9f", "deployment.checkout"),
+        "podgroup": ("train",),
     }
     paths = [rule.rule]
     for name in sorted(rule.arguments):

@@ -18,6 +18,7 @@ RIGHTS = {
     "listPendingPods": "list pendingpods",
     "listAllPendingPods": "list pendingpods",
     "getWorkloadPlacement": "get workloadplacements/workload",
+    "getPodGroupPlacement": "get podgroupplacements/podgroup",
     "listBalances": "list balances, if labelSelector: get decisions",  # a selector may select a single pod
     "listPreemptions": "list preemptions",
     "listAllPreemptions": "list preemptions",

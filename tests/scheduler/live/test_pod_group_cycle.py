@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from herodotus_record.model import SUCCESS, Code, Outcome, Verdict
+from herodotus_record.model import SUCCESS, Code, Outcome, PodGroupCycle, Verdict
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
@@ -99,6 +99,30 @@ def world(tmp_path: Path) -> Iterator[GroupWorld]:
 
 def bound(world: World) -> list[str]:
     return sorted(uid.removeprefix("uid-") for uid, _ in world.cluster.bound)
+
+
+class TestRecord:
+    def test_decisions_name_the_group_its_cycle_and_their_place_in_it(self, world: GroupWorld) -> None:
+        world.groups(g=2)
+        world.start(make_node("n"), pods=[member("a"), member("b"), member("c", "64")])
+        world.until(lambda: bound(world) == ["a", "b"])
+        first = world.decisions[:3]
+        assert [(d.pod.name, d.pod.pod_group) for d in first] == [("a", "g"), ("b", "g"), ("c", "g")]
+        assert [d.group_cycle for d in first] == [PodGroupCycle(1, place, 3, 0, 2) for place in (1, 2, 3)]
+
+    def test_a_later_cycle_counts_the_pods_that_are_on_nodes(self, world: GroupWorld) -> None:
+        world.groups(g=1)
+        world.start(make_node("n"), pods=[member("a")])
+        world.until(lambda: bound(world) == ["a"])
+        world.pod("ADDED", member("b"))
+        world.until(lambda: bound(world) == ["a", "b"])
+        assert world.decisions[-1].group_cycle == PodGroupCycle(2, 1, 1, 1, 1)
+
+    def test_a_pod_without_a_group_has_no_cycle(self, world: GroupWorld) -> None:
+        world.groups()
+        world.start(make_node("n"), pods=[waiting("a", "1")])
+        world.until(lambda: bound(world) == ["a"])
+        assert (world.decisions[0].pod.pod_group, world.decisions[0].group_cycle) == ("", None)
 
 
 class TestPlaced:

@@ -5,7 +5,7 @@ HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writ
   resources: [decisions]
   verbs: [get, list, watch]
 - apiGroups: [herodotus.dev]
-  resources: [podexplanations, podhistories, podcomparisons, nodecomparisons, workloadplacements]
+  resources: [podexplanations, podhistories, podcomparisons, nodecomparisons, workloadplacements, podgroupplacements]
   verbs: [get]
 - apiGroups: [herodotus.dev]
   resources: [pendingpods, agreements, preemptions]

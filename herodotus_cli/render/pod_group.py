@@ -1,0 +1,150 @@
+"""The screen of `kubectl herodotus podgroup NAME`: PodGroupPlacement -> blocks.
+
+Owns: the content of the screen. Does not own: what blocks a group (`herodotus_record.pod_groups`), drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from herodotus_cli.render import suggestions
+from herodotus_cli.render.formatting import format_ago, format_count, join_limited, natural_sort_key
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    SplitLine,
+    Style,
+    TextLine,
+    ViewOptions,
+    build_table,
+    headline,
+    join_sections,
+    labelled_rows,
+)
+
+Json = dict[str, Any]
+_NODES = 4  # on a terminal; every node with -o wide
+_NAMED = 3  # pods or nodes in a cell
+
+
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen: the result for the group, what would be enough, and its pods by reason.
+
+    Piped and with -o wide, each pod has a row.
+    """
+    meta, is_good = answer["metadata"], answer["state"] in ("Scheduled", "Fits")
+    sign = "" if view.piped else "✓ " if is_good else "✗ "
+    first = answer["reasons"][:1]
+    whole = view.piped or view.wide
+    sections: list[list[Block]] = [
+        [
+            SplitLine(f"{meta['name']} ({meta['namespace']})  PodGroup", _when(answer, view)),
+            headline(sign + answer["headline"], "placed" if is_good else None),
+            *(suggestions.build_blocks({"suggestions": first[0]["suggestions"], "nextSteps": []}) if first else []),
+        ],
+        [labelled_rows(rows)] if (rows := _notes(answer)) else [],
+        [] if whole and not view.headers else [_groups(answer)] if not view.piped else [],
+        [_pods(answer["pods"])] if whole else [],
+        _nodes(answer["nodes"], view),
+        [] if view.piped else [TextLine(_hint(answer, view), "dim")],
+    ]
+    return join_sections(sections)
+
+
+def _when(answer: Json, view: ViewOptions) -> str:
+    cycle = answer["cycle"]
+    if answer["source"] == "evaluated":
+        return "evaluated now"
+    if cycle is None:
+        return "decided pod by pod"
+    return f"{format_count(cycle['pods'], 'pod')} decided {format_ago(cycle['startedAt'], view)}"
+
+
+def _notes(answer: Json) -> list[tuple[str, str]]:
+    """Return (label, sentence) pairs on what would have been enough, and on what is not recorded."""
+    rows = []
+    short = answer["shortage"]
+    if short is not None:
+        amounts = ", ".join(f"{name} {amount}" for name, amount in short["requests"].items())
+        closest = short["closestNode"]
+        near = f"; closest for the next: {closest['node']} ({closest['reason']})" if closest else ""
+        rows.append(
+            ("SHORT OF", f"{format_count(short['pods'], 'pod')}{f': {amounts} together' * bool(amounts)}{near}")
+        )
+        if short["enoughMinCount"]:
+            rows.append(("ENOUGH", f"minCount {short['enoughMinCount']} would have been enough"))
+    full = [node for node in answer["nodes"] if node["full"]]
+    if full:
+        rows.append(("FULL", f"{len(full)} of {format_count(len(answer['nodes']), 'node')} with pods of the group"))
+    if answer["notRecorded"]:
+        rows.append(("NOT RECORDED", format_count(answer["notRecorded"], "pod")))
+    return rows
+
+
+def _groups(answer: Json) -> Block:
+    """Return a table of the pods with the same status and reason, in the order of the cycle."""
+    groups: dict[tuple[str, str], list[Json]] = {}
+    for pod in answer["pods"]:
+        groups.setdefault((_status(pod), "" if pod["provisional"] else pod["reason"] or ""), []).append(pod)
+    rows = []
+    for (status, reason), pods in groups.items():
+        nodes = sorted({p["node"] for p in pods if p["node"]}, key=natural_sort_key)
+        where = reason or (f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else "")
+        names = join_limited([p["pod"] for p in pods], 1 if len(pods) > _NAMED else _NAMED)
+        style: Style = "" if status in ("placed", "fits") else "bad"
+        rows.append((str(len(pods)), _ranges(p["position"] for p in pods), Cell(status, style), names, where))
+    return build_table(("PODS", "POSITION", "STATUS", "POD", "NODE OR REASON"), rows, right=(0,))
+
+
+def _ranges(positions: Iterable[int | None]) -> str:
+    """Return positions as ranges, such as `1-500, 502`; at most three."""
+    found: list[list[int]] = []
+    for position in sorted(p for p in positions if p is not None):
+        if found and found[-1][1] == position - 1:
+            found[-1][1] = position
+        else:
+            found.append([position, position])
+    texts = [f"{a}-{b}" if b > a else str(a) for a, b in found]
+    return ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "") or "–"
+
+
+def _status(pod: Json) -> str:
+    if pod["provisional"]:
+        return "fits"
+    return {"Bound": "placed", "Binding": "binding", "DryRun": "dry run", "Error": "error", "Failed": "failed"}.get(
+        pod["state"], "no node"
+    )
+
+
+def _pods(pods: Sequence[Json]) -> Block:
+    rows = [
+        (str(p["position"] or "–"), p["pod"], _status(p), p["node"] or "–", str(p["attempt"]), p["reason"] or "–")
+        for p in pods
+    ]
+    return build_table(("POSITION", "POD", "STATUS", "NODE", "ATTEMPT", "REASON"), rows, right=(0, 4))
+
+
+def _nodes(nodes: list[Json], view: ViewOptions) -> list[Block]:
+    """Return a table of the chosen nodes, those that were full first; [] if piped, as each pod names its node."""
+    if view.piped or not nodes:
+        return []
+    is_known = any(n["full"] is not None for n in nodes)
+    order = sorted(nodes, key=lambda n: (not n["full"], -n["pods"], natural_sort_key(n["node"])))
+    shown = order if view.wide else order[:_NODES]
+    rows = []
+    for n in shown:
+        after = f"{n['last']} ({n['position']})" if n["position"] else n["last"]
+        status = "–" if n["full"] is None else n["reason"] if n["full"] else "has room"
+        rows.append((n["node"], str(n["pods"]), after, *((status,) if is_known else ())))
+    left_out = len(order) - len(shown)
+    header = ("NODE", "PODS", "LAST POD", *(("STATUS AFTERWARDS",) if is_known else ()))
+    table = build_table(header, rows, right=(1,))
+    more = [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else []
+    return [table, *more]
+
+
+def _hint(answer: Json, view: ViewOptions) -> str:
+    first = answer["reasons"][0]["first"] if answer["reasons"] else "NAME"
+    every = "" if view.wide else ", -o wide (every pod)"
+    return f"more: kubectl herodotus pod {first} (why or where){every}"

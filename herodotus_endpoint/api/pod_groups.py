@@ -1,0 +1,77 @@
+"""Select the members of a pod group from decisions, and read those that explain it.
+
+Owns: which decisions belong to the last cycle of a group, and which of them are read. Does not own: the document
+(`herodotus_record.pod_groups`), statements (`store`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from herodotus_endpoint.access.masking import VisibleRow
+from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
+from herodotus_record.model import POD_GROUP_PHASE, Source
+from herodotus_record.notes import format_outcome_message
+from herodotus_record.pod_groups import (
+    FITS,
+    MAX_REASONS,
+    PLACED,
+    GroupMember,
+    GroupRecords,
+    MemberRecord,
+    group_by_reason,
+)
+
+
+def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequence[VisibleRow]) -> GroupRecords:
+    """Return the records of a group. `rows` are its newest decisions, at least one."""
+    latest: dict[str, VisibleRow] = {}
+    for attempt in group_rows_by_attempt(rows)[::-1]:
+        latest.setdefault(attempt.uid, attempt.record)
+    newest = next(iter(latest.values()))
+    cycle = None
+    if newest.group_cycle is not None:
+        stored = reader.decision_by_id(namespace, newest.decision_id)
+        cycle = stored.decision.group_cycle if stored else None
+    if cycle is None:
+        chosen = sorted(latest.values(), key=lambda row: (row.started_us, row.sequence))
+    else:
+        key = (newest.incarnation_id, newest.group_cycle)
+        inside = [row for row in latest.values() if (row.incarnation_id, row.group_cycle) == key]
+        earlier = [row for row in latest.values() if row not in inside and row.state in PLACED]
+        # records do not know of deletions, so only as many as the cycle counted
+        chosen = [*earlier[: cycle.scheduled][::-1], *sorted(inside, key=lambda row: int(row.group_position or 0))]
+    members = [_build_member(row, newest) for row in chosen]
+    blocking = {}
+    for group in group_by_reason(members)[:MAX_REASONS]:
+        read = reader.decision_by_id(namespace, group[0].decision_id)
+        if read is not None:
+            blocking[group[0].decision_id] = MemberRecord(read.decision, read.table)
+    message = _find_group_message(reader, members)
+    return GroupRecords(namespace, name, members, cycle, blocking, message, newest.source)
+
+
+def _build_member(row: VisibleRow, newest: VisibleRow) -> GroupMember:
+    """Return the member that a row of `decisions` describes. `newest` is a row of the group's last cycle."""
+    is_evaluated = row.source == Source.EVALUATED.value and row.state == "Failed"
+    in_cycle = (row.incarnation_id, row.group_cycle) == (newest.incarnation_id, newest.group_cycle)
+    return GroupMember(
+        namespace=row.namespace,
+        pod=row.pod,
+        uid=row.pod_uid,
+        state=FITS if is_evaluated else row.state,
+        node=row.node,
+        position=row.group_position if in_cycle else None,
+        attempt=row.attempt,
+        started_us=row.started_us,
+        message=row.message,
+        decision_id=row.decision_id,
+    )
+
+
+def _find_group_message(reader: MaskedReader, members: Sequence[GroupMember]) -> str:
+    """Return why the placement of a member was undone, or "" if none was undone."""
+    undone = next((member for member in members if member.is_provisional), None)
+    stored = reader.decision_by_id(undone.namespace, undone.decision_id) if undone else None
+    outcomes = stored.outcomes if stored else ()
+    return next((format_outcome_message(o) for o in outcomes if o.phase == POD_GROUP_PHASE), "")

@@ -1,0 +1,291 @@
+"""Build the answer document `PodGroupPlacement`: how the pods of a PodGroup were placed together, or why they were not.
+
+Owns: the state of the group, which members block it, what they lack, the document's shape. Does not own: selecting
+decisions (the store), the scheduling cycle of a group. Pure.
+
+A group has no record of its own. The decisions on its members name the group and the cycle in which they were decided,
+and their outcomes say whether the group was placed.
+
+Invariant: counts cover every member of the cycle that is recorded; `notRecorded` counts the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from herodotus_record import suggestions
+from herodotus_record.explain import select_nearest_rejected
+from herodotus_record.headlines import format_headline
+from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
+from herodotus_record.node_results import build_reason_detail, list_rejections, pluralize
+from herodotus_record.pending import find_dominant_reason
+from herodotus_record.units import format_quantities, format_timestamp
+
+Json = dict[str, Any]
+
+MAX_REASONS: Final = 8  # different reasons of blocked members; the other members are counted
+PLACED: Final = ("Bound", "Binding", "DryRun")
+FITS: Final = "Fits"
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """The last attempt of a member of a group.
+
+    `node` is the node that the attempt chose. If `state` is Unschedulable nevertheless, the placement was undone,
+    because the group was not placed. State Fits is that of a pod that was evaluated now and that no scheduler placed.
+    `position` is the pod's position in the last cycle of the group, or None if it was decided in another cycle or
+    alone.
+    """
+
+    namespace: str
+    pod: str
+    uid: str
+    state: str
+    node: str | None
+    position: int | None
+    attempt: int
+    started_us: int
+    message: str
+    decision_id: str
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the member has a node or is being bound to one."""
+        return self.state in PLACED
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether a node was found for the member, which is not placed: undone with the group, or only evaluated."""
+        return self.state in ("Unschedulable", FITS) and self.node is not None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no node was found for the member itself, or it could not be bound."""
+        return not self.is_placed and not self.is_provisional
+
+    @property
+    def reason(self) -> str:
+        """The reason that most nodes gave, "" for a placed member."""
+        if self.is_placed:
+            return ""
+        if self.is_provisional:
+            return "fits now" if self.state == FITS else "fits; undone with the group"
+        return find_dominant_reason(self.message)
+
+
+class MemberRecord(NamedTuple):
+    """The decision on a member, with its node table."""
+
+    decision: Decision
+    table: NodeTable
+
+
+@dataclass(frozen=True)
+class GroupRecords:
+    """The members of a group and what was read of their decisions.
+
+    `cycle` is the last cycle of the group, None if the members were decided alone, as by an observer. `blocking` has
+    the decisions on blocked members, by decision ID: one for each reason. `group_message` is the message of a member
+    whose placement was undone.
+    """
+
+    namespace: str
+    name: str
+    members: Sequence[GroupMember]
+    cycle: PodGroupCycle | None
+    blocking: Mapping[str, MemberRecord]
+    group_message: str
+    source: str
+
+
+def group_by_reason(members: Sequence[GroupMember]) -> list[list[GroupMember]]:
+    """Return the blocked members grouped by reason, in the order of the cycle."""
+    groups: dict[str, list[GroupMember]] = {}
+    for member in members:
+        if member.is_blocked:
+            groups.setdefault(member.reason, []).append(member)
+    return list(groups.values())
+
+
+def build_pod_group_placement(records: GroupRecords) -> Json:
+    """Return the JSON document of kind PodGroupPlacement."""
+    members, cycle = records.members, records.cycle
+    blocked = group_by_reason(members)
+    counts = {
+        "members": len(members),
+        "placed": sum(m.is_placed for m in members),
+        "provisional": sum(m.is_provisional for m in members),
+        "blocked": sum(map(len, blocked)),
+        "notRecorded": max(0, cycle.pods - sum(m.position is not None for m in members)) if cycle else 0,
+    }
+    missing = _count_missing(records, counts)
+    state = _state(members, counts, records.group_message)
+    answer = {
+        "apiVersion": API_VERSION,
+        "kind": "PodGroupPlacement",
+        "metadata": {"namespace": records.namespace, "name": records.name},
+        "source": records.source,
+        "state": state,
+        "headline": "",
+        "message": records.group_message,
+        "minCount": cycle.min_count if cycle else None,
+        **counts,
+        "missing": missing,
+        "cycle": _cycle(records),
+        "shortage": _shortage(records, blocked, missing, counts),
+        "reasons": [_reason(group, records.blocking) for group in blocked[:MAX_REASONS]],
+        "reasonsOmitted": max(0, len(blocked) - MAX_REASONS),
+        "nodes": _nodes(records, blocked),
+        "pods": [_member(m) for m in members],
+    }
+    return answer | {"headline": _headline(records, answer)}
+
+
+def _count_missing(records: GroupRecords, counts: Mapping[str, int]) -> int:
+    """Return how many more members need a node before the group can be placed."""
+    return 0 if records.cycle is None else max(0, records.cycle.min_count - counts["placed"] - counts["provisional"])
+
+
+def _state(members: Sequence[GroupMember], counts: Mapping[str, int], message: str) -> str:
+    if members and all(m.state == FITS for m in members if not m.is_placed):
+        return FITS if counts["provisional"] else "Scheduled"
+    if counts["placed"] and not counts["provisional"]:
+        return "Scheduled" if not counts["blocked"] else "PartlyScheduled"
+    if any(m.state in ("Error", "Failed") for m in members):
+        return "Error"
+    return "WaitingForPreemption" if "preemption" in message else "Unschedulable"
+
+
+def _cycle(records: GroupRecords) -> Json | None:
+    cycle = records.cycle
+    if cycle is None:
+        return None
+    times = [m.started_us for m in records.members if m.position is not None]
+    return {
+        "number": cycle.number,
+        "pods": cycle.pods,
+        "scheduledBefore": cycle.scheduled,
+        "startedAt": format_timestamp(min(times)),
+        "seconds": (max(times) - min(times)) / 1e6,
+    }
+
+
+def _shortage(
+    records: GroupRecords, blocked: Sequence[Sequence[GroupMember]], missing: int, counts: Mapping[str, int]
+) -> Json | None:
+    """Return what the members that the group still needs request together, and the `minCount` that would be enough."""
+    if not missing or not blocked:
+        return None
+    first = records.blocking.get(blocked[0][0].decision_id)
+    requests = {} if first is None else {name: n * missing for name, n in first.decision.pod.requests.items()}
+    return {
+        "pods": missing,
+        "requests": format_quantities(requests),
+        "closestNode": None if first is None else _closest(first),
+        "enoughMinCount": counts["placed"] + counts["provisional"] or None,
+    }
+
+
+def _closest(record: MemberRecord) -> Json | None:
+    """Return the rejected node that is closest to fitting, and its reasons."""
+    if record.decision.chosen is not None:
+        return None
+    slot = next(iter(select_nearest_rejected(record.decision, record.table, 1)), None)
+    return None if slot is None else {"node": record.table.names[slot], "reason": _rejection(record, slot)}
+
+
+def _rejection(record: MemberRecord, slot: int) -> str:
+    """Return why the decision rejected a node, by the filter that rejected it first, or "" if it did not."""
+    found = list_rejections(record.decision, slot)
+    if not found:
+        return ""
+    details = [build_reason_detail(record.decision, record.table, slot, reason) for reason in found[0][1].reasons]
+    return ", ".join(d["text"] for d in details) or found[0][0]
+
+
+def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> Json:
+    first = group[0]
+    record = read.get(first.decision_id)
+    return {
+        "reason": first.reason,
+        "pods": len(group),
+        "first": first.pod,
+        "position": first.position,
+        "id": first.decision_id,
+        "message": first.message,
+        "headline": format_headline(record.decision, record.table) if record else None,
+        "suggestions": suggestions.build_suggestions(record.decision) if record else [],
+    }
+
+
+def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> list[Json]:
+    """Return the nodes chosen for members: how many, the last of them, and why the first blocked member did not fit.
+
+    `full` is null if no decision on a blocked member with this node was read.
+    """
+    chosen: dict[str, list[GroupMember]] = {}
+    for member in records.members:
+        if member.node is not None and not member.is_blocked:
+            chosen.setdefault(member.node, []).append(member)
+    first = records.blocking.get(blocked[0][0].decision_id) if blocked else None
+    slots = {} if first is None else {name: slot for slot, name in enumerate(first.table.names) if name in chosen}
+    nodes = []
+    for node, members in chosen.items():
+        slot = slots.get(node)
+        rejected = "" if first is None or slot is None else _rejection(first, slot)
+        nodes.append(
+            {
+                "node": node,
+                "pods": len(members),
+                "last": members[-1].pod,
+                "position": members[-1].position,
+                "full": None if slot is None else bool(rejected),
+                "reason": rejected or None,
+            }
+        )
+    return nodes
+
+
+def _member(member: GroupMember) -> Json:
+    return {
+        "namespace": member.namespace,
+        "pod": member.pod,
+        "uid": member.uid,
+        "position": member.position,
+        "state": member.state,
+        "node": member.node,
+        "provisional": member.is_provisional,
+        "reason": member.reason or None,
+        "attempt": member.attempt,
+        "startedAt": format_timestamp(member.started_us),
+        "id": member.decision_id,
+    }
+
+
+def _headline(records: GroupRecords, answer: Json) -> str:
+    """Return one sentence on the group: how many members fit, how many it needs, and who blocks it."""
+    members, need = answer["members"], f" (minCount {answer['minCount']})" if answer["minCount"] else ""
+    nodes = Counter(m.node for m in records.members if m.is_placed)
+    if answer["state"] == FITS:
+        chosen = {m.node for m in records.members}
+        return f"The group fits now: {pluralize(members, 'pod')} on {pluralize(len(chosen), 'node')}{need}."
+    if answer["state"] == "Scheduled":
+        return f"All {pluralize(members, 'pod')} placed on {pluralize(len(nodes), 'node')}{need}."
+    if answer["state"] == "PartlyScheduled":
+        return (
+            f"{answer['placed']} of {pluralize(members, 'pod')} placed{need}; {answer['blocked']} found no node:"
+            f" {answer['reasons'][0]['reason']}."
+        )
+    if not answer["reasons"]:
+        return f"The group is not placed{need}: {answer['message'] or 'its members fit, but it needs more of them'}."
+    fits, first = answer["placed"] + answer["provisional"], answer["reasons"][0]
+    lead = {"WaitingForPreemption": "The group waits for preemption", "Error": "The group's cycle ended in an error"}
+    said = lead.get(answer["state"], "The group does not fit")
+    return (
+        f"{said}: {fits} of {pluralize(members + answer['notRecorded'], 'pod')} fit{need}."
+        f" {first['first']} found no node: {first['reason']}."
+    )
