@@ -23,6 +23,7 @@ from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewSta
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,
+    POD_GROUP_PHASE,
     Agreement,
     AllocatedDevice,
     AttemptKey,
@@ -32,6 +33,7 @@ from herodotus_record.model import (
     DecisionPath,
     Frame,
     Outcome,
+    PodGroupCycle,
     Reason,
     Reconstruction,
     SchedulerInfo,
@@ -106,6 +108,7 @@ class ClusterEvaluation:
         self._unread = ""
         self._incarnation = str(uuid.uuid4())
         self._sequence, self._base = 0, -1
+        self._cycle_number = 0  # of the last evaluation of a group
         self._suggester = Suggester(time.monotonic, SUGGESTION_SHARE, SUGGESTION_BURST_S)
 
     def decide(self, pods: Sequence[Pod]) -> Iterator[Frame]:
@@ -162,16 +165,24 @@ class ClusterEvaluation:
                 self.nodes.remove_pod(pod.uid, node)
             claims.undo(0)
         fits = not quorum.problem and quorum.is_reached(len(assumed))
-        for frame in frames:  # a pod that found a node was told to fit before the group was known not to
-            if isinstance(frame, Decision) and frame.chosen is not None and not fits:
-                yield replace(frame, message=quorum.problem or UNSCHEDULABLE)
-            else:
+        self._cycle_number += 1
+        cycle = PodGroupCycle(self._cycle_number, 0, len(members), quorum.scheduled, quorum.min_count)
+        for frame in frames:
+            if not isinstance(frame, Decision):
                 yield frame
+                continue
+            cycle = replace(cycle, position=cycle.position + 1)
+            # a pod that found a node was told to fit before the group was known not to
+            is_undone = frame.chosen is not None and not fits
+            message = (quorum.problem or UNSCHEDULABLE) if is_undone else frame.message
+            yield replace(frame, message=message, group_cycle=cycle)
         for decision, _, node in assumed:
             if fits:
                 yield self._outcome(decision, EVALUATION, Code.PENDING, node)
             else:
-                yield self._outcome(decision, "PodGroup", Code.UNSCHEDULABLE, node, quorum.problem or UNSCHEDULABLE)
+                yield self._outcome(
+                    decision, POD_GROUP_PHASE, Code.UNSCHEDULABLE, node, quorum.problem or UNSCHEDULABLE
+                )
 
     def review(self, question: ReviewedPods) -> Iterator[Frame]:
         """Place hypothetical pods one after the other and yield the records.

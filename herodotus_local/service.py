@@ -241,7 +241,7 @@ class _Question:
         url = urlsplit(path)
         query = parse_qs(url.query)
         self.names: frozenset[str] = frozenset()
-        self.node = ""
+        self.node = self.pod_group = ""
         self.is_pending = False
         pending, node, named = (
             _PENDING.fullmatch(url.path),
@@ -256,6 +256,8 @@ class _Question:
             self.node = unquote(node["node"])
         elif named and named["resource"] in _ABOUT_ONE_POD and "attempt" not in query:
             self.names = frozenset({unquote(named["name"])})
+        elif named and named["resource"] == "podgroupplacements":
+            self.pod_group = unquote(named["name"])
         elif named and named["resource"] == "podcomparisons":
             self.names = frozenset({unquote(named["name"]), *query.get("with", ())})
         elif not _ABOUT_SERVICE.fullmatch(url.path):
@@ -266,10 +268,18 @@ class _Question:
         if self.names:
             named = (p for p in pods if p.metadata.namespace == self.namespace and p.metadata.name in self.names)
             return [p for p in named if p.spec.node_name or not p.spec.scheduling_gates]
+        if self.pod_group:
+            return [p for p in pods if p.metadata.namespace == self.namespace and self._is_member(p)]
         if self.node:
             here = [p for p in pods if p.spec.node_name == self.node]
             return [*here[:_NODE_PODS], *filter(_is_waiting, pods)]
         return [p for p in pods if _is_waiting(p) and self.namespace in ("", p.metadata.namespace)]
+
+    def _is_member(self, pod: Pod) -> bool:
+        """Return whether the pod belongs to the pod group in question and has a node or waits for one."""
+        group = pod.spec.scheduling_group
+        named = group is not None and group.pod_group_name == self.pod_group
+        return named and (bool(pod.spec.node_name) or _is_waiting(pod))
 
 
 def _is_waiting(pod: Pod) -> bool:

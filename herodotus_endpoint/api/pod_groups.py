@@ -28,7 +28,8 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
     latest: dict[str, VisibleRow] = {}
     for attempt in group_rows_by_attempt(rows)[::-1]:
         latest.setdefault(attempt.uid, attempt.record)
-    newest = next(iter(latest.values()))
+    # pods on nodes that local mode evaluates alone are not the group's last cycle
+    newest = next((row for row in latest.values() if row.group_cycle is not None), next(iter(latest.values())))
     cycle = None
     if newest.group_cycle is not None:
         stored = reader.decision_by_id(namespace, newest.decision_id)

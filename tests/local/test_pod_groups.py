@@ -25,13 +25,21 @@ def member(name: str, cpu: str = "3", of: str = "train", **spec: Any) -> Json:
     return pod(name, cpu, schedulingGroup={"podGroupName": of}, **spec)
 
 
-def explain(api: ApiServer, *names: str) -> list[Json]:
+def get(api: ApiServer, *paths: str) -> list[Json]:
     notes: list[str] = []
     with (
         ClusterReader(api.fetch, lambda _plural, _count: None) as reader,
         LocalService(reader, Configuration(), notes.append) as service,
     ):
-        return [service.get(f"{API}/namespaces/shop/podexplanations/{name}").document for name in names]
+        return [service.get(f"{API}/namespaces/shop/{path}").document for path in paths]
+
+
+def explain(api: ApiServer, *names: str) -> list[Json]:
+    return get(api, *(f"podexplanations/{name}" for name in names))
+
+
+def ask_about_group(api: ApiServer) -> Json:
+    return get(api, "podgroupplacements/train")[0]
 
 
 NODES = [node("n0"), node("n1")]
@@ -48,7 +56,7 @@ def test_a_group_without_quorum_takes_its_pods_back() -> None:
     members = [member(f"train-{i}") for i in range(3)]
     api = ApiServer([*NODES, group("train", 3), *members, pod("alone", "3")])
     first, last, alone = explain(api, "train-0", "train-2", "alone")
-    assert first["outcome"]["state"] == "Failed"
+    assert first["outcome"]["state"] == "Unschedulable"
     assert [phase["phase"] for phase in first["outcome"]["phases"]] == ["PodGroup"]
     assert first["message"].startswith("pod group is unschedulable")
     assert "2 Insufficient cpu" in last["message"]
@@ -104,3 +112,17 @@ def test_capacity_counts_whole_groups() -> None:
     assert sum(each["fits"] for each in found["nodes"]) == 4
     assert "1 Insufficient cpu" not in found["message"]
     assert "5 Insufficient cpu" in found["message"]
+
+
+def test_the_answer_on_a_group_names_who_fits_who_blocks_and_what_is_missing() -> None:
+    members = [member(f"train-{i}") for i in range(3)]
+    found = ask_about_group(ApiServer([*NODES, group("train", 3), *members]))
+    assert (found["source"], found["state"], found["minCount"]) == ("evaluated", "Unschedulable", 3)
+    assert [(p["pod"], p["position"], p["provisional"]) for p in found["pods"]] == [
+        ("train-0", 1, True),
+        ("train-1", 2, True),
+        ("train-2", 3, False),
+    ]
+    assert found["shortage"]["pods"] == 1
+    found = ask_about_group(ApiServer([*NODES, group("train", 2), *members[:2]]))
+    assert (found["state"], found["provisional"]) == ("Fits", 2)
