@@ -5,13 +5,15 @@
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
+# otlp.txt also has what --otlp-endpoint of the decisions service needs
+ARG LOCK=servers.txt
 WORKDIR /src
 COPY packages/locks packages/locks
 RUN python -m venv /build \
     && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/build.txt \
     && python -m venv --without-pip /opt/herodotus \
     && /build/bin/python -m pip --python /opt/herodotus/bin/python install \
-        --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/servers.txt
+        --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/${LOCK}
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_client herodotus_client

@@ -169,6 +169,7 @@ COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-h
 lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
 	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp -o $(LOCKS)/otlp.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt

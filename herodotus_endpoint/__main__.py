@@ -16,6 +16,7 @@ from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.server import serve
 from herodotus_endpoint.store import StoreError, prepare_database
 from herodotus_endpoint.tls import ServingTlsError
+from herodotus_endpoint.tracing.requirements import TracingUnavailableError, check_installed
 from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_serving import logs
@@ -40,13 +41,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         deployment_modes.check_mode(options.build_mode(arguments, listen_on, url))
     except (DeploymentModeError, argparse.ArgumentTypeError) as e:
         parser.error(str(e))
+    if (arguments.otlp_endpoint or "").startswith("http:"):
+        logging.warning("--otlp-endpoint: names of pods and nodes are sent unencrypted; use https off this machine")
     if arguments.insecure:
         logging.warning("--insecure: unauthenticated ingest is accepted from any peer")
     try:
+        if arguments.otlp_endpoint:
+            check_installed()
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, listen_on, delegation)
-    except (StoreError, ListenError, ServingTlsError, KubeconfigError) as e:
+    except (StoreError, ListenError, ServingTlsError, KubeconfigError, TracingUnavailableError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

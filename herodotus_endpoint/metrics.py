@@ -71,6 +71,14 @@ class EndpointMetrics:
         self.database_limit = _store_gauge(
             "herodotus_database_limit_bytes", "What the database may hold (--max-bytes).", r
         )
+        self.spans_exported = Counter(
+            "herodotus_trace_spans_exported_total",
+            "Spans that the OTLP receiver accepted (--otlp-endpoint).",
+            registry=r,
+        )
+        self.spans_dropped = Counter(
+            "herodotus_trace_spans_dropped_total", "Spans that were not exported, by cause.", ["cause"], registry=r
+        )
         self.watches = Gauge("herodotus_watches", "Watches that run.", registry=r, multiprocess_mode="livesum")
         self.watches_refused = Counter(
             "herodotus_watches_refused_total", "Watches refused because there were too many.", registry=r

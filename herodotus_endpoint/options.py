@@ -12,6 +12,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from herodotus_endpoint.delegation import DelegationOptions
 from herodotus_endpoint.deployment_modes import DeploymentMode
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_sender_flags(found.add_argument_group("senders of records"))
     _add_store_flags(found)
+    _add_tracing_flags(found.add_argument_group("traces"))
     return found
 
 
@@ -68,6 +70,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
         ),
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
+        otlp_endpoint=arguments.otlp_endpoint or "",
     )
 
 
@@ -235,6 +238,16 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_tracing_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--otlp-endpoint",
+        type=_parse_http_url,
+        metavar="URL",
+        help="export a span for each stored attempt over OTLP/HTTP to this receiver, such as http://collector:4318;"
+        " needs the packages of the extra otlp",
+    )
+
+
 def add_database_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that set the location of the database."""
     store = parser.add_argument_group("store").add_mutually_exclusive_group()
@@ -322,6 +335,17 @@ def _parse_address(value: str) -> Address:
     if not match or int(match[3]) > 65535:
         raise argparse.ArgumentTypeError(f"{value!r} is not HOST:PORT")
     return Address(match[1] or match[2], int(match[3]))
+
+
+def _parse_http_url(value: str) -> str:
+    try:
+        parsed = urlsplit(value)
+        valid = parsed.scheme in ("http", "https") and bool(parsed.hostname) and parsed.port != 0
+    except ValueError:  # the port is no number of 16 bits
+        valid = False
+    if not valid or parsed.query or parsed.fragment:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a URL such as http://HOST:4318")
+    return value
 
 
 def _parse_sender(value: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_endpoint.delegation import DelegationOptions, open_delegation
 from herodotus_endpoint.settings import ServiceSettings
@@ -23,6 +23,10 @@ from herodotus_serving import workers
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
 from herodotus_serving.sockets import Address, get_bound_address, listen
+
+if TYPE_CHECKING:
+    from herodotus_endpoint.metrics import EndpointMetrics
+    from herodotus_endpoint.tracing.exporter import TraceExporter
 
 GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
 SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # as `metrics.MULTIPROCESS_VARIABLE`, which is imported later
@@ -104,8 +108,11 @@ class _Worker:
         pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)
         readiness.start()
+        traces = _start_tracing(settings, store, metrics)
+        settings = replace(settings, traces=traces.queue if traces else None)
         try:
-            app = create_app(store, settings, metrics, readiness, {pools.queries.name: listen_on.threads})
+            threads = {pools.queries.name: listen_on.threads}
+            app = create_app(store, settings, metrics, readiness, threads)
         except RouteDeclarationError as e:
             raise workers.UnusableServerError(str(e)) from e
         routes = [pools.route_query if listen_on.ingest else pools.route_ingest] * len(listen_on.queries)
@@ -119,10 +126,23 @@ class _Worker:
         limits = replace(listen_on.limits, **PROBE_LIMITS)
         listeners += [Listener(each, probes, limits) for each in sockets[len(routes) :]]
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
-        return Server(listeners)
+        return Server(listeners, traces.stop if traces else None)
 
     def _client_authority(self) -> str:
         return self.tls.client_authority() if self.tls else ""
+
+
+def _start_tracing(settings: ServiceSettings, store: Store, metrics: EndpointMetrics) -> TraceExporter | None:
+    """Start the export of spans, or return None without `settings.otlp_endpoint`."""
+    if not settings.otlp_endpoint:
+        return None
+    # Imported here because the packages are optional.
+    from herodotus_endpoint.tracing.exporter import TraceExporter
+    from herodotus_endpoint.tracing.span_queue import SpanQueue
+
+    exporter = TraceExporter(settings.otlp_endpoint, SpanQueue(metrics), store, metrics)
+    exporter.start()
+    return exporter
 
 
 def _forget_worker(_arbiter: object, worker: Any) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.senders import SenderAuthenticator
 from herodotus_endpoint.store import RetentionLimits
+
+if TYPE_CHECKING:  # it imports prometheus_client, which must wait for `server`
+    from herodotus_endpoint.tracing.span_queue import SpanQueue
 
 MAX_WATCHES: Final = 32  # each occupies a thread, which reads twice a second
 MAX_WATCHES_PER_USER: Final = 8
@@ -25,6 +28,8 @@ class ServiceSettings:
     `ingest_listeners` holds the addresses that serve ingest; if it is empty, all do. If `access` is None, every client
     may read. If `senders` is None, records are accepted from loopback only, or from anywhere if `insecure` is true.
     `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
+    `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces`
+    is the queue of stored records that become spans.
     """
 
     insecure: bool = False
@@ -35,6 +40,8 @@ class ServiceSettings:
     max_reviews: int = MAX_REVIEWS
     access: AccessControl | None = None
     cluster: str = ""
+    otlp_endpoint: str = ""
+    traces: SpanQueue | None = None
     senders: SenderAuthenticator | None = None
     limits: RetentionLimits = field(default_factory=RetentionLimits)
     clock: Callable[[], float] = time.time

@@ -220,10 +220,14 @@ class Listener:
 
 
 class Server:
-    """The HTTP server of one event loop, with one listener for each listening socket."""
+    """The HTTP server of one event loop, with one listener for each listening socket.
 
-    def __init__(self, listeners: Sequence[Listener]) -> None:
+    `at_end` runs after the last request, in a thread.
+    """
+
+    def __init__(self, listeners: Sequence[Listener], at_end: Callable[[], None] | None = None) -> None:
         self.listeners = listeners
+        self._at_end = at_end
         self._context_reader = ThreadPoolExecutor(1, "tls-context")
 
     def start(self) -> None:
@@ -235,6 +239,8 @@ class Server:
         """Stop all listeners; wait at most `grace_s` for requests in progress."""
         await asyncio.gather(*(listener.stop(grace_s) for listener in self.listeners))
         self._context_reader.shutdown(wait=False)
+        if self._at_end:
+            await asyncio.to_thread(self._at_end)
 
 
 class ServerThread:

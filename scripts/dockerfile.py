@@ -65,7 +65,8 @@ def parse_stages(text: str, arguments: Mapping[str, str]) -> dict[str, BuildStag
                 stage.workdir, stage.user = before.workdir, before.user
                 stage.environment, stage.labels = dict(before.environment), dict(before.labels)
         elif instruction == "ARG":
-            variables[rest] = arguments.get(rest, everywhere.get(rest, ""))
+            name, _, default = rest.partition("=")
+            variables[name] = arguments.get(name, everywhere.get(name, default))
         else:
             _apply(list(found.values())[-1], instruction, rest, variables)
     return found

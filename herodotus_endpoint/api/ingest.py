@@ -26,6 +26,8 @@ from herodotus_endpoint.parameters import ChoiceParameter
 from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
+from herodotus_endpoint.tracing.span_queue import SpanQueue
+from herodotus_endpoint.tracing.traced_records import TracedRecord, select_traced
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Frame
@@ -46,7 +48,10 @@ _RECEIPT: Final = {
 
 
 def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics) -> Blueprint:
-    """Return the Flask blueprint of the ingest route, `POST /ingest/v1/frames`."""
+    """Return the Flask blueprint of the ingest route, `POST /ingest/v1/frames`.
+
+    New records are put into `settings.traces` after the commit, unless it is None.
+    """
 
     @declare(
         Route(
@@ -62,7 +67,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
         )
     )
     def frames() -> Response:
-        return _store(store, metrics, authenticate_sender(settings), int(settings.clock() * 1e6))
+        return _store(store, metrics, settings.traces, authenticate_sender(settings), int(settings.clock() * 1e6))
 
     routes = build_blueprint("ingest", (frames,))
 
@@ -78,16 +83,18 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     return routes
 
 
-def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) -> Response:
+def _store(store: Store, metrics: EndpointMetrics, traces: SpanQueue | None, cluster: str, now_us: int) -> Response:
     """Store the batch of frames in the request's body and return a response with the numbers of stored records.
 
     `cluster` is the ID of the cluster that the sender is bound to, or "" if it is bound to none. Raises StatusError if
     the batch is refused.
     """
     body = _read_batch()
+    traced: list[TracedRecord] = []
+    collect = None if traces is None else lambda record, node: traced.append(select_traced(record, node))
     try:
         with metrics.ingest_seconds.time():
-            receipt = store.writer.store(_limit_times(_decode(body), metrics, now_us), cluster)
+            receipt = store.writer.store(_limit_times(_decode(body), metrics, now_us), cluster, on_new=collect)
     except NodeRowsMissingError as e:
         metrics.refused.labels("node-rows-missing").inc()
         raise StatusError(409, str(e), reason="NodeRowsMissing") from e
@@ -101,6 +108,8 @@ def _store(store: Store, metrics: EndpointMetrics, cluster: str, now_us: int) ->
         metrics.refused.labels("database").inc()
         raise
     metrics.count_batch(receipt, len(body))
+    if traces is not None:
+        traces.put(traced)
     return json_response(
         {
             "accepted": receipt.accepted,

@@ -7,6 +7,7 @@ from herodotus_endpoint.store.database import Database, StoreError, StoreFullErr
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_endpoint.store.node_rows import NodeRowsMissingError
 from herodotus_endpoint.store.query_results import (
+    AttemptOrigin,
     ClusterTotals,
     IncarnationStatus,
     NodeDecision,
@@ -22,6 +23,7 @@ from herodotus_endpoint.store.store import Store, database_from_url, prepare_dat
 from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, IngestReceipt
 
 __all__ = [
+    "AttemptOrigin",
     "BatchError",
     "ClusterTotals",
     "DamagedError",

@@ -31,6 +31,16 @@ class StoredAttempt:
     origins: MergeOrigins | None = None  # if two records of the attempt were merged
 
 
+class AttemptOrigin(NamedTuple):
+    """Which pod of which cluster a decision is about, and the origin of its record (a value of `Source`)."""
+
+    cluster: str
+    source: str
+    namespace: str
+    pod: str
+    pod_uid: str
+
+
 class PodWait(NamedTuple):
     """When a pod was created, in microseconds since the epoch, and when its next attempt is due.
 

@@ -30,6 +30,7 @@ from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.node_rows import find_slot
 from herodotus_endpoint.store.query_results import (
+    AttemptOrigin,
     ClusterTotals,
     IncarnationStatus,
     NodeDecision,
@@ -140,6 +141,18 @@ class Reader:
             found = next(each for each in known if row.id in each.ids)
             same = [each for each in known if each.uid == found.uid]
             return self._load_stored_attempt(connection, same, same.index(found) + 1)
+
+    def find_origin(self, incarnation: str, sequence: int) -> AttemptOrigin | None:
+        """Return cluster, source and pod of the decision with this sequence number, or None if it is not stored."""
+        d, i = DECISIONS.c, INCARNATIONS.c
+        statement = (
+            sa.select(d.cluster, d.source, d.namespace, d.pod, d.pod_uid)
+            .join(INCARNATIONS, i.id == d.incarnation_id)
+            .where(i.incarnation == incarnation, d.sequence == sequence)
+        )
+        with self._snapshot() as connection:
+            row = connection.execute(statement.limit(1)).one_or_none()
+        return None if row is None else AttemptOrigin(*row)
 
     def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
         """Return when the pods of some decisions were created and are tried again, by the decisions' row ids.

@@ -13,7 +13,7 @@ histories: it lacks most nodes, and the rest would be misleading.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -45,6 +45,7 @@ from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MAX_CACHED_INCARNATIONS: Final = 64  # incarnations with cached state: more than write at the same time
+OnNew = Callable[[Decision | Outcome, str | None], None]
 
 
 class BatchError(ValueError):
@@ -129,12 +130,16 @@ class Writer:
         cluster: str = "",
         *,
         imported: bool = False,
+        on_new: OnNew | None = None,
     ) -> IngestReceipt:
         """Store the frames of a batch in order and return how many were new. After any exception, none is stored.
 
         Each frame is given decoded and as bytes. A summary is one item, a DecisionRecord with the bytes of
         `summaries.encode_summary`. `imported` means that the frames come from a file that may omit records. If
         `cluster` is given, all frames must be of this cluster, and an incarnation whose cluster is unknown gets it.
+
+        `on_new` is called for each new full decision and outcome before the commit, with the name of the decision's
+        chosen node. It must not keep the record: a decoded batch takes ten times its bytes in memory.
 
         Raises ForeignClusterError if a frame is of another cluster, NodeRowsMissingError if a complete node table must
         be sent first, BatchError if the batch contradicts stored records, and StoreUnavailableError if the database
@@ -145,7 +150,9 @@ class Writer:
             with self.transaction() as connection:
                 self._database.ensure_partition(connection, batch.now_us, FULL)
                 for frame, raw in frames:
-                    self._add_frame(connection, batch, frame, raw)
+                    new = self._add_frame(connection, batch, frame, raw)
+                    if new and on_new and isinstance(frame, Decision | Outcome):
+                        on_new(frame, self._chosen_node(batch, frame))
                 self._write(connection, batch)
                 self._cache_incarnations(batch)
         except TooManyHolesError as e:
@@ -198,8 +205,11 @@ class Writer:
 
     def _add_frame(
         self, connection: sa.Connection, batch: _Batch, frame: Frame | DecisionRecord, raw: EncodedFrame
-    ) -> None:
-        """Add the rows of a frame to the batch if the frame is new, and count the frame in the batch's receipt."""
+    ) -> bool:
+        """Add the rows of a frame to the batch if the frame is new, and return whether it was.
+
+        The batch's receipt counts the frame in both cases.
+        """
         match frame:
             case Decision():
                 incarnation = self._incarnation(connection, batch, frame.key.incarnation, frame.key.cluster)
@@ -230,6 +240,15 @@ class Writer:
                 new = self._add_summary(connection, batch, incarnation, frame, raw)
         batch.receipt.accepted += new
         batch.receipt.duplicates += not new
+        return bool(new)
+
+    def _chosen_node(self, batch: _Batch, frame: Decision | Outcome) -> str | None:
+        """Return the name of the node that a new decision of the batch chose, or None."""
+        if isinstance(frame, Outcome) or frame.chosen is None:
+            return None
+        incarnation = batch.touched[frame.key.incarnation]
+        node: str | None = batch.decisions[incarnation.id, frame.sequence]["node"]
+        return node
 
     def _incarnation(self, connection: sa.Connection, batch: _Batch, name: str, cluster: str = "") -> Incarnation:
         incarnation = batch.touched.get(name)

@@ -77,6 +77,21 @@ def test_annotators_may_list_pods_only_with_allocation(allocation: bool) -> None
     assert granted == {"nodes": ["list", "patch"], **({"pods": ["list"]} if allocation else {})}
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://c.m:4318", 4318), ("https://c.m/base", 443), ("http://c.m", 80), ("http://[2001:db8::1]:4319/", 4319)],
+)
+def test_the_policy_allows_the_receiver_of_spans(url: str, port: int) -> None:
+    made = objects({"endpoint": {"otlpEndpoint": url}})
+    (container,) = named(made, "Deployment", "herodotus-endpoint")["spec"]["template"]["spec"]["containers"]
+    assert options.build_parser().parse_args(container["args"]).otlp_endpoint == url
+    egress = named(made, "NetworkPolicy", "herodotus-endpoint")["spec"]["egress"]
+    assert [{"port": port}] in [rule["ports"] for rule in egress]
+    plain = objects({"endpoint": {"otlpEndpoint": url, "certificate": {"source": "none"}}})
+    egress = named(plain, "NetworkPolicy", "herodotus-endpoint")["spec"]["egress"]
+    assert [rule["ports"] for rule in egress] == [[{"port": port}], [{"port": 53, "protocol": "UDP"}, {"port": 53}]]
+
+
 def test_names_that_look_like_numbers_remain_strings() -> None:
     """Covers every name from outside; YAML would read an unquoted 123 as a number."""
     given = {

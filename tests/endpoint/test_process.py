@@ -20,6 +20,7 @@ import pytest
 from herodotus_record import codec
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API
+from tests.endpoint.tracing.receiver import running_receiver
 
 ROOT = Path(__file__).parents[2]
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -87,6 +88,20 @@ def test_ingest_has_a_separate_listener(run: Run) -> None:
     body = codec.encode(TABLE.rows(CLUSTER, INCARNATION))
     assert request(queries, "/ingest/v1/frames", body)[0] == 403
     assert request(ingest, "/ingest/v1/frames", body)[0] == 200
+
+
+def test_spans_that_wait_are_exported_before_the_end(run: Run) -> None:
+    with running_receiver() as receiver:
+        process = run("--bind", "127.0.0.1:0", "--otlp-endpoint", receiver.url)
+        assert request(port(process), "/ingest/v1/frames", batch(1))[0] == 200
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert "--otlp-endpoint: names of pods and nodes are sent unencrypted" in err
+        spans = receiver.wait(10)
+    assert [s.attributes["k8s.pod.name"] for s in spans if s.name == "scheduling attempt"] == [
+        f"p-{i}" for i in range(1, 6)
+    ]
 
 
 def test_port_in_use_is_a_one_line_error(run: Run) -> None:

@@ -41,6 +41,14 @@ def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
     assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
 
+def test_images_with_traces_are_built_from_another_lock() -> None:
+    built = parse_stages(TEXT, {**GIVEN, "LOCK": "otlp.txt"})
+    locks = [stages["build"].steps[1].environment["LOCK"] for stages in (FOUND, built)]
+    assert locks == ["servers.txt", "otlp.txt"]
+    assert "--requirement packages/locks/${LOCK}" in TEXT
+    assert all((ROOT / "packages/locks" / lock).is_file() for lock in locks)
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_starts_its_installed_program_as_a_numeric_user(name: str) -> None:
     """Kubernetes can verify that a numeric user is not root (runAsNonRoot), but not a name."""

