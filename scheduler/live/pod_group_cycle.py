@@ -40,7 +40,7 @@ from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.pod_group_placing import (
     UNSCHEDULABLE,
-    GroupMember,
+    ScheduledMember,
     GroupPlacer,
     MemberStages,
     PodGroupResult,
@@ -229,7 +229,7 @@ class PodGroupCycles:
             self._written = {uid: last for uid, last in self._written.items() if uid in uids}
         self._written[group.metadata.uid] = condition
 
-    def _return(self, member: GroupMember, result: PodGroupResult) -> None:
+    def _return(self, member: ScheduledMember, result: PodGroupResult) -> None:
         """Return a pod that is not bound to the queue: with its own reason, or with that of the group."""
         failure, nomination = member.failure, CLEARED
         if result.waits_for_preemption and member.preemption is not None:

@@ -76,7 +76,7 @@ class MemberStages:
 
 
 @dataclass
-class GroupMember:
+class ScheduledMember:
     """One pod of the group in a cycle of the group, and what became of it.
 
     `cycle` states its place in the cycle, for its record, and `decision` is its recorded attempt. `binding` is set if
@@ -103,7 +103,7 @@ class PodGroupResult:
     for all nodes. `victims` are evicted for the group as a whole.
     """
 
-    members: list[GroupMember] = field(default_factory=list)
+    members: list[ScheduledMember] = field(default_factory=list)
     is_schedulable: bool = False
     waits_for_preemption: bool = False
     error: str = ""
@@ -157,7 +157,7 @@ class GroupPlacer:
         """Decide and record the pods until one ends with an error. Undo all if Permit lets none pass."""
         result, cycle = PodGroupResult(), self._start_cycle(pods)
         for position, (queued, given) in enumerate(zip(pods, inputs, strict=True), 1):
-            member = GroupMember(queued, replace(cycle, position=position))
+            member = ScheduledMember(queued, replace(cycle, position=position))
             result.members.append(member)
             permit = self._place(member, given)
             if member.failure is not None:
@@ -191,7 +191,7 @@ class GroupPlacer:
             min_count=0 if group is None else group.min_count,
         )
 
-    def _place(self, member: GroupMember, given: MemberInput) -> dict[str, Wait]:
+    def _place(self, member: ScheduledMember, given: MemberInput) -> dict[str, Wait]:
         """Decide a pod, assume it, and run Reserve and Permit. Return what Permit plugins wait for.
 
         Set the member's failure if it found no node, or if a plugin rejects it.
