@@ -489,7 +489,6 @@ def test_message_without_names_is_shown(answers: dict[str, list[Answer]]) -> Non
         "podhistories/<pod>",
         "pendingpods",
         "workloadplacements/<workload>",
-        "podgroupplacements/<podgroup>",
     }
 
 
