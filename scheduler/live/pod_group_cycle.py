@@ -40,10 +40,10 @@ from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.pod_group_placing import (
     UNSCHEDULABLE,
-    ScheduledMember,
     GroupPlacer,
     MemberStages,
     PodGroupResult,
+    ScheduledMember,
     Trial,
 )
 from scheduler.live.pod_group_preemption import PodGroupPreemptions, TrialFailedError
