@@ -33,7 +33,7 @@ _NEWEST_KNOWN = ("v1beta2", "v1beta1")
 
 def read_queue(pod: Json, get: Get) -> Json:
     """Return {"queue": ANSWER} for a pod without a node that waits for Kueue or Volcano, else {}."""
-    metadata, spec = pod["metadata"], pod["spec"]
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
     if spec.get("nodeName"):
         return {}
     gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]

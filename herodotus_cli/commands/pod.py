@@ -195,7 +195,7 @@ def _once(
         if undecided:
             print_to_stderr(_EARLIER_NOTE)
             answer, fate = undecided | _read_queue(query.pod, connection, environment), ""
-    if not fate and query.pod and answer["kind"] == "PodExplanation":
+    if not fate and query.pod and answer["kind"] == "PodExplanation" and answer["outcome"]["node"] is None:
         answer |= _read_queue(query.pod, connection, environment)
     if not fate:
         answer |= _ask_about_groups(answer, arguments, connection, output, environment)

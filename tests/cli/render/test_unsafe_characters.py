@@ -79,7 +79,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Json], None]:
 
         monkeypatch.setattr("herodotus_cli.transport.connect", lambda *_: Transport())
         monkeypatch.setattr("herodotus_cli.commands.whatif.connect", lambda *_: Transport())
-        monkeypatch.setattr("herodotus_cli.manifests.read_all", lambda _: [{"kind": "Pod", "metadata": {"name": "p"}}])
+        monkeypatch.setattr(
+            "herodotus_cli.manifests.read_all", lambda _, **__: [{"kind": "Pod", "metadata": {"name": "p"}}]
+        )
 
     return answer
 
