@@ -7,6 +7,7 @@ is that decision as a database holds it.
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -80,6 +81,13 @@ def test_fields_with_other_names_in_version_2_are_read() -> None:
     )
 
 
+def _known_fields(now: Any, before: Any) -> Any:
+    """Return `now` with only those fields of its objects that `before` has."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        return {name: _known_fields(now[name], before[name]) for name in before}
+    return now
+
+
 def test_a_decision_is_stored_as_the_release_before_stores_it() -> None:
     content = (STORED / "decision-1.stored").read_bytes()
     assert delta_chains.decode_decision(content) == NAMED
@@ -88,7 +96,7 @@ def test_a_decision_is_stored_as_the_release_before_stores_it() -> None:
     frames = [delta_chains.encode_wire_frame(each) for each in (content, stored)]
     before, now = (msgspec.msgpack.decode(frame[codec.HEADER_BYTES :]) for frame in frames)
     assert frames[0][codec.VERSION_AT] == frames[1][codec.VERSION_AT]
-    assert {name: now[name] for name in before} == before  # it ignores the fields that it does not know
+    assert _known_fields(now, before) == before  # it ignores the fields that it does not know
 
 
 def test_the_counts_of_a_summary_are_read_by_their_present_names() -> None:

@@ -93,6 +93,7 @@ def guarded(tmp_path: Path, reviewer: Reviewer) -> Iterator[Service]:
     near = Verdict(INSUFFICIENT_CPU.code, (Reason("existing-anti-affinity", {"key": "zone", "pod": "ci/job-1"}),))
     owner = Owner("ReplicaSet", "checkout")
     first = a_decision(rejected={"worker-2": {"NodeAffinity": near}}, owner=owner)
+    first = replace(first, pod=replace(first.pod, pod_group="train"))
     other = a_decision(pod="other", sequence=2, owner=owner)
     opened.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), first, other)
     yield opened
