@@ -109,14 +109,14 @@ def ways(cluster: Cluster, herodotus: Herodotus, tmp_path: Path) -> Iterator[Thr
 def filled(ways: ThreeWays, namespace: str) -> ThreeWays:
     """Return three ways over nodes of different sizes and labels, with a pod on some of them."""
     zones = [{"topology.kubernetes.io/zone": f"z{i % 3}"} for i in range(6)]
-    ways.cluster.create_all(
-        "/api/v1/nodes",
-        [
-            *(node(f"n{i}", cpu=str(3 + 2 * i), labels=zones[i]) for i in range(6)),
-            node("tainted", cpu="64", taints=[{"key": "gpu", "value": "a", "effect": "NoSchedule"}]),
-            node("cordoned", cpu="64", unschedulable=True),
-        ],
-    )
+    nodes = [
+        *(node(f"n{i}", cpu=str(3 + 2 * i), labels=zones[i]) for i in range(6)),
+        node("tainted", cpu="64", taints=[{"key": "gpu", "value": "a", "effect": "NoSchedule"}]),
+        node("cordoned", cpu="64", unschedulable=True),
+    ]
+    # in the order in which the API server lists them: of nodes with equal totals the earlier one comes first
+    for each in sorted(nodes, key=lambda found: str(found["metadata"]["name"])):
+        ways.cluster.create("/api/v1/nodes", each)
     ways.wait_for_nodes(namespace, 8)
     for i in range(4):  # one after the other: each decision sees the one before
         ways.cluster.create(f"/api/v1/namespaces/{namespace}/pods", pod(f"p{i}", cpu=f"{700 + 110 * i}m"))
