@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Fetch how a group was placed, and print it. With --watch, repeat it when decisions change."""
     once = partial(_once, name, namespace, connection, output, environment)
-    environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector())
+    environment.run_or_watch(once, connection, output, namespace)
 
 
 def _once(
@@ -53,7 +53,7 @@ def _once(
 ) -> None:
     path = api_paths.pod_group_placement(namespace, name)
     try:
-        answer = environment.fetch(connection, path, output, "podgroup")
+        answer = environment.fetch(connection, path, output, "pod_group")
     except ServerError as e:
         raise e.with_hints(not_found.pod_group_hints(e)) from None
     from herodotus_cli.render import pod_group as screen
