@@ -195,7 +195,7 @@ def _once(
         if undecided:
             print_to_stderr(_EARLIER_NOTE)
             answer, fate = undecided | _read_queue(query.pod, connection, environment), ""
-    if not fate and query.pod and answer["kind"] == "PodExplanation" and answer["outcome"]["node"] is None:
+    if not fate and query.pod and answer["kind"] == "PodExplanation" and not _has_node(query.pod):
         answer |= _read_queue(query.pod, connection, environment)
     if not fate:
         answer |= _ask_about_groups(answer, arguments, connection, output, environment)
@@ -205,6 +205,10 @@ def _once(
         answer |= _find_preemption(answer, connection, output, environment)
     live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
     _show(answer, _LiveState(fate, live), arguments, output, environment)
+
+
+def _has_node(pod: Json) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> Json:
