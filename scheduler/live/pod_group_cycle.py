@@ -36,7 +36,7 @@ from scheduler.engine.framework.placement import (
 )
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.objects.pod import PodGroupKey
-from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
+from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup, find_pod_group
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.pod_group_placing import (
     UNSCHEDULABLE,
@@ -210,7 +210,7 @@ class PodGroupCycles:
 
     def _set_condition(self, key: PodGroupKey, condition: PodGroupCondition) -> None:
         """Write the group's condition if it changes. A group that was scheduled stays so, as further pods may come."""
-        group = self._scheduler.cluster.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(self._scheduler.cluster.objects, key)
         if group is None:
             klog.error("not found", "Failed to get PodGroup for status update", podGroup=str(key))
             return

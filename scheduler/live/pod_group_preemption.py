@@ -21,7 +21,7 @@ from herodotus_record import reasons
 from herodotus_record.model import Reason
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.objects.preemptor import PreemptingGroup
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plugins.default_preemption import DefaultPreemption
@@ -81,7 +81,7 @@ class PodGroupPreemptions:
             return
         result.waits_for_preemption, result.victims = True, chosen
         first = next((m for m in result.members if m.decision is not None), None)
-        group = self._scheduler.cluster.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(self._scheduler.cluster.objects, key)
         if first is None or first.decision is None or group is None or not chosen:
             return
         pod = first.queued.pod
@@ -101,7 +101,7 @@ class PodGroupPreemptions:
         plugins = self._find_plugins(pods[0].pod)
         if not plugins:
             return _refuse("group-preemption-off")
-        group = cluster.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(cluster.objects, key)
         if group is None:
             missing = f'podgroup.scheduling.k8s.io "{key.name}" not found'
             return _Refusal(error=f"failed to get pod group object: {missing}")
@@ -139,8 +139,9 @@ class PodGroupPreemptions:
             if failure:
                 return _Refusal(failure)
             budgets = group_by_namespace(self._scheduler.cluster.objects.all(PodDisruptionBudget))
-            fits = lambda: not self._find_failure(key, pods)  # noqa: E731
-            return tuple(select_group_victims(units, budgets, add, remove, fits))
+            return tuple(
+                select_group_victims(units, budgets, add, remove, fits=lambda: not self._find_failure(key, pods))
+            )
         finally:
             for unit in list(removed):
                 add(unit)

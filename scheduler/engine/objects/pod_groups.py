@@ -5,6 +5,8 @@ Source: k8s.io/api/scheduling/v1alpha2 v1.36. The scheduler reads no Workload ob
 
 from __future__ import annotations
 
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.types import Condition, Int32, Metadata, Object, Struct
 
 SCHEDULED = "PodGroupScheduled"  # the type of the condition that the scheduler sets
@@ -91,3 +93,8 @@ class PodGroup(Object, frozen=True):
         """The node label whose values are the domains of the group's topology constraint, or None without one."""
         constraints = self.spec.scheduling_constraints
         return constraints.topology[0].key if constraints is not None and constraints.topology else None
+
+
+def find_pod_group(objects: ClusterObjects, key: PodGroupKey | None) -> PodGroup | None:
+    """Return the PodGroup that a pod names, or None if it names none or the object does not exist."""
+    return None if key is None else objects.get(PodGroup, key.name, key.namespace)

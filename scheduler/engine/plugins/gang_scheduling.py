@@ -14,7 +14,7 @@ from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, 
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.verdicts import Wait, error, unresolvable
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import PodGroup, find_pod_group
 
 PERMIT_TIMEOUT_S: Final = 300.0  # upstream's permitTimeoutDuration
 TOO_FEW: Final = unresolvable(Reason("gang-too-few"))
@@ -35,7 +35,7 @@ class GangScheduling(BasePlugin):
         key = pod.pod_group
         if key is None:
             return SUCCESS
-        group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(self.handle.objects, key)
         if group is None:
             return unresolvable(Reason("gang-no-group", {"group": key.name}))
         return TOO_FEW if self.handle.pod_groups.count_members(key) < group.min_count else SUCCESS
@@ -45,7 +45,7 @@ class GangScheduling(BasePlugin):
         key = pod.pod_group
         if key is None:
             return SUCCESS
-        group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(self.handle.objects, key)
         if group is None:
             return error(f'failed to get podGroup {key}: podgroup.scheduling.k8s.io "{key.name}" not found')
         if self.handle.pod_groups.count_scheduled(key) < group.min_count:

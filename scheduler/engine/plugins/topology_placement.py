@@ -16,7 +16,7 @@ from scheduler.engine.framework.placement import GroupPlacement
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodGroupKey
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 
 
 class _DomainError(Exception):
@@ -35,7 +35,7 @@ class TopologyPlacementGenerator(BasePlugin):
 
         Returns an error if the PodGroup does not exist, or if its pods on nodes are not in one domain.
         """
-        found = self.handle.objects.get(PodGroup, group.name, group.namespace)
+        found = find_pod_group(self.handle.objects, group)
         if found is None:
             return error(f'podgroup.scheduling.k8s.io "{group.name}" not found')
         key = found.topology_key

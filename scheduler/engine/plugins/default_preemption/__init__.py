@@ -32,7 +32,7 @@ from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PostFilterResult, error, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
 from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
@@ -90,7 +90,7 @@ class DefaultPreemption(BasePlugin):
         With WorkloadAwarePreemption, these are the victims of the pod's group.
         """
         if pod.pod_group is not None and self.gates.enabled(WORKLOAD_PREEMPTION):
-            group = self.handle.objects.get(PodGroup, pod.pod_group.name, pod.pod_group.namespace)
+            group = find_pod_group(self.handle.objects, pod.pod_group)
             preempts = group is not None and self.handle.is_preempting(group.metadata.uid)
             return GROUP_IS_PREEMPTING if preempts else SUCCESS
         return IS_PREEMPTING if self.handle.is_preempting(pod.uid) else SUCCESS
@@ -130,7 +130,7 @@ class DefaultPreemption(BasePlugin):
     def _refuse_member(self, key: PodGroupKey) -> Reason | None:
         """Return why preemption for a single pod of the group is not allowed, or None if it is."""
         if self.gates.enabled(TOPOLOGY_AWARE):
-            group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+            group = find_pod_group(self.handle.objects, key)
             if group is None:
                 return Reason("preemption-no-group")
             if group.spec.scheduling_constraints is not None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import EVICTED_TOGETHER, PodGroup
+from scheduler.engine.objects.pod_groups import EVICTED_TOGETHER, PodGroup, find_pod_group
 from scheduler.engine.plugins.default_preemption.victims import Budgets, BudgetUse
 
 
-@dataclass
+@dataclass(eq=False)
 class PreemptionUnit:
     """Pods that are evicted together: one pod, or those of a group with the disruption mode PodGroup.
 
@@ -70,9 +70,9 @@ def select_group_victims(
     longer fits; units whose eviction violates a disruption budget are tried before the others.
     """
     ordered = sorted(units, key=lambda unit: unit.importance_key)
-    violating = _find_violating_units(ordered, budgets)
+    violating = set(_find_violating_units(ordered, budgets))
     victims = []
-    for unit in (*violating, *(unit for unit in ordered if unit not in violating)):
+    for unit in sorted(ordered, key=lambda unit: unit not in violating):
         add(unit)
         if not fits():
             remove(unit)
@@ -82,8 +82,7 @@ def select_group_victims(
 
 def _find_evicted_together(pod: PodInfo, objects: ClusterObjects) -> PodGroup | None:
     """Return the pod's group if that is evicted as a whole, else None."""
-    key = pod.pod_group
-    group = None if key is None else objects.get(PodGroup, key.name, key.namespace)
+    group = find_pod_group(objects, pod.pod_group)
     return group if group is not None and group.spec.disruption_mode == EVICTED_TOGETHER else None
 
 

@@ -61,7 +61,7 @@ from scheduler.engine.framework.verdicts import (
 )
 from scheduler.engine.objects import quantity, times
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.resource_api import (
     ClaimMetadata,
@@ -438,7 +438,7 @@ class DynamicResources(BasePlugin):
         key = pod.pod_group
         if not self._of_groups or key is None:
             return None
-        group = self.handle.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(self.handle.objects, key)
         scheduled = self.handle.pod_groups.count_scheduled(key) - len(self._provisional.get(key, ()))
         if group is None or scheduled > 0:
             return None

@@ -15,7 +15,7 @@ from scheduler.engine.dra.allocator import Allocator
 from scheduler.engine.dra.extended_resources import RequestMapping
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import MAX_SUBREQUESTS, AllocationResult, ConsumerReference, ResourceClaim
-from scheduler.engine.plugins.dynamic_resources.claims import is_reserved_for_pod
+from scheduler.engine.plugins.dynamic_resources.claims import is_reserved_for_pod, name_consumer
 from scheduler.engine.plugins.dynamic_resources.devices import PendingAllocation
 
 
@@ -59,8 +59,7 @@ class ClaimsOfAttempt:
 
     def find_consumer(self, number: int, pod: PodInfo) -> ConsumerReference:
         """Return what the claim with this index is reserved for."""
-        own = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-        return self.consumers[number] if number < len(self.consumers) else own
+        return self.consumers[number] if number < len(self.consumers) else name_consumer(pod)
 
     def is_reserved(self, claim: ResourceClaim, pod: PodInfo) -> bool:
         """Return whether a claim is reserved for the pod, or for its group where that suffices."""

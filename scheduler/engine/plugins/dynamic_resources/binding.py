@@ -24,6 +24,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ConsumerReference, ResourceClaim, to_json
 from scheduler.engine.plugins.dynamic_resources import binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
+from scheduler.engine.plugins.dynamic_resources.claims import name_consumer
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation
 
 MAX_TRIES: Final = 5  # of a write that conflicts with another one, as in client-go's DefaultRetry
@@ -96,8 +97,7 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
             status = msgspec.structs.replace(claim.status, allocation=allocation)
             claim = msgspec.structs.replace(claim, metadata=metadata, status=status)
         if not claim.is_reserved_for(pod.uid):
-            consumer = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-            users = [*(claim.status.reserved_for or ()), consumer]
+            users = [*(claim.status.reserved_for or ()), name_consumer(pod)]
             claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users))
         found.append(claim)
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from herodotus_record.model import Reason
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import PodGroup, find_pod_group
 from scheduler.engine.objects.resource_api import ConsumerReference, ResourceClaim
 from scheduler.engine.objects.types import PodResourceClaim
 
@@ -35,6 +35,11 @@ class PodClaim:
     consumer: ConsumerReference
 
 
+def name_consumer(pod: PodInfo) -> ConsumerReference:
+    """Return the reference under which a claim is reserved for a pod."""
+    return ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+
+
 def find_claims(
     pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True, of_groups: bool = False
 ) -> list[ResourceClaim]:
@@ -54,11 +59,9 @@ def find_pod_claims(
 
     Raises UnusableDeviceClaimError. With `of_groups`, a claim that the pod's group names is reserved for the group.
     """
-    key = pod.pod_group
-    group = objects.get(PodGroup, key.name, key.namespace) if of_groups and key is not None else None
-    own = ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+    group = find_pod_group(objects, pod.pod_group) if of_groups else None
+    own = consumer = name_consumer(pod)
     shared = set()
-    consumer = own
     if group is not None:
         shared = {
             (each.name, each.resource_claim_name, each.resource_claim_template_name)
