@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Wait
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.in_flight import Attempt, InFlightBinding
 from scheduler.live.scheduler import AttemptFailure, Scheduler
@@ -138,6 +139,13 @@ class _AssumedPod:
     node: str
 
 
+class _Refusal(NamedTuple):
+    """The phase, Reserve or Permit, in which a plugin rejected a pod, and its verdict."""
+
+    phase: str
+    verdict: PluginVerdict
+
+
 class GroupPlacer:
     """Decides the pods of a group in order, each on the cluster with the earlier ones assumed."""
 
@@ -182,7 +190,7 @@ class GroupPlacer:
         self._cycle_number += 1
         key, cluster = pods[0].pod.pod_group, self._scheduler.cluster
         assert key is not None
-        group = cluster.objects.get(PodGroup, key.name, key.namespace)
+        group = find_pod_group(cluster.objects, key)
         return PodGroupCycle(
             number=self._cycle_number,
             position=0,
@@ -208,15 +216,10 @@ class GroupPlacer:
                 return {}
             member.preemption, node = failure, nomination.node
         binding = self._cycles.assume(member.queued, result, decision, node)
-        refusal, phase = binding.framework.run_reserve(binding.state, binding.pod, binding.node), "Reserve"
-        permit: PluginVerdict | dict[str, Wait] = {}
-        if refusal is None:
-            permit, phase = binding.framework.run_permit(binding.state, binding.pod, binding.node), "Permit"
-            refusal = permit if isinstance(permit, PluginVerdict) else None
-        if refusal is not None:
-            member.failure = self._cycles.reject(binding, phase, refusal)
+        permit = _run_reserve_and_permit(binding)
+        if isinstance(permit, _Refusal):
+            member.failure = self._cycles.reject(binding, permit.phase, permit.verdict)
             return {}
-        assert isinstance(permit, dict)
         member.binding = binding
         member.permit_message = _join_waits(permit)
         return permit
@@ -255,22 +258,30 @@ class GroupPlacer:
         each = _AssumedPod(queued, framework, result.state, pod, node)
         cluster.cache.assume(pod, node)
         cluster.nominator.remove(pod.uid)
-        refusal, phase = framework.run_reserve(each.state, pod, node), "Reserve"
-        if refusal is None:
-            permit, phase = framework.run_permit(each.state, pod, node), "Permit"
-            refusal = permit if isinstance(permit, PluginVerdict) else None
+        permit = _run_reserve_and_permit(each)
+        if not isinstance(permit, _Refusal):
             trial.is_schedulable = trial.is_schedulable or not permit
-        if refusal is None:
             assumed.append(each)
             return
         self._forget(each)
-        if not refusal.verdict.code.is_rejection:
-            trial.error = _format_error(f'running {phase} plugin "{refusal.plugin}": {join_reasons(refusal.verdict)}')
+        plugin, verdict = permit.verdict.plugin, permit.verdict.verdict
+        if not verdict.code.is_rejection:
+            trial.error = _format_error(f'running {permit.phase} plugin "{plugin}": {join_reasons(verdict)}')
 
     def _forget(self, each: _AssumedPod) -> None:
         each.framework.run_unreserve(each.state, each.pod, each.node)
         self._scheduler.cluster.cache.forget(each.pod.uid)
         self._scheduler.cluster.nominator.set_nomination(each.queued.pod, None)
+
+
+def _run_reserve_and_permit(assumed: InFlightBinding | _AssumedPod) -> _Refusal | dict[str, Wait]:
+    """Run Reserve and Permit for an assumed pod. Return what Permit plugins wait for, unless a plugin rejects it."""
+    framework, state, pod, node = assumed.framework, assumed.state, assumed.pod, assumed.node
+    refusal = framework.run_reserve(state, pod, node)
+    if refusal is not None:
+        return _Refusal("Reserve", refusal)
+    permit = framework.run_permit(state, pod, node)
+    return _Refusal("Permit", permit) if isinstance(permit, PluginVerdict) else permit
 
 
 def _format_error(message: str) -> str:

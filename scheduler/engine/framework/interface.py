@@ -313,7 +313,6 @@ class PostBind(Plugin, Protocol):
         """Do the plugin's work after the pod was bound to `node`, in a binding thread."""
 
 
-# Configuration name -> protocol, in the order of a cycle.
 @runtime_checkable
 class PlacementGenerate(Plugin, Protocol):
     """A plugin that generates the sets of nodes in which a pod group may be placed. A profile has at most one."""
@@ -335,6 +334,7 @@ class PlacementScore(Plugin, Protocol):
         """Return the scores of all placements, from 0 to MAX_NODE_SCORE."""
 
 
+# Configuration name -> protocol, in the order of a cycle.
 EXTENSION_POINTS: dict[str, type[Any]] = {
     "preEnqueue": PreEnqueue,
     "queueSort": QueueSort,
