@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,7 @@ from herodotus_record.model import (
     Decision,
     DecisionPath,
     Frame,
+    NodeRows,
     Outcome,
     PodGroupCycle,
     Reason,
@@ -82,6 +83,14 @@ class ReviewedPods:
     namespace: str
     scheduler: str
     replicas: int
+
+
+class _Evaluated(NamedTuple):
+    """The decision on a pod, with the result of its cycle, and the node rows that changed since the one before."""
+
+    rows: list[NodeRows]
+    decision: Decision
+    result: CycleResult
 
 
 class ClusterEvaluation:
@@ -141,7 +150,7 @@ class ClusterEvaluation:
 
     def _list_waiting(self, key: PodGroupKey) -> list[PodInfo]:
         """Return the pods of a group that wait for a node, in the order in which they are decided."""
-        found = (PodInfo(pod) for pod in self.pods.values() if not pod.spec.node_name and _may_be_tried(pod))
+        found = map(PodInfo, filter(is_waiting, self.pods.values()))
         return sort_members((pod for pod in found if pod.pod_group == key), lambda pod: pod)
 
     def _decide_group(self, key: PodGroupKey, members: Sequence[PodInfo]) -> Iterator[Frame]:
@@ -151,9 +160,8 @@ class ClusterEvaluation:
         frames: list[Frame] = []
         try:
             for pod in members:
-                evaluated: list[tuple[Decision, CycleResult]] = []
-                frames += self._evaluate(pod, "", (), evaluated)
-                decision, result = evaluated[0]
+                rows, decision, result = self._evaluate(pod, "", ())
+                frames += [*rows, fill_derived(decision)]
                 if result.chosen is None:
                     continue
                 node = self.nodes.names[result.chosen]
@@ -238,31 +246,21 @@ class ClusterEvaluation:
 
     def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
         """Decide a pod, and yield its node rows, decision and outcome."""
-        evaluated: list[tuple[Decision, CycleResult]] = []
-        yield from self._evaluate(pod, node, devices, evaluated)
-        decision, result = evaluated[0]
+        rows, decision, result = self._evaluate(pod, node, devices)
+        yield from rows
+        yield fill_derived(decision)
         if node:
             yield self._outcome(decision, "Bind", Code.SUCCESS, node)
         elif result.chosen is not None:
             yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
 
-    def _evaluate(
-        self,
-        pod: PodInfo,
-        node: str,
-        devices: tuple[AllocatedDevice, ...],
-        evaluated: list[tuple[Decision, CycleResult]],
-    ) -> Iterator[Frame]:
-        """Decide a pod, yield its node rows and its decision, and append the decision and the result to `evaluated`.
-
-        If the pod is on a node, the record has the devices that its claims have there.
-        """
+    def _evaluate(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> _Evaluated:
+        """Decide a pod. If it is on a node, the record has the devices that its claims have there."""
         slots: Iterable[int] = self.nodes.take_changed_slots()
         if self._base < 0:
             slots = range(self.nodes.slots)
         rows = build.node_rows(self.nodes, list(slots), CLUSTER, self._incarnation, self._base)
-        if self._base < 0 or rows.slot:
-            yield rows
+        changed = [rows] if self._base < 0 or rows.slot else []
         self._base = self.nodes.generation
         started_us = time.time_ns() // 1000
         snapshot = Snapshot.from_columns(self.nodes)
@@ -296,8 +294,7 @@ class ClusterEvaluation:
         scheduler = SchedulerInfo(attempt.profile, IDENTITY, __version__)
         identity = RecordIdentity(uuid7(), key, self._sequence, scheduler)
         decision = build.decision(attempt, identity, notes=(Reason("evaluated"),))
-        evaluated.append((decision, result))
-        yield fill_derived(decision)
+        return _Evaluated(changed, decision, result)
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
         """Return the suggestions for a pod; they are not checked if a part of the pod could not be evaluated."""
@@ -329,10 +326,10 @@ class ClusterEvaluation:
         )
 
 
-def _may_be_tried(pod: Pod) -> bool:
-    """Return whether a scheduler may try a pod without a node: it has no gates, and has not ended."""
+def is_waiting(pod: Pod) -> bool:
+    """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
-    return not (pod.spec.scheduling_gates or ended)
+    return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
 
 
 def _has_claims(pod: Pod) -> bool:

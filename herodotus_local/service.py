@@ -29,14 +29,13 @@ from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, R
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import DEVICES, ClusterListing
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
-from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes
+from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
 from herodotus_record.cluster_reviews import ClusterReview, build_cluster_review
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
-from scheduler.engine.objects.pod import FINISHED_PHASES
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.whatif.changes import ClusterReviewError
@@ -272,20 +271,14 @@ class _Question:
             return [p for p in pods if p.metadata.namespace == self.namespace and self._is_member(p)]
         if self.node:
             here = [p for p in pods if p.spec.node_name == self.node]
-            return [*here[:_NODE_PODS], *filter(_is_waiting, pods)]
-        return [p for p in pods if _is_waiting(p) and self.namespace in ("", p.metadata.namespace)]
+            return [*here[:_NODE_PODS], *filter(is_waiting, pods)]
+        return [p for p in pods if is_waiting(p) and self.namespace in ("", p.metadata.namespace)]
 
     def _is_member(self, pod: Pod) -> bool:
         """Return whether the pod belongs to the pod group in question and has a node or waits for one."""
         group = pod.spec.scheduling_group
         named = group is not None and group.pod_group_name == self.pod_group
-        return named and (bool(pod.spec.node_name) or _is_waiting(pod))
-
-
-def _is_waiting(pod: Pod) -> bool:
-    """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
-    ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
-    return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
+        return named and (bool(pod.spec.node_name) or is_waiting(pod))
 
 
 class _LocalReviews:

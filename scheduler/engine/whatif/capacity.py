@@ -42,11 +42,12 @@ def measure_capacity(
     ensure(found.controller, simulation.objects)
     pod = found.pods[0].pod
     size = question.group_size or 1
+    most = question.limit // size
     limits: dict[str, str] = {}
     message = ""
     groups = 0
     before = _count_pods(simulation.nodes)
-    while groups < question.limit // size:
+    while groups < most:
         numbers = range(groups * size, (groups + 1) * size)
         result = simulation.place_group([_number(pod, template.name, number) for number in numbers])
         if result is None or result.chosen is None:
@@ -60,7 +61,7 @@ def measure_capacity(
     nodes = [NodeCapacity(node=name, fits=here[name], limited_by=limits.get(name, "")) for name in {*here, *limits}]
     return Capacity(
         fits=here.total(),
-        limited=groups == question.limit // size,
+        limited=groups == most,
         message=message,
         nodes=sorted(nodes, key=lambda node: (-node.fits, natural_sort_key(node.node))),
         zones=_count_zones(simulation, here),

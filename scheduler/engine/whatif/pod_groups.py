@@ -20,7 +20,7 @@ from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
+from scheduler.engine.objects.pod_groups import find_pod_group
 
 UNSCHEDULABLE: Final = ", ".join(
     reasons.format_reason(Reason(code)) for code in ("group-unschedulable", "gang-waiting", "permit-waits")
@@ -48,11 +48,10 @@ class Quorum:
 
 def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: ClusterObjects) -> Quorum:
     """Return what a group needs of its `waiting` pods without a node."""
-    group = objects.get(PodGroup, key.name, key.namespace)
+    group = find_pod_group(objects, key)
     if group is None:
         return Quorum(0, 0, reasons.format_reason(Reason("gang-no-group", {"group": key.name})))
-    constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology:
+    if group.topology_key is not None:
         return Quorum(group.min_count, 0, NO_TOPOLOGY)
     scheduled = sum(pod.pod_group == key for pods in nodes.pods for pod in pods.values())
     problem = reasons.format_reason(Reason("gang-too-few")) if scheduled + waiting < group.min_count else ""

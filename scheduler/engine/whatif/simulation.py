@@ -263,13 +263,9 @@ class Simulation:
                     found.stopped_at, found.reason = moved.pod.name, moved.reason
                 self._waiting.append(moved)
                 continue
-            node = self.nodes.names[result.chosen]
-            self.claims.allocate(moved.pod, node, result.state)
-            self.nodes.add_pod(moved.pod, node)
+            self._assume(moved.pod, result, result.chosen)
             assumed.append((moved, result, result.chosen))
-        for moved, _, slot in reversed(assumed):
-            self.nodes.remove_pod(moved.pod.uid, self.nodes.names[slot])
-        self.claims.undo(mark)
+        self._take_back([(moved.pod, slot) for moved, _, slot in assumed], mark)
         found.feasible, found.fits = len(assumed), quorum.is_reached(len(assumed))
         if before is not None and before.fits:  # further pods of a group that was placed
             found.feasible, found.pods, found.fits = before.feasible + len(assumed), before.feasible + found.pods, True
@@ -291,21 +287,29 @@ class Simulation:
         Return the result of the last pod that was decided, whose `chosen` is None if the group does not fit, or None if
         no profile has its scheduler's name.
         """
-        result, placed, mark = None, list[tuple[PodInfo, str]](), self.claims.mark()
+        result, placed, mark = None, list[tuple[PodInfo, int]](), self.claims.mark()
         for pod in map(self.claims.generate, pods):
             result = self._schedule(pod)
             self._decided += 1
             if result is None or result.chosen is None:
-                for earlier, node in reversed(placed):
-                    self.nodes.remove_pod(earlier.uid, node)
-                self.claims.undo(mark)
+                self._take_back(placed, mark)
                 break
-            node = self.nodes.names[result.chosen]
-            self.claims.allocate(pod, node, result.state)
-            self.nodes.add_pod(pod, node)
-            placed.append((pod, node))
+            self._assume(pod, result, result.chosen)
+            placed.append((pod, result.chosen))
         self._report(self._decided, self._decided)
         return result
+
+    def _assume(self, pod: PodInfo, result: CycleResult, slot: int) -> None:
+        """Count a pod on the node in `slot`, with the devices of its claims, so that others are decided beside it."""
+        node = self.nodes.names[slot]
+        self.claims.allocate(pod, node, result.state)
+        self.nodes.add_pod(pod, node)
+
+    def _take_back(self, assumed: Sequence[tuple[PodInfo, int]], mark: int) -> None:
+        """Undo `_assume` for pods in these slots; `mark` is that of the claims before the first of them."""
+        for pod, slot in reversed(assumed):
+            self.nodes.remove_pod(pod.uid, self.nodes.names[slot])
+        self.claims.undo(mark)
 
     def place(self, pod: PodInfo) -> CycleResult | None:
         """Schedule a pod that is not waiting, and place it if a node fits; return the result, as `_schedule` does."""
