@@ -8,7 +8,6 @@ Invariant: everything that a default answer omits is counted (`...Omitted`).
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -19,6 +18,7 @@ from herodotus_record.document import (
     build_reconstruction,
     build_requeue_event,
     build_retry,
+    read_node_groups,
     set_unknown_to_null,
 )
 from herodotus_record.explain import (
@@ -116,7 +116,7 @@ def build_pod_explanation(
         "pruned": build_pruned(decision),
         "reconstruction": build_reconstruction(decision),
     }
-    recorded = read_node_groups(outcomes)
+    recorded = find_node_groups(outcomes)
     if recorded is not None:
         answer["nodeGroups"] = recorded
     if listed is not None:
@@ -205,7 +205,7 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
     }
 
 
-def read_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
+def find_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
     """Return the newest verdicts of node groups among the outcomes, or None if none can be read.
 
     The document has the form of an answer about node groups, with `recordedAt` and the number of `omittedGroups`.
@@ -214,11 +214,11 @@ def read_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
     if not recorded:
         return None
     newest = max(recorded, key=lambda o: o.at_us)
+    found = read_node_groups(newest) or {}
     try:
-        found = json.loads(newest.node_groups)
         more = {"notes": found["notes"], "omittedGroups": found["omitted"]}
         return {**found["review"], **more, "recordedAt": format_timestamp(newest.at_us)}
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return None
 
 

@@ -165,14 +165,14 @@ def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
                 "durationSeconds": o.duration_s,
                 "final": o.final,
                 "sequence": o.sequence,
-                "nodeGroups": _read_node_groups(o),
+                "nodeGroups": read_node_groups(o),
             }
             for o in outcomes
         ],
     }
 
 
-def _read_node_groups(outcome: Outcome) -> Json | None:
+def read_node_groups(outcome: Outcome) -> Json | None:
     """Return the verdicts of node groups that the outcome holds, or None if it holds none that can be read."""
     try:
         found = json.loads(outcome.node_groups or "null")

@@ -135,45 +135,36 @@ class Recorder:
 
     def record_outcome(self, decision: Decision, result: PhaseResult) -> None:
         """Write the outcome of a later phase of the decision's attempt, such as the binding, to the spool."""
-        message = result.message
-        with self._lock:
-            self._write_record(
-                Outcome(
-                    incarnation=self.incarnation,
-                    sequence=self._take_sequence(),
-                    decision_id=decision.id,
-                    decision_sequence=decision.sequence,
-                    phase=result.phase,
-                    status=result.status,
-                    node=result.node,
-                    message="" if isinstance(message, Reason) else message,
-                    at_us=self._now_us(),
-                    duration_s=result.duration_s,
-                    final=result.final,
-                    reason=message if isinstance(message, Reason) else None,
-                )
-            )
+        self._record_outcome(decision, result, self._now_us)
 
     def record_node_groups(self, decision: RecordedAttempt, verdicts: bytes, at_us: int) -> None:
         """Write the verdicts of node groups on the pod of an attempt without a node, made at `at_us`, to the spool.
 
         `verdicts` is an encoded `node_groups.RecordedNodeGroups`.
         """
+        result = PhaseResult(NODE_GROUPS_PHASE, Code.SUCCESS, "")
+        self._record_outcome(decision, result, lambda: at_us, node_groups=verdicts.decode())
+
+    def _record_outcome(
+        self, of: Decision | RecordedAttempt, result: PhaseResult, now_us: Callable[[], int], node_groups: str = ""
+    ) -> None:
+        message = result.message
         with self._lock:
             self._write_record(
                 Outcome(
                     incarnation=self.incarnation,
                     sequence=self._take_sequence(),
-                    decision_id=decision.id,
-                    decision_sequence=decision.sequence,
-                    phase=NODE_GROUPS_PHASE,
-                    status=Code.SUCCESS,
-                    node="",
-                    message="",
-                    at_us=at_us,
-                    duration_s=0.0,
-                    final=False,
-                    node_groups=verdicts.decode(),
+                    decision_id=of.id,
+                    decision_sequence=of.sequence,
+                    phase=result.phase,
+                    status=result.status,
+                    node=result.node,
+                    message="" if isinstance(message, Reason) else message,
+                    at_us=now_us(),
+                    duration_s=result.duration_s,
+                    final=result.final,
+                    reason=message if isinstance(message, Reason) else None,
+                    node_groups=node_groups,
                 )
             )
 
