@@ -20,6 +20,7 @@ Invariant: the columns of one `DecisionCounts` belong to one assignment of nodes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -82,6 +83,15 @@ class _NodeResults(NamedTuple):
         """Return the entries of some node slots."""
         filters = [np.zeros(len(rows), np.uint8) if ids is None else ids[rows] for ids in self.filters]
         return _NodeResults(self.evaluation[rows], self.feasible[rows], tuple(filters))
+
+
+class _ScoreSums(NamedTuple):
+    """Sums of scores over decisions, per node slot: totals, normalized scores by plugin, and those of chosen nodes."""
+
+    totals: Ints
+    normalized: dict[str, Ints]
+    chosen_totals: int | Ints
+    chosen_points: Mapping[str, int | Ints]
 
 
 @dataclass
@@ -343,17 +353,9 @@ class DecisionCounts:
         self._count_results(run, None, run.decisions - run.since, present)
         if not len(run.last.totals):
             return
-        totals = run.totals.value() * present.feasible
-        self._add(CounterName("total"), None, totals)
-        if run.contest:
-            self._add(CounterName("behind"), None, run.chosen_totals * present.feasible - totals)
-        for s in run.last.scores:
-            if s.plugin in run.normalized:
-                points = run.normalized[s.plugin].value() * s.weight * present.feasible
-                self._add(CounterName("score", s.plugin), None, points)
-                if run.contest:
-                    cost = points - run.chosen_points[s.plugin] * present.feasible
-                    self._add(CounterName("cost", s.plugin), None, cost)
+        normalized = {plugin: sums.value() for plugin, sums in run.normalized.items()}
+        sums = _ScoreSums(run.totals.value(), normalized, run.chosen_totals, run.chosen_points)
+        self._count_scores(run, None, sums, present.feasible)
 
     def _count_changes(self, run: _DecisionRun) -> None:
         """Add the former results of those nodes of a run whose results changed to the counters, and forget them.
@@ -379,18 +381,25 @@ class DecisionCounts:
     def _count_scores_of_changes(self, run: _DecisionRun, changes: list[_Changes]) -> None:
         rows, left = (np.concatenate([getattr(c, name) for c in changes]) for name in ("rows", "left"))
         sizes = [len(c.rows) for c in changes]
-        totals = np.concatenate([c.totals for c in changes])
-        self._add(CounterName("total"), rows, totals * left)
+        sums = _ScoreSums(
+            np.concatenate([c.totals for c in changes]),
+            {plugin: np.concatenate([c.normalized[plugin] for c in changes]) for plugin in run.normalized},
+            np.repeat([c.chosen_totals for c in changes], sizes),
+            {p: np.repeat([c.chosen_points[p] for c in changes], sizes) for p in run.chosen_points if run.contest},
+        )
+        self._count_scores(run, rows, sums, left)
+
+    def _count_scores(self, run: _DecisionRun, rows: Ints | None, sums: _ScoreSums, times: Ints | Mask) -> None:
+        """Add sums of scores of the node slots `rows`, None for all, each multiplied by its entry in `times`."""
+        self._add(CounterName("total"), rows, sums.totals * times)
         if run.contest:
-            chosen = np.repeat([c.chosen_totals for c in changes], sizes)
-            self._add(CounterName("behind"), rows, (chosen - totals) * left)
+            self._add(CounterName("behind"), rows, (sums.chosen_totals - sums.totals) * times)
         for s in run.last.scores:
-            if s.plugin in run.normalized:
-                points = np.concatenate([c.normalized[s.plugin] for c in changes]) * s.weight
-                self._add(CounterName("score", s.plugin), rows, points * left)
+            if s.plugin in sums.normalized:
+                points = sums.normalized[s.plugin] * s.weight
+                self._add(CounterName("score", s.plugin), rows, points * times)
                 if run.contest:
-                    chosen = np.repeat([c.chosen_points[s.plugin] for c in changes], sizes)
-                    self._add(CounterName("cost", s.plugin), rows, (points - chosen) * left)
+                    self._add(CounterName("cost", s.plugin), rows, (points - sums.chosen_points[s.plugin]) * times)
 
     def _count_results(self, run: _DecisionRun, rows: Ints | None, decisions: Ints, found: _NodeResults) -> None:
         """Count evaluations, the results of each filter and the reasons of its rejections, by node.
