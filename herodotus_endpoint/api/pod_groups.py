@@ -37,9 +37,8 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
     if cycle is None:
         chosen = sorted(latest.values(), key=lambda row: (row.started_us, row.sequence))
     else:
-        key = (newest.incarnation_id, newest.group_cycle)
-        inside = [row for row in latest.values() if (row.incarnation_id, row.group_cycle) == key]
-        earlier = [row for row in latest.values() if row not in inside and row.state in PLACED]
+        inside = [row for row in latest.values() if _cycle_of(row) == _cycle_of(newest)]
+        earlier = [row for row in latest.values() if _cycle_of(row) != _cycle_of(newest) and row.state in PLACED]
         # records do not know of deletions, so only as many as the cycle counted
         chosen = [*earlier[: cycle.scheduled][::-1], *sorted(inside, key=lambda row: int(row.group_position or 0))]
     members = [_build_member(row, newest) for row in chosen]
@@ -52,17 +51,21 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
     return GroupRecords(namespace, name, members, cycle, blocking, message, newest.source)
 
 
+def _cycle_of(row: VisibleRow) -> tuple[int, int | None]:
+    """Return what identifies the group's cycle in which the pod of a row was decided."""
+    return row.incarnation_id, row.group_cycle
+
+
 def _build_member(row: VisibleRow, newest: VisibleRow) -> GroupMember:
     """Return the member that a row of `decisions` describes. `newest` is a row of the group's last cycle."""
     is_evaluated = row.source == Source.EVALUATED.value and row.state == "Failed"
-    in_cycle = (row.incarnation_id, row.group_cycle) == (newest.incarnation_id, newest.group_cycle)
     return GroupMember(
         namespace=row.namespace,
         pod=row.pod,
         uid=row.pod_uid,
         state=FITS if is_evaluated else row.state,
         node=row.node,
-        position=row.group_position if in_cycle else None,
+        position=row.group_position if _cycle_of(row) == _cycle_of(newest) else None,
         attempt=row.attempt,
         started_us=row.started_us,
         message=row.message,
