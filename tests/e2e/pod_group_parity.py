@@ -32,6 +32,7 @@ PRIORITIES: Final = 12  # classes, one for each member of a group
 RUNNING: Final = 24  # classes, one for each pod that runs already, with `whole`
 GROUP_PRIORITY: Final = "groups-high-12"
 DRA: Final = "/apis/resource.k8s.io/v1"
+SERVED: Final = "--runtime-config=scheduling.k8s.io/v1alpha2=true"  # a flag of kube-apiserver
 GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
@@ -149,10 +150,10 @@ class GroupParity:
             self._api.create(self._pods, body)
         time.sleep(SEEN_S)
         self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": group_spec})
-        condition = eventually(lambda: self._condition(group), f"{group} to be decided", 60)
+        condition = eventually(lambda: find_condition(self._api, self.namespace, group), f"{group} to be decided", 60)
         if preempts:
             time.sleep(SETTLE_S)
-            condition = self._condition(group) or condition
+            condition = find_condition(self._api, self.namespace, group) or condition
         results = eventually(lambda: self._results(group), f"the members of {group}", 60)
         result = self._locate(GroupResult(condition, results), group_spec)
         if preempts and not result.domains:
@@ -170,19 +171,9 @@ class GroupParity:
         assert len(found) <= 1, result
         return result._replace(domain="".join(found), domains=len(set(self._zones.values())))
 
-    def _condition(self, group: str) -> tuple[str, str, str] | None:
-        status = self._api.get(f"{GROUPS.format(self.namespace)}/{group}").get("status") or {}
-        found = [c for c in status.get("conditions") or () if c["type"] == "PodGroupScheduled"]
-        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
-
     def _results(self, group: str) -> dict[str, tuple[str, str]] | None:
         """Return each member's node, and the note of its first FailedScheduling event; None while one has neither."""
-        events = self._api.items(f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")
-        notes: dict[str, str] = {}
-        for event in sorted(events, key=lambda e: e["eventTime"]):
-            if event["reason"] == "FailedScheduling":
-                notes.setdefault(event["regarding"]["name"], event["note"])
-        found = {}
+        notes, found = find_first_failures(self._api, self.namespace), dict[str, tuple[str, str]]()
         for pod in self._api.items(self._pods):
             name = pod["metadata"]["name"]
             if name.startswith(f"{group}-"):
@@ -329,3 +320,20 @@ def _containers(cpu: str) -> Json:
 
 def _expression(key: str, value: str) -> Json:
     return {"key": key, "operator": "In", "values": [value]}
+
+
+def find_condition(api: Cluster, namespace: str, group: str) -> tuple[str, str, str] | None:
+    """Return status, reason and message of a PodGroup's condition PodGroupScheduled, or None before it is set."""
+    status = api.get(f"{GROUPS.format(namespace)}/{group}").get("status") or {}
+    found = [c for c in status.get("conditions") or () if c["type"] == "PodGroupScheduled"]
+    return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
+
+
+def find_first_failures(api: Cluster, namespace: str) -> dict[str, str]:
+    """Return the note of the first FailedScheduling event of each pod that has one, by name."""
+    notes: dict[str, str] = {}
+    events = api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    for event in sorted(events, key=lambda e: e["eventTime"]):
+        if event["reason"] == "FailedScheduling":
+            notes.setdefault(event["regarding"]["name"], event["note"])
+    return notes

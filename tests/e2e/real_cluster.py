@@ -20,6 +20,21 @@ NOT_FOUND = "NOT JUDGED BY A REAL kube-scheduler: it or kube-controller-manager 
 
 
 @contextmanager
+def run_api_server(binaries: Path, directory: Path, *flags: str) -> Iterator[Cluster]:
+    """Run etcd and kube-apiserver with further flags of kube-apiserver, and end them with the block."""
+    plane = control_plane.ControlPlane(binaries, directory, *flags)
+    try:
+        plane.wait_until_ready()
+        kubeconfig = directory / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+        cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
+        yield cluster
+        cluster.close()
+    finally:
+        plane.stop()
+
+
+@contextmanager
 def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cluster]:
     """Run etcd, kube-apiserver, kube-scheduler and these controllers, such as `deployment`; end them with the block.
 
@@ -29,35 +44,36 @@ def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cl
     programs = ("kube-scheduler", "kube-controller-manager")
     if binaries is None or not all((binaries / program).exists() for program in programs):
         pytest.skip(NOT_FOUND)
-    plane = control_plane.ControlPlane(binaries, directory)
     started: list[Process] = []
-    try:
-        plane.wait_until_ready()
-        kubeconfig = directory / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-        config = directory / "scheduler.yaml"
-        config.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "kubescheduler.config.k8s.io/v1",
-                    "kind": "KubeSchedulerConfiguration",
-                    "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
-                    "leaderElection": {"leaderElect": False},
-                    "podMaxBackoffSeconds": 1,
-                }
-            )
+    with run_api_server(binaries, directory) as cluster:
+        try:
+            started += _start_controllers(binaries, directory, cluster.kubeconfig, controllers)
+            yield cluster
+        finally:
+            for process in started:
+                process.kill()
+
+
+def _start_controllers(
+    binaries: Path, directory: Path, kubeconfig: Path, controllers: Sequence[str]
+) -> Iterator[Process]:
+    """Start kube-scheduler and kube-controller-manager, and yield each once it runs."""
+    config = directory / "scheduler.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
+                "leaderElection": {"leaderElect": False},
+                "podMaxBackoffSeconds": 1,
+            }
         )
-        port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
-        command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port]
-        started.append(Process("kube-scheduler", command, directory / "scheduler.log"))
-        command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
-        command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
-        command += ["--kube-api-qps=200", "--kube-api-burst=400"]
-        started.append(Process("kube-controller-manager", command, directory / "controllers.log"))
-        cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
-        yield cluster
-        cluster.close()
-    finally:
-        for process in started:
-            process.kill()
-        plane.stop()
+    )
+    port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
+    command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port]
+    yield Process("kube-scheduler", command, directory / "scheduler.log")
+    command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
+    command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
+    command += ["--kube-api-qps=200", "--kube-api-burst=400"]
+    yield Process("kube-controller-manager", command, directory / "controllers.log")

@@ -240,9 +240,8 @@ class Rollout:
         earlier, now = self._earlier_records[name], self._record(url, name)
         assert now, name
         both = earlier["pod"].keys() & now["pod"].keys()
-        for record in (earlier, now):
-            record["pod"] = {field: record["pod"][field] for field in both}
-        assert now == earlier, f"{name} as {url} tells it"
+        known, told = (each | {"pod": {field: each["pod"][field] for field in both}} for each in (earlier, now))
+        assert told == known, f"{name} as {url} tells it"
 
     def _record(self, url: str, name: str) -> Json | None:
         decision = self._decision(url, name)

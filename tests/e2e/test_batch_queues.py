@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.cli.service import Ran, command
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
+from tests.e2e.real_cluster import run_api_server
 from tests.processes import eventually
 
 Json = dict[str, Any]
@@ -59,20 +59,15 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if binaries is None:
         pytest.skip("NOT TESTED ON A REAL API SERVER: no etcd and kube-apiserver")
     directory = tmp_path_factory.mktemp("queues")
-    plane = control_plane.ControlPlane(binaries, directory)
-    plane.wait_until_ready()
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
-    cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    cluster.create("/api/v1/nodes", {"metadata": {"name": "n0"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}})
-    gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
-    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    cluster.create(pods, a_pod("held", spec=gated))
-    cluster.create(pods, a_pod("member", annotations={"scheduling.k8s.io/group-name": "train"}))
-    yield cluster
-    cluster.close()
-    plane.stop()
+    with run_api_server(binaries, directory) as cluster:
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        allocatable = {"cpu": "4", "pods": "9"}
+        cluster.create("/api/v1/nodes", {"metadata": {"name": "n0"}, "status": {"allocatable": allocatable}})
+        gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        cluster.create(pods, a_pod("held", spec=gated))
+        cluster.create(pods, a_pod("member", annotations={"scheduling.k8s.io/group-name": "train"}))
+        yield cluster
 
 
 def ask(real: Cluster, pod: str, *more: str, width: int = 0) -> Ran:

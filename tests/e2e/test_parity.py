@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scheduler.engine.framework.feature_gates import parse_feature_gates
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.device_parity import DeviceParity
 from tests.e2e.parity import Figures, Parity
+from tests.e2e.real_cluster import run_api_server
 from tests.e2e.real_scheduler import format_gates
 
 NOT_FOUND = "NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver"
@@ -89,14 +89,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip(NOT_FOUND)
     directory = tmp_path_factory.mktemp("parity")
     gates = "--feature-gates=TaintTolerationComparisonOperators=true"  # the API server accepts Lt and Gt
-    plane = control_plane.ControlPlane(binaries, directory, gates)
-    plane.wait_until_ready()
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
-    yield cluster
-    cluster.close()
-    plane.stop()
+    with run_api_server(binaries, directory, gates) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,18 @@ import yaml
 
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
-from tests.e2e.pod_group_parity import GROUPS, OURS, PRIORITIES, THEIRS, configuration, create_priority_classes
+from tests.e2e.pod_group_parity import (
+    GROUPS,
+    OURS,
+    PRIORITIES,
+    SERVED,
+    THEIRS,
+    configuration,
+    create_priority_classes,
+    find_condition,
+    find_first_failures,
+)
+from tests.e2e.real_cluster import run_api_server
 from tests.e2e.real_scheduler import KubeScheduler, format_gates
 from tests.processes import Process, eventually, free_port, python
 
@@ -56,32 +67,27 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver")
     directory = tmp_path_factory.mktemp("claims")
     gates = f"--feature-gates={format_gates(GATES)}"
-    plane = control_plane.ControlPlane(binaries, directory, gates, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
-    plane.wait_until_ready()
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
-    create_priority_classes(cluster)
-    cluster.create(f"{DRA}/deviceclasses", {"metadata": {"name": "local"}, "spec": _selects("local")})
-    cluster.create(f"{DRA}/deviceclasses", {"metadata": {"name": "network"}, "spec": _selects("network")})
-    theirs = KubeScheduler(binaries / "kube-scheduler", kubeconfig, configuration(THEIRS), directory, GATES)
-    config = directory / "herodotus.yaml"
-    config.write_text(yaml.safe_dump({**configuration(OURS), "leaderElection": {"leaderElect": False}}))
-    flags = {
-        "--kubeconfig": kubeconfig,
-        "--config": config,
-        "--feature-gates": format_gates(GATES),
-        "--spool": directory / "spool",
-        "--secure-port": free_port(),
-        "--bind-address": "127.0.0.1",
-    }
-    words = [str(word) for flag in flags.items() for word in flag]
-    ours = Process("scheduler", [*python("scheduler", "run"), *words], directory / "herodotus.log")
-    yield cluster
-    ours.stop()
-    theirs.stop()
-    cluster.close()
-    plane.stop()
+    with run_api_server(binaries, directory, gates, SERVED) as cluster:
+        create_priority_classes(cluster)
+        for name in ("local", "network"):
+            cluster.create(f"{DRA}/deviceclasses", {"metadata": {"name": name}, "spec": _selects(name)})
+        kubeconfig = cluster.kubeconfig
+        theirs = KubeScheduler(binaries / "kube-scheduler", kubeconfig, configuration(THEIRS), directory, GATES)
+        config = directory / "herodotus.yaml"
+        config.write_text(yaml.safe_dump({**configuration(OURS), "leaderElection": {"leaderElect": False}}))
+        flags = {
+            "--kubeconfig": kubeconfig,
+            "--config": config,
+            "--feature-gates": format_gates(GATES),
+            "--spool": directory / "spool",
+            "--secure-port": free_port(),
+            "--bind-address": "127.0.0.1",
+        }
+        words = [str(word) for flag in flags.items() for word in flag]
+        ours = Process("scheduler", [*python("scheduler", "run"), *words], directory / "herodotus.log")
+        yield cluster
+        ours.stop()
+        theirs.stop()
 
 
 @pytest.mark.e2e
@@ -182,7 +188,7 @@ class GroupsWithDevices:
             self._api.create(self._pods, pod)
         time.sleep(SEEN_S)
         self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": spec})
-        condition = eventually(lambda: self._condition(group), f"{group} to be decided", 60)
+        condition = eventually(lambda: find_condition(self._api, self.namespace, group), f"{group} to be decided", 60)
         results = eventually(lambda: self._members(group), f"the members of {group}", 60)
         deadline = time.monotonic() + RETRIES_S
         while placed is not None and shared and time.monotonic() < deadline:
@@ -192,19 +198,9 @@ class GroupsWithDevices:
             time.sleep(0.2)
         return Result(condition, results, self._used(group))
 
-    def _condition(self, group: str) -> tuple[str, str, str] | None:
-        status = self._api.get(f"{GROUPS.format(self.namespace)}/{group}").get("status") or {}
-        found = [c for c in status.get("conditions") or () if c["type"] == "PodGroupScheduled"]
-        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
-
     def _members(self, group: str) -> dict[str, str] | None:
         """Return each member's node, or the note of its first FailedScheduling event; None while one has neither."""
-        events = self._api.items(f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")
-        notes: dict[str, str] = {}
-        for event in sorted(events, key=lambda e: e["eventTime"]):
-            if event["reason"] == "FailedScheduling":
-                notes.setdefault(event["regarding"]["name"], event["note"])
-        found = {}
+        notes, found = find_first_failures(self._api, self.namespace), dict[str, str]()
         for pod in self._api.items(self._pods):
             name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
             if name.startswith(f"{group}-"):

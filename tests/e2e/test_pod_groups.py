@@ -27,6 +27,7 @@ from tests.e2e.pod_group_parity import (
     GROUP_PRIORITY,
     GROUPS,
     OURS,
+    SERVED,
     THEIRS,
     WHOLE_GATES,
     GroupParity,
@@ -34,6 +35,7 @@ from tests.e2e.pod_group_parity import (
     configuration,
     create_priority_classes,
 )
+from tests.e2e.real_cluster import run_api_server
 from tests.e2e.real_scheduler import KubeScheduler, format_gates
 from tests.processes import Process, eventually, free_port, python
 
@@ -56,15 +58,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("NOT TESTED ON A REAL API SERVER: no etcd and kube-apiserver")
     directory = tmp_path_factory.mktemp("groups")
     gates = f"--feature-gates={format_gates(WHOLE_GATES)}"
-    plane = control_plane.ControlPlane(binaries, directory, gates, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
-    plane.wait_until_ready()
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
-    cluster = Cluster("real", plane.url, {"Authorization": f"Bearer {control_plane.TOKEN}"}, kubeconfig)
-    create_priority_classes(cluster)
-    yield cluster
-    cluster.close()
-    plane.stop()
+    with run_api_server(binaries, directory, gates, SERVED) as cluster:
+        create_priority_classes(cluster)
+        yield cluster
 
 
 def start_ours(real: Cluster, directory: Path, gates: dict[str, bool], number: int = 0) -> Process:
