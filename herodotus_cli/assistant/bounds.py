@@ -27,13 +27,12 @@ def shorten(document: Any, max_size: int) -> list[str]:
     """
     notes = _cut_texts(document, "answer")
     totals: dict[str, int] = {}
-    while _size(document) > max_size:
+    while (excess := _size(document) - max_size) > 0:
         lists = [found for found in _lists(document, "answer") if len(found.items) > _KEPT]
         if not lists:
             break
         largest = max(lists, key=lambda found: found.size)
         totals.setdefault(largest.path, len(largest.items))
-        excess = _size(document) - max_size
         share = max(0.0, 1 - excess / largest.size)
         del largest.items[max(_KEPT, min(len(largest.items) - 1, int(len(largest.items) * share))) :]
     kept = {found.path: len(found.items) for found in _lists(document, "answer")}

@@ -206,14 +206,12 @@ def _gibibytes(amount: int) -> str:
 
 def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     nodes = [node for node in found["nodes"] if node["fits"]]
-    said = f"{format_count(found['fits'], 'more pod')} {'fits' if found['fits'] == 1 else 'fit'}"
+    count, said = found["fits"], format_count(found["fits"], "more pod")
+    if found.get("groupSize"):
+        count = found["groups"]
+        said = f"{format_count(count, 'more group')} of {format_count(found['groupSize'], 'pod')}"
+    said += " fits" if count == 1 else " fit"
     said += f", on {format_count(len(nodes), 'node')}" if nodes else ""
-    size = found.get("groupSize") or 0
-    if size:
-        groups = f"{format_count(found['groups'], 'more group')} of {format_count(size, 'pod')}"
-        said = f"{groups} {'fits' if found['groups'] == 1 else 'fit'}" + (
-            f", on {format_count(len(nodes), 'node')}" if nodes else ""
-        )
     said = f"At least {said}." if found["limited"] else f"{said}. The next one: {_first_sentence(found['message'])}"
     sections: list[list[Block]] = [[TextLine(said)]]
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]

@@ -139,7 +139,7 @@ def cluster_object(resource: str, namespace: str, name: str) -> str:
     """Return the API server's path of an object. `resource` is version and plural, such as `apps/v1/deployments`."""
     version, _, plural = resource.rpartition("/")
     root = "api" if "/" not in version else "apis"
-    return f"/{root}/{version}/namespaces/{_escape(namespace)}/{plural}/{_escape(name)}"
+    return namespaced(f"/{root}/{version}", namespace, plural, name)
 
 
 def namespaced(root: str, namespace: str, plural: str, name: str = "") -> str:
