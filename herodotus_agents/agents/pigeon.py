@@ -93,9 +93,9 @@ class _Pigeon(Pigeon):
         if self._file is not None:
             _save(self._file, self._learned)
 
-    def read_usage(self, nodes: NodeColumns, feasible: Mask) -> Floats:
+    def read_usage(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Floats:
         """Return what pods request on the feasible nodes, by resource, according to the allocation annotations."""
-        reading = self._reader.read(nodes)
+        reading = self._reader.read(state, nodes)
         requested = [np.nan_to_num(reading.get(measurements.REQUESTED[resource])) for resource in self.resources]
         counted = [np.clip(amounts[feasible], 0, _MAX_AMOUNT).astype(np.int64) for amounts in requested]
         return np.array([packing.scaled(r, c) for r, c in zip(self.resources, counted, strict=True)], np.float64)
@@ -107,7 +107,7 @@ class _Pigeon(Pigeon):
         """Report the objective's value with the pod on each node, and the annotations behind it."""
         keys = [measurements.REQUESTED[resource] for resource in self.resources]
         column = NodeInputColumn("objective", state.read(ScoredNodes).values, digits=6)
-        inputs = self._reader.read(nodes).inputs(keys, column)
+        inputs = self._reader.read(state, nodes).inputs(keys, column)
         return (replace(inputs, source=f"{self.args.policy_objective} of {inputs.source}"),)
 
 

@@ -57,8 +57,8 @@ class SafeSettings(AgentSettings, frozen=True):
 class _LoggedLoads(LoadPlugin):
     """A plugin that logs each node's load at debug level, and the fitted distribution if `printTable` is set."""
 
-    def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
-        for load in super().compute_loads(pod, nodes):
+    def compute_loads(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
+        for load in super().compute_loads(state, pod, nodes):
             if self.args.print_table or _log.isEnabledFor(logging.DEBUG):
                 for name, mean, deviation in zip(nodes.names, load.mean, load.deviation, strict=True):
                     _log.debug("node=%s %s: mu=%.4f sigma=%.4f", name, load.resource, mean, deviation)

@@ -23,7 +23,6 @@ from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import FilterRun, ScoreRun, Trace
 from scheduler.engine.framework.verdicts import Verdicts
 from scheduler.engine.objects.pod import PodInfo
@@ -120,7 +119,7 @@ def find_differences(
     cached = result.trace
     if result.path is DecisionPath.ERROR and not cached.filters:
         return []  # a plugin failed before it returned anything that could be compared
-    trace, state = Trace.start(nodes), CycleState(is_pod_group_cycle=result.state.is_pod_group_cycle)
+    trace, state = Trace.start(nodes), result.state.for_repetition()
     try:
         outcome = framework.run_pre_filter(state, pod, nodes, trace)
         if outcome.rejection is None:

@@ -1,6 +1,6 @@
 """State that plugins keep from one extension point to the next within one attempt.
 
-Invariant: the type of a value is its key, so a plugin reads only what it wrote itself.
+Invariant: the type of a value is its key, so a plugin reads only what it wrote itself, or an `OutsideReading`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+class OutsideReading:
+    """Base class of state that was read outside the cluster's objects: measurements, the time.
+
+    All extension points of an attempt use one reading, and so does an attempt that is computed again for comparison.
+    """
 
 
 class CycleState:
@@ -26,6 +33,12 @@ class CycleState:
         """Return a copy for a dry run: values with a `clone` method are cloned, others are shared."""
         copy = CycleState(is_pod_group_cycle=self.is_pod_group_cycle, skips_post_filter=self.skips_post_filter)
         copy._data = {kind: v.clone() if hasattr(v, "clone") else v for kind, v in self._data.items()}
+        return copy
+
+    def for_repetition(self) -> CycleState:
+        """Return the state for computing the attempt again from its start: it holds the outside readings alone."""
+        copy = self.clone()
+        copy._data = {kind: value for kind, value in self._data.items() if isinstance(value, OutsideReading)}
         return copy
 
     def __len__(self) -> int:

@@ -49,13 +49,13 @@ class BestPrice(BasePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return the price of each node in millionths, or -1 for a node without a valid price."""
-        prices = self._reader.read(nodes).get(self.args.annotation)
+        prices = self._reader.read(state, nodes).get(self.args.annotation)
         usable = (prices >= 0) & (prices < 2**40)
         return np.where(usable, np.rint(np.where(usable, prices, 0) * MILLIONTHS), UNPRICED).astype(np.int64)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """Report the price in each node's annotation, for the record."""
-        reading, key = self._reader.read(nodes), self.args.annotation
+        reading, key = self._reader.read(state, nodes), self.args.annotation
         return (reading.inputs((key,), NodeInputColumn("price", reading.get(key), digits=6)),)
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:

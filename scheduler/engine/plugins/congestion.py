@@ -63,14 +63,14 @@ class Congestion(TenPointPlugin):
         self._reader = MeasurementReader("congestion", args.max_age_seconds)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        return self._reader.report_stale(nodes, feasible)
+        return self._reader.report_stale(state, nodes, feasible)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return 10 points for each node without congestion, down to 0 for a factor of `factorMax` or more.
 
         A factor that is missing, expired or not an integer counts as no congestion.
         """
-        reading = self._reader.read(nodes)
+        reading = self._reader.read(state, nodes)
         factors = reading.get(measurements.CONGESTION, parse=congestion.parse_factor)
         state.write(_Factors(reading, factors))
         return congestion.points(np.nan_to_num(factors), self.args.factor_max)

@@ -22,7 +22,7 @@ from scheduler.engine.formulas import traffic
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, MetricAnswer, PluginInput
-from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.state import CycleState, OutsideReading
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid, not_supported, required
 
@@ -74,7 +74,7 @@ class NetworkTrafficArgs(Args, frozen=True):
 
 
 @dataclass(frozen=True)
-class TrafficReading:
+class TrafficReading(OutsideReading):
     """The query result that one scheduling cycle uses, its age, and whether it exceeds `maxAgeSeconds`."""
 
     answer: MetricAnswer

@@ -84,9 +84,9 @@ class LoadPlugin(TenPointPlugin):
         super().__init__(args, handle)
         self._reader = MeasurementReader("usage", args.max_age_seconds)
 
-    def compute_loads(self, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
+    def compute_loads(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeLoad]:
         """Yield the load of all nodes in cpu and in memory, as it would be with the pod on each of them."""
-        reading = self._reader.read(nodes)
+        reading = self._reader.read(state, nodes)
         for resource in RESOURCES:
             mean = reading.get(MEAN_FREE[resource])
             forecast = reading.get(*FORECAST_FREE[resource])
@@ -97,4 +97,4 @@ class LoadPlugin(TenPointPlugin):
             yield NodeLoad(resource, *shares, reading)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        return self._reader.report_stale(nodes, feasible)
+        return self._reader.report_stale(state, nodes, feasible)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scheduler.engine.formulas import measurements
 from scheduler.engine.formulas.inputs import MeasurementTimes, NodeInputColumn, NodeInputs
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin
-from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.state import CycleState, OutsideReading
 from scheduler.engine.objects.pod import PodInfo
 
 Floats = NDArray[np.float64]
@@ -62,6 +63,13 @@ class NodeMeasurements:
         return self.times.inputs(present or keys[:1], *numbers)
 
 
+@dataclass(frozen=True)
+class _Now(OutsideReading):
+    """The Unix time that decides in one attempt which measurements are expired."""
+
+    s: float
+
+
 class MeasurementReader:
     """A reader of one annotator's measurements, for one plugin.
 
@@ -77,13 +85,17 @@ class MeasurementReader:
         self.max_age_s = max_age_s
         self._parsed: dict[str, tuple[weakref.ref[DictionaryColumn[Any]], int, int, Floats]] = {}
 
-    def read(self, nodes: NodeColumns) -> NodeMeasurements:
-        """Return the measurements of all nodes at the current time."""
-        return NodeMeasurements(self, nodes, time.time())
+    def read(self, state: CycleState, nodes: NodeColumns) -> NodeMeasurements:
+        """Return the measurements of all nodes at the time of the attempt, which its first reader determines."""
+        now = state.find(_Now)
+        if now is None:
+            now = _Now(time.time())
+            state.write(now)
+        return NodeMeasurements(self, nodes, now.s)
 
-    def report_stale(self, nodes: NodeColumns, feasible: Mask) -> Verdict:
+    def report_stale(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Return Success, with the number of feasible nodes whose values are expired, if any, as its reason."""
-        stale = int((feasible & self.read(nodes).times.stale).sum())
+        stale = int((feasible & self.read(state, nodes).times.stale).sum())
         if not stale:
             return SUCCESS
         text = f"what was measured of {stale} node(s) is older than {self.max_age_s:g} s, and ignored"

@@ -98,7 +98,7 @@ class Pigeon(TenPointPlugin):
         demand = self._demand(pod)
         capacity = self._matrix(feasible, nodes.allocatable)
         self.learn(demand, capacity)
-        usage = self.read_usage(nodes, feasible)
+        usage = self.read_usage(state, nodes, feasible)
         raw = np.zeros(nodes.slots, np.int64)
         values = np.full(nodes.slots, np.nan)
         values[feasible] = self._values(capacity, usage, demand)
@@ -113,7 +113,7 @@ class Pigeon(TenPointPlugin):
         source = f"{self.args.policy_objective} of requested {', '.join(self.resources)}{learned}"
         return (NodeInputs(source, (NodeInputColumn("objective", scored.values, digits=6),)),)
 
-    def read_usage(self, nodes: NodeColumns, feasible: Mask) -> Floats:
+    def read_usage(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Floats:
         """Return what pods request on the feasible nodes as a matrix [resource, node]."""
         return self._matrix(feasible, nodes.requested)
 

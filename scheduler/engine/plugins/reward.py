@@ -42,7 +42,7 @@ class Reward(TenPointPlugin):
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         """Report each node's reward for the record; its time is that of the last outcome that changed it."""
         kind, key = measurements.rewards_key(pod.labels, pod.name), measurements.REWARDS
-        inputs = self._reader.read(nodes).inputs(
+        inputs = self._reader.read(state, nodes).inputs(
             (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
         )
         return (replace(inputs, source=f"{inputs.source}, pod type {kind}"),)

@@ -42,7 +42,7 @@ class SafeBalance(LoadPlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the lower of the points (0 to 10) for cpu and for memory."""
-        loads = tuple(self.compute_loads(pod, nodes))
+        loads = tuple(self.compute_loads(state, pod, nodes))
         state.write(NodeLoads(loads))
         points = [risk.balance_points(load.mean, load.deviation) for load in loads]
         return risk.least_known(points, [~np.isnan(load.mean) for load in loads])

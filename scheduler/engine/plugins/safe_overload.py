@@ -100,7 +100,7 @@ class SafeOverload(LoadPlugin):
         cached = state.find(NodeRisks)
         if cached is None or cached.nodes is not nodes or cached.revision != nodes.revision:
             threshold = self.args.utilization / 100
-            loads = tuple(self.compute_loads(pod, nodes))
+            loads = tuple(self.compute_loads(state, pod, nodes))
             risks = {load.resource: risk.risk(load.mean, load.deviation, threshold) for load in loads}
             cached = NodeRisks(nodes, nodes.revision, risks, loads)
             state.write(cached)

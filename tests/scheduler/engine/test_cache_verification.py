@@ -1,6 +1,8 @@
 """`--verify-cache`: a wrong dependency declaration is found, named, and decides nothing."""
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import DependsOn
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.state import CycleState, OutsideReading
 from scheduler.engine.framework.verdicts import SKIP, PreFilterResult, Verdicts, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.builders import columns_of, make_node, make_pod
@@ -68,6 +70,26 @@ class _RejectsCordoned:
         return Verdicts.reject(nodes.unschedulable, FULL)
 
 
+@dataclass(frozen=True)
+class _Measured(OutsideReading):
+    value: int
+
+
+class _Measures:
+    """A plugin whose measurement changes with every reading, and which reads once in an attempt."""
+
+    name = "Measures"
+    depends_on = DependsOn.ANYTHING
+    source = itertools.count()
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
+        measured = state.find(_Measured)
+        if measured is None:
+            measured = _Measured(next(self.source))
+            state.write(measured)
+        return np.full(nodes.slots, measured.value)
+
+
 class _Reports:
     """Collects the differences of each verification."""
 
@@ -109,6 +131,11 @@ def decide_twice(plugins: dict[str, Any], every: int = 1) -> tuple[CycleResult, 
 def test_names_the_plugin_with_a_wrong_declaration(plugins: dict[str, Any], difference: CacheDifference) -> None:
     _, reports, _ = decide_twice(plugins)
     assert reports.differences == [[], [difference]]
+
+
+def test_a_measurement_that_changed_since_the_decision_is_no_difference() -> None:
+    _, reports, _ = decide_twice({"score": (_Measures(),)})
+    assert reports.differences == [[], []]
 
 
 def test_the_decision_without_caches_counts() -> None:
