@@ -5,15 +5,10 @@
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
-# otlp.txt also has what --otlp-endpoint of the decisions service needs
-ARG LOCK=servers.txt
 WORKDIR /src
 COPY packages/locks packages/locks
 RUN python -m venv /build \
-    && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/build.txt \
-    && python -m venv --without-pip /opt/herodotus \
-    && /build/bin/python -m pip --python /opt/herodotus/bin/python install \
-        --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/${LOCK}
+    && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_client herodotus_client
@@ -26,10 +21,22 @@ COPY herodotus_agents herodotus_agents
 COPY herodotus_local herodotus_local
 COPY herodotus_sim herodotus_sim
 COPY packages/servers packages/servers
+COPY packages/images packages/images
 RUN /build/bin/python -m hatchling build --target wheel --directory /wheels
 WORKDIR /src/packages/servers
-RUN /build/bin/python -m hatchling build --target wheel --directory /wheels \
-    && /build/bin/python -m pip --python /opt/herodotus/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl
+RUN /build/bin/python -m hatchling build --target wheel --directory /wheels
+WORKDIR /src
+
+FROM build AS endpoint-environment
+# otlp.txt also has what --otlp-endpoint needs
+ARG LOCK=endpoint.txt
+RUN packages/images/install.sh ${LOCK}
+
+FROM build AS agents-environment
+RUN packages/images/install.sh agents.txt
+
+FROM build AS scheduler-environment
+RUN packages/images/install.sh scheduler.txt
 
 FROM ${BASE} AS runtime
 ARG BASE
@@ -40,25 +47,27 @@ LABEL org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE}"
-COPY --from=build /opt/herodotus /opt/herodotus
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 # python -m looks for modules here first: only the environment is in it
 WORKDIR /opt/herodotus
 
 FROM runtime AS endpoint
+COPY --from=endpoint-environment /opt/herodotus /opt/herodotus
 LABEL org.opencontainers.image.title="herodotus-endpoint" \
       org.opencontainers.image.description="Stores scheduling decisions and answers questions about them"
 ENTRYPOINT ["/opt/herodotus/bin/herodotus-endpoint"]
 CMD ["--help"]
 
 FROM runtime AS agents
+COPY --from=agents-environment /opt/herodotus /opt/herodotus
 LABEL org.opencontainers.image.title="herodotus-agents" \
       org.opencontainers.image.description="Scheduler extenders, and what measures nodes for them"
 ENTRYPOINT ["/opt/herodotus/bin/herodotus-agents"]
 CMD ["--help"]
 
 FROM runtime AS scheduler
+COPY --from=scheduler-environment /opt/herodotus /opt/herodotus
 LABEL org.opencontainers.image.title="herodotus-scheduler" \
       org.opencontainers.image.description="A kube-scheduler compatible scheduler that records every decision"
 ENTRYPOINT ["/opt/herodotus/bin/herodotus-scheduler"]

@@ -68,7 +68,7 @@ lint: $(STAMP) ## ruff, codespell, shellcheck, hadolint, the workflows
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(VENV)/bin/codespell
-	$(VENV)/bin/shellcheck --shell=sh install.sh scripts/*.sh
+	$(VENV)/bin/shellcheck --shell=sh install.sh packages/images/install.sh scripts/*.sh
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
@@ -169,7 +169,12 @@ COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-h
 lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
 	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp -o $(LOCKS)/otlp.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp \
+		--excludes packages/images/common.txt --excludes packages/images/endpoint.txt -o $(LOCKS)/otlp.txt
+	for image in scheduler endpoint agents; do \
+	  $(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml \
+	    --excludes packages/images/common.txt --excludes packages/images/$$image.txt -o $(LOCKS)/$$image.txt || exit; \
+	done
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt

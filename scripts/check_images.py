@@ -37,12 +37,14 @@ DATA: Final = "/var/lib/herodotus"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the value that container engines set
 TIMEOUT_S: Final = 60.0
 COMPILERS: Final = ("cc", "gcc", "g++", "c++", "clang", "rustc", "cargo", "make", "ld")
+MAX_MB: Final = 200  # of an image's environment, which is all that it has above its base
 FORBIDDEN: Final = "import sys; open(sys.prefix + '/new', 'w')"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Build, check and start every image; exit with an error at the first failed check."""
     base, work = Path(arguments[0]).resolve(), Path(arguments[1]).resolve()
+    work.mkdir(parents=True, exist_ok=True)
     found = parse_stages(
         (ROOT / "Dockerfile").read_text("utf-8"), {"BASE": "BASE", "VERSION": __version__, "REVISION": "-"}
     )
@@ -156,7 +158,7 @@ def output(stage: BuildStage, root: Path, work: Path, *arguments: str, program: 
 
     `root` is the image's unpacked root, `work` a folder for its volume. Without `program` the image's entry point runs.
     """
-    with run_container(stage, root, work / "data", *arguments, program=program) as process:
+    with run_container(stage, root, work / "volumes" / "check", *arguments, program=program) as process:
         return process.communicate(timeout=TIMEOUT_S)[0]
 
 
@@ -164,11 +166,13 @@ def check(stage: BuildStage, root: Path, work: Path) -> None:
     """Check the contents of an image without starting its service."""
     expect(f"user is {stage.user}, a number and not root", re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.user))
     expect("labels name title, version and licence", {"title", "version", "licenses"} <= labels(stage))
+    size_mb = round(measure_bytes(root / "opt/herodotus") / 1e6)
+    expect(f"{size_mb} MB above its base, at most {MAX_MB}", size_mb <= MAX_MB)
     expect(
         "no compiler",
         not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
     )
-    lines = (ROOT / "packages/locks/servers.txt").read_text("utf-8")
+    lines = (ROOT / f"packages/locks/{stage.name}.txt").read_text("utf-8")
     locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines, re.MULTILINE)) | {"herodotus", "herodotus-servers"}
     listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
     python = "/opt/herodotus/bin/python"
@@ -180,6 +184,11 @@ def check(stage: BuildStage, root: Path, work: Path) -> None:
     expect("its root is read-only", "Read-only" in output(stage, root, work, "-c", FORBIDDEN, program=python))
 
 
+def measure_bytes(folder: Path) -> int:
+    """Return the bytes of all files in a folder and its subfolders."""
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
 def labels(stage: BuildStage) -> set[str]:
     """Return the names of the image's OCI labels that have a value."""
     return {key.removeprefix("org.opencontainers.image.") for key, value in stage.labels.items() if value}
@@ -188,11 +197,11 @@ def labels(stage: BuildStage) -> set[str]:
 def check_cluster(found: dict[str, BuildStage], roots: dict[str, Path], work: Path) -> None:
     """Run every image with a simulated cluster: an agent responds, a pod is decided, bound and recorded."""
     scheduler, endpoint, agents = (found[name] for name in IMAGES)
-    root = roots["scheduler"]
     with ExitStack() as running:
 
         def start(stage: BuildStage, name: str, *arguments: str, program: str = "") -> subprocess.Popen[str]:
-            return running.enter_context(run_container(stage, root, work / name, *arguments, program=program))
+            container = run_container(stage, roots[stage.name], work / "volumes" / name, *arguments, program=program)
+            return running.enter_context(container)
 
         config = f"{DATA}/kubeconfig"
         sim = start(scheduler, "scheduler", "--write-kubeconfig", config, program="/opt/herodotus/bin/herodotus-sim")

@@ -6,15 +6,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from scripts.check_images import IMAGES
 from scripts.dockerfile import BuildStage, parse_stages
-from tests.packages.test_wheels import PROGRAMS
+from tests.packages.test_wheels import DISTRIBUTIONS, PROGRAMS, installed
 from tests.processes import ROOT
 
 TEXT = (ROOT / "Dockerfile").read_text()
+SCRIPT = (ROOT / "packages/images/install.sh").read_text()
+NO_DEPENDENCIES = (
+    '/build/bin/python -m pip --python /opt/herodotus/bin/python install --no-cache-dir --no-compile --no-deps "$@"'
+)
 GIVEN = {"VERSION": "1.2.3", "REVISION": "abc"}
 FOUND = parse_stages(TEXT, GIVEN)
 LABELS = {"title", "description", "licenses", "source", "version", "revision", "base.name"}
@@ -29,7 +35,7 @@ def image(name: str) -> BuildStage:
 
 
 def test_there_is_a_target_for_each_image_and_one_base_for_all() -> None:
-    assert set(FOUND) == {"build", "runtime", *IMAGES}
+    assert set(FOUND) == {"build", "runtime", *IMAGES, *(f"{name}-environment" for name in IMAGES)}
     assert {FOUND[name].base for name in ("build", "runtime")} == {"python:3.11-slim"}
     assert {image(name).base for name in IMAGES} == {"runtime"}
 
@@ -41,12 +47,42 @@ def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
     assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
 
-def test_images_with_traces_are_built_from_another_lock() -> None:
+def test_an_image_with_traces_is_built_from_another_lock() -> None:
     built = parse_stages(TEXT, {**GIVEN, "LOCK": "otlp.txt"})
-    locks = [stages["build"].steps[1].environment["LOCK"] for stages in (FOUND, built)]
-    assert locks == ["servers.txt", "otlp.txt"]
-    assert "--requirement packages/locks/${LOCK}" in TEXT
-    assert all((ROOT / "packages/locks" / lock).is_file() for lock in locks)
+    (step,) = FOUND["endpoint-environment"].steps
+    (other,) = built["endpoint-environment"].steps
+    assert step.words == ("packages/images/install.sh ${LOCK}",)
+    assert [step.environment["LOCK"], other.environment["LOCK"]] == ["endpoint.txt", "otlp.txt"]
+    assert (ROOT / "packages/locks/otlp.txt").is_file()
+
+
+OWN = {
+    "scheduler": ("scheduler", "herodotus_sim", "herodotus_kube", "herodotus_record"),
+    "endpoint": ("herodotus_endpoint", "herodotus_kube", "herodotus_record", "herodotus_serving"),
+    "agents": ("herodotus_agents", "herodotus_kube", "herodotus_record", "herodotus_serving"),
+}
+OPTIONAL = {"opentelemetry", "pyarrow"}  # extras: only what needs them imports such modules
+IMPORT_ALL = f"""
+import importlib, pkgutil, sys
+for package in sys.argv[1:]:
+    for module in pkgutil.walk_packages([*importlib.import_module(package).__path__], package + "."):
+        if not module.name.endswith("__main__"):
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as e:
+                if e.name.split(".")[0] not in {OPTIONAL}:
+                    raise
+"""
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_packages_of_an_image_suffice_for_every_module_of_its_programs(
+    name: str, wheel_dir: Path, tmp_path: Path
+) -> None:
+    programs = installed(DISTRIBUTIONS, f"{name}.txt", wheel_dir, tmp_path, check=False)
+    command = [str(programs / "python"), "-c", IMPORT_ALL, *OWN[name]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -70,20 +106,22 @@ def test_an_image_has_descriptive_labels(name: str) -> None:
 
 def test_packages_are_locked_by_hash_and_never_compiled() -> None:
     """So the steps are the same on every platform, and the last stage needs no compiler."""
-    installs = [part for (line,) in steps("RUN") for part in line.split("&&") if "pip" in part and " install " in part]
-    assert len(installs) == 3
+    lines = [part for (line,) in steps("RUN") for part in line.split("&&")] + SCRIPT.splitlines()
+    installs = [line.strip() for line in lines if " install --no-cache-dir" in line or line.startswith("pip ")]
+    assert len(installs) == 4
     for command in installs:
         locked = "--require-hashes" in command and "--only-binary :all:" in command
-        assert locked or "--no-index --no-deps /wheels/" in command, command
+        assert locked or command in ("pip --no-index /wheels/*.whl", NO_DEPENDENCIES), command
     assert not re.search(r"\b(apt-get|apk|curl|wget|ADD)\b", TEXT)
     assert "uname" not in TEXT
     assert "TARGETARCH" not in TEXT
 
 
-def test_the_runtime_image_contains_only_the_environment() -> None:
-    (step,) = FOUND["runtime"].steps[:1]
-    assert (step.source, step.words) == ("build", ("/opt/herodotus", "/opt/herodotus"))
-    assert not any(image(name).steps for name in IMAGES)
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_contains_only_its_environment(name: str) -> None:
+    (step,) = image(name).steps
+    assert (step.source, step.words) == (f"{name}-environment", ("/opt/herodotus", "/opt/herodotus"))
+    assert [step.instruction for step in FOUND["runtime"].steps] == ["WORKDIR"]
 
 
 def test_what_is_copied_is_there_and_the_context_holds_nothing_else() -> None:

@@ -10,10 +10,10 @@ import pytest
 from herodotus_record.version import __version__
 from tests.processes import ROOT
 
-SCRIPTS = [ROOT / "install.sh", *sorted((ROOT / "scripts").glob("*.sh"))]
+SCRIPTS = [ROOT / "install.sh", ROOT / "packages/images/install.sh", *sorted((ROOT / "scripts").glob("*.sh"))]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_scripts_pass_shellcheck(script: Path) -> None:
     program = Path(sys.executable).with_name("shellcheck")
     done = subprocess.run([program, "--shell=sh", script], capture_output=True, text=True, timeout=100, check=False)
