@@ -1,10 +1,11 @@
 """The command `certificate`: creates the service's self-signed certificate once and keeps it in a Secret.
 
 It runs in an init container and writes the certificate and key to a directory from which the service starts. The Secret
-exists beforehand and is empty, so the command needs rights to that one object only. Clients that verify the service
-mount `ca.crt` from it. No manifest, chart value or release history contains the key.
+exists beforehand and is empty, so the command needs rights to that one object only. No manifest, chart value or release
+history contains the key. The CA certificate alone is also published in a ConfigMap, which senders of records read
+through the API server, without waiting until the kubelet updates a mounted Secret.
 
-Owns: when a certificate is created, the Secret, the files. Does not own: the certificate's contents
+Owns: when a certificate is created, the Secret, the ConfigMap, the files. Does not own: the certificate's contents
 (`herodotus_serving.self_signed`), serving it (`tls`).
 
 Invariant: a certificate in the Secret is used unchanged, unless it expires within RENEW_BEFORE. If two processes create
@@ -44,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
         api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
         try:
             pair = ensure_certificate(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
+            if arguments.ca_configmap is not None:
+                publish_authority(api, arguments.ca_configmap, pair[AUTHORITY])
         finally:
             api.close()
         write_certificate(arguments.directory, pair)
@@ -70,6 +73,18 @@ def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now:
     return pair
 
 
+def publish_authority(api: KubeClient, config_map: tuple[str, str], pem: bytes) -> None:
+    """Write a CA certificate (PEM) to the key ca.crt of a ConfigMap, unless it has that value.
+
+    `config_map` is a pair of namespace and name. Raises KubeError if the ConfigMap cannot be read or written.
+    """
+    path = "/api/v1/namespaces/{}/configmaps/{}".format(*config_map)
+    found = api.get(path)
+    published = found.get("data") or {}
+    if published.get(AUTHORITY) != pem.decode():
+        api.put(path, {**found, "data": {**published, AUTHORITY: pem.decode()}})
+
+
 def write_certificate(directory: Path, pair: Data) -> None:
     """Write tls.crt and tls.key to a directory; only the owner can read the key.
 
@@ -90,9 +105,15 @@ def build_parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--secret",
         required=True,
-        type=_parse_secret_name,
+        type=_parse_object_name,
         metavar="NAMESPACE/NAME",
         help="Secret for tls.crt, tls.key and ca.crt; it must exist and may be empty",
+    )
+    found.add_argument(
+        "--ca-configmap",
+        type=_parse_object_name,
+        metavar="NAMESPACE/NAME",
+        help="ConfigMap in which ca.crt is published for senders of records; it must exist and may be empty",
     )
     found.add_argument("--host", required=True, metavar="NAME", help="DNS name of the service, as clients use it")
     found.add_argument(
@@ -121,7 +142,7 @@ def _is_usable(pair: Data, now: datetime) -> bool:
         return False
 
 
-def _parse_secret_name(value: str) -> tuple[str, str]:
+def _parse_object_name(value: str) -> tuple[str, str]:
     namespace, _, name = value.partition("/")
     if not namespace or not name or "/" in name:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE/NAME")

@@ -101,6 +101,8 @@ def manifests() -> tuple[ManifestFile, ...]:
             To remove it:  kubectl delete -f deploy/observer.yaml  (the volume with the records goes with its claim).
             Beside deploy/herodotus-scheduler.yml, which has the same service and namespace, delete only the rest:
               kubectl -n herodotus delete deployment,networkpolicy,configmap,serviceaccount herodotus-observer
+              kubectl -n herodotus delete role,rolebinding herodotus-observer-ca
+              kubectl delete clusterrole,clusterrolebinding herodotus-observer
             """,
             ("observer", "endpoint", "monitoring/rbac"),
             load_values("observer") | build_service_values("scheduler"),

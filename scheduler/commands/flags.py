@@ -113,6 +113,12 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         help="decisions service to deliver to; without it records stay in the spool",
     )
     endpoint.add_options(records)
+    records.add_argument(
+        "--endpoint-ca-configmap",
+        type=_object_name,
+        metavar="NAMESPACE/NAME",
+        help="the authority, from ca.crt of this ConfigMap, in which the service publishes it; read again while running",
+    )
     add_spool(records)
     records.add_argument(
         "--spool-limit",
@@ -219,6 +225,13 @@ def _omitted(text: str) -> OmittedLabels:
         return omitted_labels(text)
     except ValueError as e:
         raise argparse.ArgumentTypeError(str(e)) from e
+
+
+def _object_name(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name
 
 
 def _positive(text: str) -> int:

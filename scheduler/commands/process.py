@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
+from scheduler.kube.published_authority import PublishedAuthority
 from scheduler.kube.watch import ListWatch, Reflector, Sink
 from scheduler.recorder import endpoint
 from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint
@@ -46,6 +47,7 @@ from scheduler.serving.routes import Content
 
 WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
+AUTHORITY_FILE: Final = "endpoint-ca.crt"  # in the spool directory, the only one that the process may write to
 
 
 class StartupError(Exception):
@@ -123,7 +125,8 @@ def build_absent_api_notes(absent: Mapping[str, str]) -> tuple[Reason, ...]:
 class Records:
     """The command-line options for records: the spool, the decisions service, which labels are omitted.
 
-    `node_groups` is whether the verdicts of node groups are recorded.
+    `node_groups` is whether the verdicts of node groups are recorded. `authority` names the ConfigMap (namespace and
+    name) from which the endpoint's `ca_file` is written, or is None if that file is mounted or not needed.
 
     `shipper_log` holds the log options of the shipper's command line.
     """
@@ -134,6 +137,7 @@ class Records:
     endpoint: ServiceEndpoint | None
     shipper_log: tuple[str, ...]
     node_groups: bool = False
+    authority: tuple[str, str] | None = None
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Records:
@@ -143,14 +147,30 @@ class Records:
         """
         if arguments.record_node_groups and not arguments.endpoint:
             raise EndpointError("--record-node-groups needs a decisions service: give --endpoint, too")
+        service, authority = endpoint.endpoint_from_arguments(arguments), arguments.endpoint_ca_configmap
+        if service is not None and authority is not None:
+            if service.ca_file is not None:
+                raise EndpointError("give --endpoint-ca-file or --endpoint-ca-configmap, not both")
+            service = replace(service, ca_file=arguments.spool / AUTHORITY_FILE)
+            service.check()
         return cls(
             arguments.spool,
             arguments.spool_limit,
             arguments.omit_labels,
-            endpoint.endpoint_from_arguments(arguments),
+            service,
             ("--v", str(arguments.v), "--logging-format", arguments.logging_format),
             arguments.record_node_groups,
+            authority,
         )
+
+
+def start_authority_reader(records: Records, api: ApiServer, closing: ExitStack) -> None:
+    """Start the thread that reads the service's CA certificate from its ConfigMap, if the options name one."""
+    if records.endpoint is None or records.endpoint.ca_file is None or records.authority is None:
+        return
+    reader = PublishedAuthority(api, records.authority, records.endpoint.ca_file)
+    closing.callback(reader.close)
+    reader.start()
 
 
 def start_node_group_recorder(

@@ -138,6 +138,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
                 return 0
             closing.callback(election.release)
         if settings.record:
+            process.start_authority_reader(settings.records, api, closing)
             recorder = process.open_recorder(settings.records, origin, _notes(settings, absent), health, closing)
         else:
             recorder = health.recorder = NoRecorder(__version__)

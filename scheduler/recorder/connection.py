@@ -14,6 +14,7 @@ import httpx
 from scheduler.recorder.endpoint import ServiceEndpoint
 
 LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
+CONNECT_S: Final = 3.0  # a service that is away may leave the connection unanswered: then another try must come soon
 
 
 class ServiceConnection:
@@ -33,7 +34,12 @@ class ServiceConnection:
 
         Raise OSError if a token or certificate cannot be read, httpx.HTTPError if there is no response.
         """
-        return self._get_client().request(method, url, headers=headers | self._endpoint.build_headers(), **options)
+        client = self._get_client()
+        try:
+            return client.request(method, url, headers=headers | self._endpoint.build_headers(), **options)
+        except httpx.ConnectError:
+            self._checked_s = 0.0  # the service may have a new certificate: look at the files before the next request
+            raise
 
     def get(self, url: str, params: Sequence[tuple[str, str]]) -> bytes:
         """Return the body of a GET. Raise OSError if the service cannot be reached or responds with an error status."""
@@ -58,7 +64,8 @@ class ServiceConnection:
         if self._client is None or certificates != self._certificates:
             self.close()
             verify = self._endpoint.build_tls_context() if self._endpoint.url.startswith("https://") else True
-            self._client = httpx.Client(timeout=self._timeout_s, transport=self._transport, verify=verify)
+            timeout = httpx.Timeout(self._timeout_s, connect=min(self._timeout_s, CONNECT_S))
+            self._client = httpx.Client(timeout=timeout, transport=self._transport, verify=verify)
             self._certificates = certificates
         self._checked_s = now
         return self._client

@@ -37,7 +37,7 @@ class ServiceEndpoint:
         if self.url.startswith("https://"):
             return
         if self.ca_file or self.cert_file:
-            raise EndpointError("--endpoint-ca-file and --endpoint-cert-file go with an https:// --endpoint")
+            raise EndpointError("the flags --endpoint-ca-* and --endpoint-cert-file go with an https:// --endpoint")
         if self.token_file and not _is_loopback(urlsplit(self.url).hostname or ""):
             raise EndpointError(
                 "--endpoint-token-file goes with an https:// --endpoint: the token would be in the clear"

@@ -34,6 +34,7 @@ from scheduler.recorder.spool_reader import Batch, IncarnationSpool, list_incarn
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
 MIN_BATCH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
+UNREACHABLE_BACKOFF_S: Final = 1.0  # longest pause where no batch was sent: a try costs little, and readers wait
 TIMEOUT_S: Final = 30.0  # a batch is stored within a second or two
 DRAIN_S: Final = 5.0  # how long to go on delivering after the scheduler has ended
 PROGRESS_INTERVAL_S: Final = 1.0  # how far we are, for metrics
@@ -52,6 +53,10 @@ class NotDeliveredError(Exception):
     def __init__(self, message: str, after_s: float = 0.0) -> None:
         super().__init__(message)
         self.after_s = after_s
+
+
+class UnreachableError(NotDeliveredError):
+    """The decisions service could not be connected to, or our credentials are not there yet; nothing was sent."""
 
 
 class Shipper:
@@ -119,7 +124,8 @@ class Shipper:
                     klog.error(e, "Decisions wait in the spool, trying again", url=self._url)
                     last_report = now
                 after_s = e.after_s if isinstance(e, NotDeliveredError) else 0.0
-                wait = max(pause * random.uniform(1, 1.5), after_s)
+                longest = UNREACHABLE_BACKOFF_S if isinstance(e, UnreachableError) else BACKOFF_S[1]
+                wait = max(min(pause, longest) * random.uniform(1, 1.5), after_s)
                 if stop.is_set():
                     time.sleep(min(wait, max(deadline - now, 0)))
                 else:
@@ -187,7 +193,9 @@ class Shipper:
         try:
             response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)
         except OSError as e:  # a token or a certificate that is not there, or not yet
-            raise NotDeliveredError(f"cannot show who we are: {e}") from e
+            raise UnreachableError(f"cannot show who we are: {e}") from e
+        except (httpx.ConnectError, httpx.ConnectTimeout) as e:
+            raise UnreachableError(str(e) or type(e).__name__) from e
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
         reads = codec.parse_accept(response.headers.get("Accept", ""))

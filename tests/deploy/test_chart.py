@@ -188,6 +188,10 @@ def check_certificate_arguments(container: Json, made: list[Json], name: str) ->
     volumes = [volume for pod in pods(made).values() for volume in pod.get("volumes", ())]
     sources = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
     assert {s["secret"]["name"] for s in sources if "secret" in s} <= {secret}
+    namespace, published = arguments.ca_configmap
+    assert named(made, "ConfigMap", published)["metadata"]["namespace"] == namespace
+    read = [a for pod in pods(made).values() for c in pod["containers"] for a in c["args"] if "ca-configmap" in a]
+    assert set(read) <= {f"--endpoint-ca-configmap={namespace}/{published}"}
     for asked in (a for pod in pods(made).values() for c in pod["containers"] for a in c["args"]):
         assert not asked.startswith("--endpoint=") or asked == f"--endpoint=https://{arguments.host}:8001"
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from herodotus_endpoint import certificate
 from herodotus_endpoint import options as endpoint
 from herodotus_record.version import __version__
 from scheduler.commands import main as app
@@ -77,13 +78,13 @@ def test_every_rule_names_its_verbs_and_uses_no_wildcard(rule: dict[str, Any]) -
 
 @dataclass(frozen=True)
 class Right:
-    """What one request needs. `role` is the one of the scheduler's two roles that grants it."""
+    """What one request needs. `role` is the one of the scheduler's roles that grants it."""
 
     verb: str
     resource: str
     group: str = ""
     name: str = ""  # where the role gives it for this object alone
-    role: str = "ClusterRole"
+    role: tuple[str, str] = ("ClusterRole", "herodotus-scheduler")
 
 
 def watched(path: str) -> list[Right]:
@@ -93,7 +94,8 @@ def watched(path: str) -> list[Right]:
 
 
 DRA = "resource.k8s.io"
-LEASE = {"group": "coordination.k8s.io", "role": "Role"}
+LEASE: dict[str, Any] = {"group": "coordination.k8s.io", "role": ("Role", "herodotus-scheduler")}
+ROLES = (("ClusterRole", "herodotus-scheduler"), ("Role", "herodotus-scheduler"), ("Role", "herodotus-scheduler-ca"))
 
 # Every place in the scheduler that asks the API server for something, and what it needs for that.
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
@@ -110,6 +112,9 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
     ],
     ("scheduler/serving/certificates.py", "_read", "get"): None,
+    ("scheduler/kube/published_authority.py", "refresh", "get"): [
+        Right("get", "configmaps", name="herodotus-endpoint-ca", role=("Role", "herodotus-scheduler-ca"))
+    ],
     ("scheduler/kube/discovery.py", "fetch_server_version", "get"): None,
     ("scheduler/kube/discovery.py", "fetch_cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
     ("scheduler/kube/discovery.py", "find_absent_groups", "get"): None,
@@ -189,7 +194,7 @@ def granted(right: Right) -> bool:
         and right.resource in rule.get("resources", ())
         and right.group in rule["apiGroups"]
         and (not rule.get("resourceNames") or right.name in rule["resourceNames"])
-        for rule in named(right.role, "herodotus-scheduler")["rules"]
+        for rule in named(*right.role)["rules"]
     )
 
 
@@ -201,8 +206,8 @@ def test_every_request_of_the_scheduler_is_allowed(right: Right) -> None:
 def test_roles_allow_nothing_else() -> None:
     given = {
         Right(verb, resource, group, name, role)
-        for role in ("ClusterRole", "Role")
-        for rule in named(role, "herodotus-scheduler")["rules"]
+        for role in ROLES
+        for rule in named(*role)["rules"]
         for verb in rule["verbs"]
         for resource in rule["resources"]
         for group in rule["apiGroups"]
@@ -270,7 +275,21 @@ def test_the_manifest_has_no_secret_data_and_the_service_may_write_its_own() -> 
         ("create", "tokenreviews", ""),
         ("get", "secrets", secret["metadata"]["name"]),
         ("update", "secrets", secret["metadata"]["name"]),
+        ("get", "configmaps", "herodotus-endpoint-ca"),
+        ("update", "configmaps", "herodotus-endpoint-ca"),
     }
+
+
+def test_the_scheduler_reads_the_authority_where_the_service_publishes_it() -> None:
+    spec = named("Deployment", "herodotus-endpoint")["spec"]["template"]["spec"]
+    published = certificate.build_parser().parse_args(spec["initContainers"][0]["args"][1:]).ca_configmap
+    arguments = app._parser().parse_args(container("herodotus-scheduler")["args"])
+    assert arguments.endpoint_ca_configmap == published
+    config_map = named("ConfigMap", published[1])
+    assert (config_map["metadata"]["namespace"], "data" in config_map) == (published[0], False)
+    for role in ("herodotus-scheduler-ca", "herodotus-endpoint"):
+        (account,) = named("RoleBinding", role)["subjects"]
+        assert account["name"] == role.removesuffix("-ca")
 
 
 def test_an_unknown_argument_is_found() -> None:

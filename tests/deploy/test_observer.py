@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from scheduler.commands import main as app
 from scheduler.config import load
 from tests.deploy import test_manifests as base
-from tests.deploy.test_manifests import DEPLOY, REQUESTS, Right, read
+from tests.deploy.test_manifests import DEPLOY, REQUESTS, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
 WRITES_OR_LEADS = ("scheduler/kube/writes.py", "scheduler/kube/events.py", "scheduler/kube/lease.py")
@@ -30,16 +30,18 @@ def container() -> dict[str, Any]:
 
 def test_it_may_only_read_what_the_scheduler_reads() -> None:
     given = {
-        Right(verb, resource, group, name)
-        for rule in the("ClusterRole", "herodotus-observer")["rules"]
+        (verb, resource, group, name)
+        for rule in (*the("ClusterRole")["rules"], *the("Role", "herodotus-observer-ca")["rules"])
         for verb in rule["verbs"]
         for resource in rule["resources"]
         for group in rule["apiGroups"]
         for name in rule.get("resourceNames", [""])
     }
     needed = {right for (file, *_), rights in REQUESTS.items() if file not in NOT_ITS_OWN for right in rights or ()}
-    assert given == {right for right in needed if right.resource != "podgroups"}  # it refuses pods of groups
-    assert {right.verb for right in given if right.resource not in ("tokenreviews", "subjectaccessreviews")} == {
+    assert given == {
+        (right.verb, right.resource, right.group, right.name) for right in needed if right.resource != "podgroups"
+    }, "it refuses pods of groups"
+    assert {verb for verb, resource, *_ in given if resource not in ("tokenreviews", "subjectaccessreviews")} == {
         "get",
         "list",
         "watch",

@@ -275,6 +275,11 @@ ACCOUNT = "system:serviceaccount:herodotus:{}"
         ("herodotus-endpoint", "list secrets -n herodotus", False),
         ("herodotus-endpoint", "create secrets -n herodotus", False),
         ("herodotus-scheduler", "get secrets/herodotus-endpoint-own -n herodotus", False),
+        ("herodotus-scheduler", "get configmaps/herodotus-endpoint-ca -n herodotus", True),
+        ("herodotus-scheduler", "update configmaps/herodotus-endpoint-ca -n herodotus", False),
+        ("herodotus-scheduler", "watch configmaps/herodotus-endpoint-ca -n herodotus", False),
+        ("herodotus-endpoint", "update configmaps/herodotus-endpoint-ca -n herodotus", True),
+        ("herodotus-endpoint", "get configmaps/herodotus-scheduler -n herodotus", False),
     ],
     ids=lambda v: str(v),
 )

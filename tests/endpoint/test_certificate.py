@@ -14,7 +14,13 @@ import httpx
 import pytest
 
 from herodotus_endpoint import __main__ as program
-from herodotus_endpoint.certificate import RENEW_BEFORE, VALID_FOR, ensure_certificate, write_certificate
+from herodotus_endpoint.certificate import (
+    RENEW_BEFORE,
+    VALID_FOR,
+    ensure_certificate,
+    publish_authority,
+    write_certificate,
+)
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import Credentials
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
@@ -101,6 +107,40 @@ def test_concurrent_creation_fails_once_and_then_finds_the_certificate() -> None
     assert secret.kept() == secret.kept()
 
 
+@dataclass
+class ConfigMap:
+    """An API server that has one ConfigMap."""
+
+    data: dict[str, str] | None = None
+    puts: list[Any] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/api/v1/namespaces/herodotus/configmaps/herodotus-endpoint-ca"
+        if request.method == "PUT":
+            self.puts.append(json.loads(request.read()))
+            self.data = self.puts[-1]["data"]
+        data = {} if self.data is None else {"data": self.data}
+        return httpx.Response(200, json={"kind": "ConfigMap", "metadata": {"resourceVersion": "7"}, **data})
+
+    def publish(self, pem: bytes) -> None:
+        api = KubeClient(SERVER, transport=httpx.MockTransport(self))
+        publish_authority(api, ("herodotus", "herodotus-endpoint-ca"), pem)
+
+
+def test_publishes_the_authority_once_for_each_certificate() -> None:
+    config_map = ConfigMap()
+    for pem in (b"first", b"first", b"second", b"second"):
+        config_map.publish(pem)
+    assert [put["data"] for put in config_map.puts] == [{"ca.crt": "first"}, {"ca.crt": "second"}]
+    assert {put["metadata"]["resourceVersion"] for put in config_map.puts} == {"7"}
+
+
+def test_publishes_beside_other_keys_of_the_config_map() -> None:
+    config_map = ConfigMap({"theirs": "1", "ca.crt": "old"})
+    config_map.publish(b"new")
+    assert config_map.data == {"theirs": "1", "ca.crt": "new"}
+
+
 @pytest.mark.parametrize(
     ("host", "believed"),
     [(HOST, True), ("elsewhere.herodotus.svc", False), ("localhost", False)],
@@ -145,6 +185,7 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> bool:
     [
         (["--secret", "herodotus"], "'herodotus' is not NAMESPACE/NAME"),
         (["--secret", "a/b/c"], "'a/b/c' is not NAMESPACE/NAME"),
+        (["--ca-configmap", "ca"], "'ca' is not NAMESPACE/NAME"),
         (["--host", HOST], "--secret"),
     ],
 )

@@ -198,6 +198,19 @@ class TestRunRefuses:
         said = refused(capsys, "run", "--no-record", "--endpoint", "http://127.0.0.1:1")
         assert said == "error: --no-record leaves nothing to deliver to --endpoint: give one of them"
 
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (("https://service", "--endpoint-ca-file", "/ca.crt"), "-ca-file or --endpoint-ca-configmap, not both"),
+            (("http://127.0.0.1:1",), "go with an https:// --endpoint"),
+        ],
+        ids=["and of a file", "without TLS"],
+    )
+    def test_the_authority_of_a_config_map(self, capsys: Captured, flags: tuple[str, ...], message: str) -> None:
+        said = refused(capsys, "run", "--endpoint-ca-configmap", "herodotus/ca", "--endpoint", *flags)
+        assert said.startswith("error: ")
+        assert said.endswith(message)
+
     def test_a_dry_run_with_the_stock_schedulers_lease_but_not_with_its_name(
         self, tmp_path: Path, capsys: Captured
     ) -> None:

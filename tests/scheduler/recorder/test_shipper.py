@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -430,6 +432,67 @@ def test_an_authority_that_is_not_there_yet_is_waited_for_and_nothing_sent_meanw
     authority.write_bytes(certificate)
     assert connection.send("POST", "https://service/ingest/v1/frames", headers={}).status_code == 200
     connection.close()
+
+
+def test_a_failed_connection_makes_the_next_request_trust_the_new_authority(tmp_path: Path) -> None:
+    """The service may have a new certificate; waiting for the next regular look would delay its records."""
+    authority, contexts = tmp_path / "ca.crt", list[object]()
+    answers: list[httpx.Response | Exception] = [httpx.Response(200), httpx.ConnectError("verify failed")]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = answers.pop(0) if answers else httpx.Response(200)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    class Endpoint(ServiceEndpoint):
+        def build_tls_context(self) -> ssl.SSLContext:
+            contexts.append(authority.read_bytes())
+            return super().build_tls_context()
+
+    first, second = (create_self_signed(["service"], timedelta(days=1))[1] for _ in range(2))
+    authority.write_bytes(first)
+    connection = ServiceConnection(Endpoint("https://service", ca_file=authority), 1.0, httpx.MockTransport(answer))
+    connection.send("GET", "https://service/", headers={})
+    authority.write_bytes(second)
+    with pytest.raises(httpx.ConnectError):
+        connection.send("GET", "https://service/", headers={})
+    assert contexts == [first], "looks seldom while all is well"
+    connection.send("GET", "https://service/", headers={})
+    assert contexts == [first, second]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("failure", "longest"),
+    [
+        (httpx.ConnectError("refused"), module.UNREACHABLE_BACKOFF_S),
+        (httpx.ConnectTimeout("no answer"), module.UNREACHABLE_BACKOFF_S),
+        (httpx.ReadTimeout("the batch was sent"), module.BACKOFF_S[1]),
+    ],
+    ids=["refused", "unanswered", "sent"],
+)
+def test_an_unreachable_service_is_tried_again_every_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, longest: float
+) -> None:
+    """A batch that was sent in vain costs the service more than a connection, so that takes longer pauses."""
+    waited: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            if len(waited) == 12:
+                self.set()
+            return True
+
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise failure
+
+    monkeypatch.setattr(random, "uniform", lambda *_: 1.0)
+    write(tmp_path, 1)
+    shipper = Shipper(tmp_path, ServiceEndpoint("http://service/"), httpx.MockTransport(fail))
+    assert not shipper.run(Stop(), drain_s=0.0)
+    assert (waited[0], max(waited)) == (module.BACKOFF_S[0], longest)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,28 @@ subjects:
 {{ include "herodotus.subject" . }}
 {{- end }}
 
+{{/* (list . "COMPONENT"): the right to read the authority that the service publishes; empty where it publishes none. */}}
+{{- define "herodotus.rbac.authority" -}}
+{{- $root := index . 0 -}}
+{{- if and $root.Values.endpoint.enabled (include "herodotus.tls.published" $root) -}}
+{{- $name := printf "%s-ca" (include "herodotus.name" .) -}}
+---
+# The authority of the decisions service's certificate, which the service publishes in this ConfigMap.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ toYaml $root.Release.Namespace }}
+rules:
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ include "herodotus.tls.published" $root }}]
+  verbs: [get]
+---
+{{ include "herodotus.rbac.grant" (list "Role" $name (include "herodotus.subject" . | fromYamlArray) $root.Release.Namespace) }}
+{{- end }}
+{{- end }}
+
 {{/* What plugins look at (scheduler/engine/objects/watched_kinds.py), the cluster's name, and who asks for metrics. */}}
 {{- define "herodotus.rbac.reads" -}}
 - apiGroups: [""]

@@ -62,6 +62,11 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 {{- ternary $certificate.secret (include "herodotus.name" (list . $made)) (eq $certificate.source "secret") -}}
 {{- end }}
 
+{{/* The ConfigMap in which the service publishes the authority of its own certificate; empty for other certificates. */}}
+{{- define "herodotus.tls.published" -}}
+{{- if eq .Values.endpoint.certificate.source "own" }}{{ include "herodotus.name" (list . "endpoint-ca") }}{{ end -}}
+{{- end }}
+
 {{- define "herodotus.delivery" -}}
 {{- if .Values.records.url -}}
 - {{ printf "--endpoint=%s" .Values.records.url | toYaml }}
@@ -74,7 +79,11 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 - --endpoint={{ include "herodotus.scheme" . }}://{{ include "herodotus.host" . }}:8001
 {{- if include "herodotus.tls" . }}
 - --endpoint-token-file=/var/run/herodotus/token
+{{- if include "herodotus.tls.published" . }}
+- --endpoint-ca-configmap={{ .Release.Namespace }}/{{ include "herodotus.tls.published" . }}
+{{- else }}
 - --endpoint-ca-file=/var/run/herodotus/ca.crt
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -86,14 +95,16 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
   secret:
     secretName: {{ toYaml .Values.records.secret }}
 {{- else if and (not .Values.records.url) (include "herodotus.tls" .) -}}
-- name: endpoint # who it is, for the decisions service alone, and whom it believes to be that
+- name: endpoint # who it is, for the decisions service alone{{ if not (include "herodotus.tls.published" .) }}, and whom it believes to be that{{ end }}
   projected:
     sources:
     - serviceAccountToken: {audience: herodotus-endpoint, expirationSeconds: 3600, path: token}
+    {{- if not (include "herodotus.tls.published" .) }}
     - secret:
         name: {{ include "herodotus.tls.secret" . | toYaml }}
         items: [{key: ca.crt, path: ca.crt}]
         optional: true # scheduling does not wait for it: records wait in the spool
+    {{- end }}
 {{- end }}
 {{- end }}
 
