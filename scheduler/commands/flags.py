@@ -117,7 +117,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
         "--endpoint-ca-configmap",
         type=_object_name,
         metavar="NAMESPACE/NAME",
-        help="the authority, from ca.crt of this ConfigMap, in which the service publishes it; read again while running",
+        help="the authority, from ca.crt of this ConfigMap, where the service publishes it; read again while running",
     )
     add_spool(records)
     records.add_argument(
