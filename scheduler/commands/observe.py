@@ -26,6 +26,7 @@ from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube.http import ApiServer
+from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
@@ -78,13 +79,15 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
     evaluated, theirs = drop_unknown_plugins(whole, arguments.registry)
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
-        api = ApiServer(found)
+        api_requests = RequestMetrics(found.url)
+        api = ApiServer(found, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
         frameworks = _frameworks(evaluated, arguments.registry, shared)
         metrics = ObserverMetrics()
         health = ProcessHealth(stop, metrics, records.spool, records.limit_bytes, None)
         metrics.registry.register(health)
+        metrics.registry.register(api_requests)
         content = Content(
             configuration=fill_defaults(whole, arguments.registry),
             metrics=metrics.exposition,

@@ -46,6 +46,7 @@ from scheduler.kube import discovery
 from scheduler.kube.events import EventSender
 from scheduler.kube.http import TIMEOUT_S, ApiServer
 from scheduler.kube.lease import LeaderElector, LeaseSettings
+from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live import kubelet_rejections as refusals
 from scheduler.live.api_writes import ApiWrites
 from scheduler.live.bind_requests import BindRequests
@@ -115,7 +116,8 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         master=settings.master,
     )
     with ExitStack() as closing:
-        api = ApiServer(found)
+        api_requests = RequestMetrics(found.url)
+        api = ApiServer(found, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
         evicts = not settings.dry_run_binding
@@ -123,6 +125,7 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         extenders = _extenders(config, closing)  # refuse what the file says, at once
         frameworks = _frameworks(config, settings, handle, extenders, shared)
         health = _vitals(config, settings, stop)
+        health.metrics.registry.register(api_requests)
         closing.callback(_serve(config, settings, api, health))
         connected = process.connect(api, stop)
         if connected is None:

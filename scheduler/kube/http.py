@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -60,17 +60,42 @@ class ApiRequest(NamedTuple):
     timeout_s: float = TIMEOUT_S
 
 
+class RequestObserver(Protocol):
+    """Counts requests and their durations, from any thread, as `request_metrics.RequestMetrics` does."""
+
+    def count(self, method: str, code: int) -> None:
+        """Count one response with this status code. `code` is 0 if there was no response."""
+
+    def observe_duration(self, method: str, duration_s: float) -> None:
+        """Observe the duration of one request, from the call until the response was read."""
+
+
+class _NoObserver:
+    """Ignores requests."""
+
+    def count(self, method: str, code: int) -> None:
+        pass
+
+    def observe_duration(self, method: str, duration_s: float) -> None:
+        pass
+
+
 class ApiServer:
     """A client of one API server with a pool of connections. Thread-safe."""
 
     def __init__(
-        self, credentials: Credentials, connections: int = 64, transport: httpx.BaseTransport | None = None
+        self,
+        credentials: Credentials,
+        connections: int = 64,
+        transport: httpx.BaseTransport | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         """Prepare connections to the server of the credentials, at most `connections` at a time.
 
-        `transport` replaces the network in tests.
+        `transport` replaces the network in tests. `observer` is called for every request.
         """
         self.url = credentials.url
+        self._observer: RequestObserver = observer or _NoObserver()
         self._closed = threading.Event()
         self._headers = credentials.headers
         self._header_lines = "", 0.0  # and until when they are good
@@ -125,14 +150,20 @@ class ApiServer:
         the request up after its timeout. A response of 429 or 503 is not retried. `precondition` is evaluated just
         before the request is sent; if it returns False, the request ends with the reason NotSent.
         """
+        start_s = time.monotonic()
         if self._pool is None:
             try:
                 self._executor.submit(self._send_aside, request, done, precondition)
             except RuntimeError:
                 done(_closed_error())
             return
-        data = self._encode_request(request)
-        self._pool.send(data, request.timeout_s, lambda answer: done(_to_api_error(answer)), precondition)
+
+        def on_answer(answer: ApiResponse | OSError) -> None:
+            self._observer.count(request.method, 0 if isinstance(answer, OSError) else answer.status)
+            self._observer.observe_duration(request.method, time.monotonic() - start_s)
+            done(_to_api_error(answer))
+
+        self._pool.send(self._encode_request(request), request.timeout_s, on_answer, precondition)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], read_timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -141,15 +172,20 @@ class ApiServer:
         Raise ApiError if the request fails or no byte arrives for `read_timeout_s` seconds.
         """
         self._check_open()
+        answered = False
         try:
             with self._client.stream(
                 "GET", path, params=dict(params), headers=self._headers(), timeout=_build_stream_timeout(read_timeout_s)
             ) as response:
+                answered = True
+                self._observer.count("GET", response.status_code)
                 if response.status_code >= 400:
                     response.read()
                     raise _parse_error(response)
                 yield response.iter_raw()
         except httpx.HTTPError as e:
+            if not answered:
+                self._observer.count("GET", 0)
             raise ApiError(0, "NoAnswer", _error_text(e)) from e
 
     def close(self) -> None:
@@ -201,6 +237,14 @@ class ApiServer:
 
     def _send(self, request: ApiRequest) -> bytes:
         self._check_open()
+        start_s = time.monotonic()
+        try:
+            return self._send_until_answered(request)
+        finally:
+            self._observer.observe_duration(request.method, time.monotonic() - start_s)
+
+    def _send_until_answered(self, request: ApiRequest) -> bytes:
+        """Send a request, and again after Retry-After, and return the response body. Raise ApiError if it fails."""
         headers = self._headers()
         content = None
         if request.body is not None:
@@ -218,7 +262,9 @@ class ApiServer:
                     timeout=timeout,
                 )
             except httpx.HTTPError as e:
+                self._observer.count(request.method, 0)
                 raise ApiError(0, "NoAnswer", _error_text(e)) from e
+            self._observer.count(request.method, response.status_code)
             if response.status_code < 400:
                 return response.content
             error = _parse_error(response)

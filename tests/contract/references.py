@@ -325,8 +325,9 @@ def metrics() -> str:
         "# Metrics",
         "For operators who write dashboards and alerts: every metric of the scheduler, the observer and the decisions"
         " service, with its type and labels. Where to read them: [alerts.md](alerts.md#read-the-metrics)."
-        f" {AGAIN} Names, labels and buckets of `scheduler_*` are kube-scheduler's"
-        " ([differences](parity.md#operations)).",
+        f" {AGAIN} Names, labels and buckets of `scheduler_*` and `rest_client_*` are kube-scheduler's"
+        " ([differences](parity.md#operations)). The observer has `rest_client_*`, too. What Grafana shows of them:"
+        " [dashboards.md](dashboards.md).",
         *(f"## {title}\n\n{_table(METRIC, sorted(_declared(files)))}" for title, files in _metric_modules().items()),
     ]
     return "\n\n".join(parts) + "\n"
@@ -349,7 +350,7 @@ def _declared(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and (kind := METRIC_TYPES.get(getattr(node.func, "id", ""))):
                 texts = [str(arg.value) for arg in node.args[:2] if isinstance(arg, ast.Constant)]
-                if len(texts) == 2 and texts[0].startswith(("herodotus_", "scheduler_", "leader_")):
+                if len(texts) == 2 and texts[0].startswith(("herodotus_", "scheduler_", "leader_", "rest_")):
                     name = texts[0] + ("_total" if kind == "counter" and not texts[0].endswith("_total") else "")
                     yield f"`{name}`", kind, ", ".join(f"`{label}`" for label in _labels(node)), texts[1]
 

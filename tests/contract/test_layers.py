@@ -232,6 +232,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "cryptography": ("herodotus_serving.self_signed", "herodotus_endpoint.access"),
     "prometheus_client": (
         "scheduler.live.metrics",
+        "scheduler.kube.request_metrics",
         "scheduler.offline.observe.metrics",
         "scheduler.commands.health_checks",
         "scheduler.serving.routes",

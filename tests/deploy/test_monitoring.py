@@ -21,7 +21,7 @@ from herodotus_endpoint.metrics import EndpointMetrics as ServiceMetrics
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.offline.observe.metrics import ObserverMetrics
-from tests.deploy.charts import combined, named, objects
+from tests.deploy.charts import combined, merged, named, objects
 
 SERIES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
 TARGETS = {"le", "namespace", "instance", "pod", "persistentvolumeclaim"}  # of Prometheus, and of where a pod runs
@@ -175,3 +175,18 @@ def test_alerts_have_a_summary_and_a_severity() -> None:
 def test_alerts_select_the_release_s_namespace() -> None:
     (rule,) = (o for o in objects(combined("monitoring"), namespace="blue") if o["kind"] == "PrometheusRule")
     assert 'namespace="blue"' in json.dumps(rule).replace('\\"', '"')
+
+
+def test_the_scheduler_s_metrics_can_have_kube_scheduler_s_job() -> None:
+    """kubernetes-mixin selects by this label."""
+
+    def relabelings(job: str) -> dict[str, Any]:
+        made = objects(merged(combined("monitoring"), {"monitoring": {"serviceMonitor": {"schedulerJob": job}}}))
+        monitors = (o for o in made if o["kind"] == "ServiceMonitor")
+        return {o["metadata"]["name"]: o["spec"]["endpoints"][0].get("relabelings") for o in monitors}
+
+    assert relabelings("kube-scheduler") == {
+        "herodotus-scheduler": [{"targetLabel": "job", "replacement": "kube-scheduler"}],
+        "herodotus-endpoint": None,
+    }
+    assert set(relabelings("").values()) == {None}

@@ -138,9 +138,13 @@ class Herodotus:
         *,
         tree: Path = ROOT,
         database_url: str | None = None,
+        flags: tuple[str, ...] = (),
         **configuration: Any,
     ) -> None:
-        """Start both; `configuration` extends the KubeSchedulerConfiguration, `tree` is the source tree to run."""
+        """Start both, the scheduler with more `flags`.
+
+        `configuration` extends the KubeSchedulerConfiguration, `tree` is the source tree to run.
+        """
         self.cluster = cluster
         self.tree = tree
         self.spool = directory / "spool"
@@ -168,7 +172,7 @@ class Herodotus:
             )
         )
         self.endpoint = self._launch_endpoint(self._port, "endpoint")
-        self.scheduler = self.start_scheduler()
+        self.scheduler = self.start_scheduler(*flags)
         eventually(self._endpoint_ready, "the endpoint to be ready")
 
     def start_endpoint(self) -> Process:

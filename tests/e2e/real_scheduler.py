@@ -60,12 +60,13 @@ class KubeScheduler:
         self.attempts: dict[str, list[Attempt]] = {}
         self.gone: set[str] = set()  # pods whose deletion it has seen
         self.freed: Counter[str] = Counter()  # by claim: the devices whose deallocation it has seen
+        self.port = free_port()
         self.process = Process(
             "kube-scheduler",
             [
                 str(binary),
                 f"--config={config}",
-                f"--secure-port={free_port()}",
+                f"--secure-port={self.port}",
                 f"--cert-dir={directory / 'certs'}",
                 "--bind-address=127.0.0.1",
                 "--authorization-always-allow-paths=*",

@@ -30,6 +30,11 @@ spec:
       insecureSkipVerify: true # the certificate is the process' own, made in memory
       {{- end }}
     {{- end }}
+    {{- if and (eq (index . 1) "scheduler") $own.schedulerJob }}
+    relabelings:
+    - targetLabel: job
+      replacement: {{ $own.schedulerJob | toYaml }}
+    {{- end }}
     {{- if index . 4 }}
     bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token # Prometheus' own; access.scrapers gives it the right
     {{- end }}
