@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -159,6 +159,9 @@ fuzz: $(STAMP) ## random requests, frames and ingest for some minutes
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
 		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/api/test_fuzz.py tests/endpoint/api/test_ingest_over_http.py -s --timeout=7200
 
+headlamp: ## the Headlamp plugin: lint, types, tests, bundle; needs Node.js and npm
+	cd plugins/headlamp && npm ci --no-audit --no-fund && npm run lint && npm run tsc && CI=true npm test && npm run build
+
 manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 	$(RUN) scripts.manifests
 
@@ -204,4 +207,4 @@ sbom: wheels ## bills of materials, into dist
 	done
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist plugins/headlamp/dist plugins/headlamp/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

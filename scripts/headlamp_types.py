@@ -1,0 +1,75 @@
+"""Writes plugins/headlamp/src/answers.ts: the types of the answers that the Headlamp plugin reads, from their schemas.
+
+Owns: the conversion of JSON Schema to TypeScript. Does not own: the schemas (`scripts.answer_schemas`), the types for
+Python (`scripts.client_types`).
+
+Invariant: the file is never edited. tests/plugins/test_headlamp.py compares it with the output of this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from herodotus_cli.commands.schema import load_schemas
+
+Json = dict[str, Any]
+FILE: Final = Path(__file__).parents[1] / "plugins/headlamp/src/answers.ts"
+KINDS: Final = ("NodeHistory", "PendingPods", "PodExplanation")
+_HEAD: Final = """\
+// Types of answers, from their JSON Schemas (`kubectl herodotus schema`).
+// This file is generated (`python -m scripts.headlamp_types`). A newer service may add fields, and an older one may
+// lack some.
+"""
+_SIMPLE: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+
+def format_module() -> str:
+    """Return the text of the module."""
+    schemas: Mapping[str, Json] = load_schemas()["$defs"]
+    return _HEAD + "".join(
+        f"\n{_comment(schemas[kind], '')}export interface {kind} {_fields(schemas[kind], '')}\n" for kind in KINDS
+    )
+
+
+def _type_of(schema: Json, indent: str) -> str:
+    """Return the type for a schema. Raises KeyError for one that this module cannot convert."""
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    kinds = schema.get("type", "any")
+    every = kinds if isinstance(kinds, list) else [kinds]
+    return " | ".join(dict.fromkeys(_type_of_kind(kind, schema, indent) for kind in every))
+
+
+def _type_of_kind(kind: str, schema: Json, indent: str) -> str:
+    if kind == "array":
+        return f"Array<{_type_of(schema.get('items', {}), indent)}>"
+    if kind == "object" and schema.get("properties"):
+        return _fields(schema, indent)
+    if kind == "object":
+        values = schema.get("additionalProperties")
+        return f"Record<string, {_type_of(values, indent) if isinstance(values, dict) else 'any'}>"
+    if kind == "string" and schema.get("enum"):
+        return " | ".join(json.dumps(value) for value in schema["enum"] if value is not None)
+    return "any" if kind == "any" else _SIMPLE[kind]
+
+
+def _fields(schema: Json, indent: str) -> str:
+    inner = f"{indent}  "
+    required = schema.get("required", ())
+    lines = [
+        f"{_comment(field, inner)}{inner}{name}{'' if name in required else '?'}: {_type_of(field, inner)};\n"
+        for name, field in schema["properties"].items()
+    ]
+    return f"{{\n{''.join(lines)}{indent}}}"
+
+
+def _comment(schema: Json, indent: str) -> str:
+    text = " ".join(schema.get("description", "").split())
+    return f"{indent}/** {text} */\n" if text else ""
+
+
+if __name__ == "__main__":
+    FILE.write_text(format_module(), "utf-8")
