@@ -83,6 +83,19 @@ def refuse(status: int, message: str) -> Response:
     )
 
 
+def refuse_ingest(application: WSGIApplication) -> WSGIApplication:
+    """Wrap an application for listeners that serve queries only: it answers 403 to requests of schedulers."""
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        if not str(environ.get("PATH_INFO")).startswith(SENDER_PREFIX):
+            return application(environ, start_response)
+        refused = refuse(403, "ingest is not served on this listener (--ingest-bind)")
+        start_response("403 Forbidden", [*refused.headers, ("Content-Length", str(len(refused.body)))])
+        return [refused.body]
+
+    return answer
+
+
 def restrict_to_probes(application: WSGIApplication) -> WSGIApplication:
     """Wrap an application so that it serves only PROBE_PATHS and answers 404 to every other path."""
 

@@ -59,8 +59,7 @@ def serve(
     if listen_on.tls:
         ServingTls(listen_on.tls)  # fails now instead of at the first connection
     sockets = {name: [listen(a) for a in getattr(listen_on, name)] for name in ("queries", "ingest", "probes")}
-    names = tuple("{}:{}".format(*s.getsockname()[:2]) for s in sockets["ingest"])
-    worker = _Worker(replace(settings, ingest_listeners=names), database_url, listen_on, delegation)
+    worker = _Worker(settings, database_url, listen_on, delegation)
     scheme = "https" if listen_on.tls else "http"
     kinds = "queries" if listen_on.ingest else "queries and ingest"
     ready = [f"listening on {scheme}://{get_bound_address(s)} ({kinds})" for s in sockets["queries"]]
@@ -93,7 +92,7 @@ class _Worker:
         # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
         from herodotus_endpoint.metrics import EndpointMetrics
-        from herodotus_endpoint.pools import Pools, build_service, restrict_to_probes
+        from herodotus_endpoint.pools import Pools, build_service, refuse_ingest, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
         from herodotus_endpoint.routing import RouteDeclarationError
 
@@ -115,16 +114,17 @@ class _Worker:
             app = create_app(store, settings, metrics, readiness, threads)
         except RouteDeclarationError as e:
             raise workers.UnusableServerError(str(e)) from e
-        routes = [pools.route_query if listen_on.ingest else pools.route_ingest] * len(listen_on.queries)
-        routes += [pools.route_ingest] * len(listen_on.ingest)
+        everything = build_service(app.wsgi_app, pools.route_ingest)
+        queries = build_service(refuse_ingest(app.wsgi_app), pools.route_query) if listen_on.ingest else everything
+        services = [queries] * len(listen_on.queries) + [everything] * len(listen_on.ingest)
         contexts = self.tls.context if self.tls else None
         listeners = [
-            Listener(each, build_service(app.wsgi_app, route), listen_on.limits, contexts)
-            for each, route in zip(sockets, routes, strict=False)
+            Listener(each, service, listen_on.limits, contexts)
+            for each, service in zip(sockets, services, strict=False)
         ]
         probes = build_service(restrict_to_probes(app.wsgi_app), pools.route_probe)
         limits = replace(listen_on.limits, **PROBE_LIMITS)
-        listeners += [Listener(each, probes, limits) for each in sockets[len(routes) :]]
+        listeners += [Listener(each, probes, limits) for each in sockets[len(services) :]]
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
         return Server(listeners, traces.stop if traces else None)
 

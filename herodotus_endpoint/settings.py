@@ -25,15 +25,14 @@ MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one decodes, two wait
 class ServiceSettings:
     """The settings of one process of the decisions service.
 
-    `ingest_listeners` holds the addresses that serve ingest; if it is empty, all do. If `access` is None, every client
-    may read. If `senders` is None, records are accepted from loopback only, or from anywhere if `insecure` is true.
+    If `access` is None, every client may read. If `senders` is None, records are accepted from loopback only, or from
+    anywhere if `insecure` is true.
     `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
     `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces`
     is the queue of stored records that become spans.
     """
 
     insecure: bool = False
-    ingest_listeners: tuple[str, ...] = ()
     max_concurrent_ingests: int = MAX_CONCURRENT_INGESTS
     max_watches: int = MAX_WATCHES
     max_watches_per_user: int = MAX_WATCHES_PER_USER

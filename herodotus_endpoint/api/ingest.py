@@ -128,9 +128,6 @@ def authenticate_sender(settings: ServiceSettings) -> str:
     If no senders are configured, the result is "", and only senders on loopback are accepted, or all with --insecure.
     Raises StatusError if the sender is refused.
     """
-    listener = f"{request.environ.get('SERVER_NAME')}:{request.environ.get('SERVER_PORT')}"
-    if settings.ingest_listeners and listener not in settings.ingest_listeners:
-        raise StatusError(403, "ingest is not served on this listener (--ingest-bind)")
     if settings.senders is not None:
         return settings.senders.authenticate(request.environ)
     peer = request.environ.get("REMOTE_ADDR", "")

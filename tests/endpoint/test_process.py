@@ -47,10 +47,10 @@ def run(tmp_path: Path) -> Iterator[Run]:
         process.communicate()
 
 
-def port(process: "subprocess.Popen[str]") -> int:
+def port(process: "subprocess.Popen[str]", host: str = "127.0.0.1") -> int:
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.startswith("listening on http://127.0.0.1:"), process.communicate()
+    assert line.startswith(f"listening on http://{host}:"), process.communicate()
     return int(line.split(":")[2].split(" ")[0])
 
 
@@ -82,9 +82,11 @@ def test_prints_its_addresses_and_stops_on_sigterm(run: Run, tmp_path: Path) -> 
     assert stat.S_IMODE((tmp_path / "data" / "herodotus.db").stat().st_mode) == 0o600
 
 
-def test_ingest_has_a_separate_listener(run: Run) -> None:
-    process = run("--bind", "127.0.0.1:0", "--ingest-bind", "127.0.0.1:0")
-    queries, ingest = port(process), port(process)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_ingest_has_a_separate_listener(run: Run, host: str) -> None:
+    """Also on every address, as in a container: a connection then has another local address than the listener."""
+    process = run("--insecure", "--bind", f"{host}:0", "--ingest-bind", f"{host}:0")
+    queries, ingest = port(process, host), port(process, host)
     body = codec.encode(TABLE.rows(CLUSTER, INCARNATION))
     assert request(queries, "/ingest/v1/frames", body)[0] == 403
     assert request(ingest, "/ingest/v1/frames", body)[0] == 200

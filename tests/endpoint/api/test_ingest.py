@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
 from herodotus_endpoint.api import ingest
+from herodotus_endpoint.pools import refuse_ingest
 from herodotus_record import codec
 from herodotus_record.model import Code, Gap, HighWater, NodeRows
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision, a_table, bound
@@ -158,12 +160,12 @@ def test_insecure_accepts_ingest_from_any_client(tmp_path: Path) -> None:
     service.store.close()
 
 
-def test_only_the_ingest_listener_serves_ingest(tmp_path: Path) -> None:
-    service = a_service(tmp_path, ingest_listeners=("127.0.0.1:8001",))
-    here = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8001"}
-    assert service.send(environ_overrides=here).status_code == 200
-    assert "--ingest-bind" in envelope(service.send(environ_overrides=here | {"SERVER_PORT": "8000"}))["message"]
-    service.store.close()
+def test_a_listener_for_queries_refuses_ingest_and_nothing_else(service: Service) -> None:
+    application = service.client.application
+    client = Client(refuse_ingest(application.wsgi_app), application.response_class)
+    refused = client.post("/ingest/v1/frames", data=b"")
+    assert (refused.status_code, "--ingest-bind" in envelope(refused)["message"]) == (403, True)
+    assert client.get("/readyz").status_code == 200
 
 
 def test_missing_node_rows_request_a_complete_table(service: Service) -> None:
