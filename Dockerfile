@@ -28,7 +28,7 @@ RUN /build/bin/python -m hatchling build --target wheel --directory /wheels
 WORKDIR /src
 
 FROM build AS endpoint-environment
-# otlp.txt also has what --otlp-endpoint needs
+# otlp.txt also has what --otlp-endpoint needs, archive.txt that and what the archive needs
 ARG LOCK=endpoint.txt
 RUN packages/images/install.sh ${LOCK}
 

@@ -52,7 +52,7 @@ system: ## Debian packages that some tests need (as root; otherwise those tests 
 	fi
 
 # What packages/locks names, and nothing else: as wheels for the tests of installing, and into the environment.
-$(STAMP): $(LOCKS)/dev.txt pyproject.toml
+$(STAMP): $(LOCKS)/dev.txt $(LOCKS)/s3.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
@@ -62,6 +62,8 @@ $(STAMP): $(LOCKS)/dev.txt pyproject.toml
 	@$(FETCH) -r $(VENV)/plugin.txt
 	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(LOCKS)/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/s3
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/s3 --require-hashes -r $(LOCKS)/s3.txt
 	@touch $@
 
 lint: $(STAMP) ## ruff, codespell, shellcheck, hadolint, the workflows
@@ -174,6 +176,9 @@ lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp \
 		--excludes packages/images/common.txt --excludes packages/images/endpoint.txt -o $(LOCKS)/otlp.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp --extra archive \
+		--excludes packages/images/common.txt --excludes packages/images/endpoint.txt -o $(LOCKS)/archive.txt
+	$(COMPILE) --python-version 3.11 --group s3 -o $(LOCKS)/s3.txt
 	for image in scheduler endpoint agents; do \
 	  $(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml \
 	    --excludes packages/images/common.txt --excludes packages/images/$$image.txt -o $(LOCKS)/$$image.txt || exit; \

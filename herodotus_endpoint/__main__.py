@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from herodotus_endpoint import certificate, deployment_modes, maintenance, options
+from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive.problems import check_installed as check_archive_installed
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.server import serve
@@ -48,10 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.otlp_endpoint:
             check_installed()
+        if arguments.archive:
+            check_archive_installed("--archive")
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, listen_on, delegation)
-    except (StoreError, ListenError, ServingTlsError, KubeconfigError, TracingUnavailableError) as e:
+    except (StoreError, ListenError, ServingTlsError, KubeconfigError, TracingUnavailableError, ArchiveError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flask import Blueprint, Flask, Response, g, request
 
@@ -43,6 +43,9 @@ from herodotus_record import codec
 from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
 
+if TYPE_CHECKING:  # its packages are optional
+    from herodotus_endpoint.archive.reader import ArchiveReader
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -52,14 +55,15 @@ def create_app(
     metrics: EndpointMetrics | None = None,
     readiness: Readiness | None = None,
     threads: Mapping[str, int] | None = None,
+    archive: ArchiveReader | None = None,
 ) -> Flask:
     """Return the Flask application that serves all routes over one store.
 
     `threads` maps the name of a worker pool to its number of threads, from which the limits per reader follow. Metrics
-    and readiness are created if they are None.
+    and readiness are created if they are None. `archive` answers about decisions that the store no longer has.
     """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
-    reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster)
+    reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster, archive)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.strict_slashes = True
@@ -175,6 +179,8 @@ def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
     def end(response: Response) -> Response:
         response.headers.setdefault("Cache-Control", "no-store")
         response.headers.update(pages.HEADERS)
+        if g.get("archived"):
+            response.headers["Warning"] = '299 - "from the archive of older decisions"'
         if g.get("damage"):  # kubectl prints this header
             response.headers["Warning"] = f'299 - "{len(g.damage)} stored records are damaged and left out"'
         route = request.url_rule.rule if request.url_rule else "(none)"

@@ -16,6 +16,7 @@ import msgspec
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
+from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_record.pruned import PrunedError
 
@@ -89,6 +90,7 @@ def install_error_handlers(app: Flask) -> None:
     app.register_error_handler(PrunedError, _respond_to_pruned)
     app.register_error_handler(StoreUnavailableError, _respond_to_unavailable)
     app.register_error_handler(DamagedError, _respond_to_damaged)
+    app.register_error_handler(ArchiveError, _respond_to_archive)
     app.register_error_handler(Exception, _respond_to_unexpected)
 
 
@@ -137,6 +139,15 @@ def _respond_to_unavailable(error: StoreUnavailableError) -> Response:
 def _respond_to_damaged(error: DamagedError) -> Response:
     _log.error("%s; `python -m herodotus_endpoint check` lists all damage", error)
     return _respond(StatusError(500, str(error)))
+
+
+def _respond_to_archive(error: ArchiveError) -> Response:
+    if isinstance(error, ArchiveBusyError):
+        return _respond(retry_later(429, str(error)))
+    if isinstance(error, ArchiveTimeoutError):
+        return _respond(retry_later(503, str(error)))
+    _log.warning("archive unavailable: %s", error)
+    return _respond(retry_later(503, "the archive is unavailable; the service's log has the details"))
 
 
 def _respond_to_unexpected(error: Exception) -> Response:

@@ -1,9 +1,10 @@
-"""Commands for operators that work on the database: purge, check, backup, restore, export, import.
+"""Commands for operators that work on the database: purge, check, backup, restore, export, import, archive.
 
 All but `restore` may run while the service runs. Nothing is masked: anyone who can read the database sees everything.
 Exit codes are those of the service.
 
-Owns: their command line and output. Does not own: the operations (`store`, `exchange`).
+Owns: their command line and output. Does not own: the operations (`store`, `exchange`,
+`archive`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from herodotus_endpoint import options
+from herodotus_endpoint import archive_command, options
+from herodotus_endpoint.archive.problems import ArchiveError
 from herodotus_endpoint.exchange import command as exchange
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database_from_url
@@ -24,7 +26,7 @@ from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
 from herodotus_record.node_results import pluralize
 
-COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS)
+COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS, archive_command.COMMAND)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,9 +46,11 @@ def main(argv: Sequence[str]) -> int:
                 sqlite = _require_sqlite(url, "pg_restore")
                 sqlite.restore(arguments.file)
                 print(f"{sqlite.name} restored from {arguments.file}")
+            case archive_command.COMMAND:
+                return archive_command.run(url, arguments)
             case _:
                 exchange.run(url, arguments)
-    except (StoreError, StoreUnavailableError, FileRefusedError) as e:
+    except (StoreError, StoreUnavailableError, FileRefusedError, ArchiveError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0
@@ -111,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (saving, loading):
         command.add_argument("file", type=Path, metavar="FILE")
-    for command in (purging, checking, saving, loading, *exchange.add_parsers(commands)):
+    archiving = archive_command.add_parser(commands)
+    for command in (purging, checking, saving, loading, archiving, *exchange.add_parsers(commands)):
         options.add_database_flags(command)
     return parser

@@ -71,6 +71,8 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
         otlp_endpoint=arguments.otlp_endpoint or "",
+        archive=arguments.archive or "",
+        ingest_quota=float(arguments.ingest_quota or 0),
     )
 
 
@@ -134,7 +136,7 @@ def parse_time(value: str) -> int:
     Raises argparse.ArgumentTypeError for other texts.
     """
     if re.fullmatch(r"[0-9]+[smhd]", value):
-        return int((time.time() - _parse_duration(value)) * 1e6)
+        return int((time.time() - parse_duration(value)) * 1e6)
     try:
         at = datetime.fromisoformat(value)
     except ValueError:
@@ -234,6 +236,13 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
         help="senders present a certificate of this authority instead of a token; its common name is USER",
     )
     group.add_argument(
+        "--ingest-quota",
+        type=_parse_size,
+        metavar="SIZE",
+        help="compressed bytes that each cluster may send per second to each process, such as 2Mi; more is refused with"
+        " 429 and waits in that cluster's spool (default: no limit)",
+    )
+    group.add_argument(
         "--insecure", action="store_true", help="accept unauthenticated ingest from any client, not only from loopback"
     )
 
@@ -267,10 +276,16 @@ def add_database_flags(parser: argparse.ArgumentParser) -> None:
 
 def _add_store_flags(parser: argparse.ArgumentParser) -> None:
     add_database_flags(parser)
+    parser.add_argument(
+        "--archive",
+        metavar="URL",
+        help="answer about decisions that the database no longer has from this archive, which the command `archive`"
+        " writes: s3://BUCKET/PREFIX or a directory; needs the packages of the extra archive",
+    )
     limits = parser.add_argument_group("retention (by time of ingest; records over a limit are removed within seconds)")
     limits.add_argument(
         "--max-age",
-        type=_parse_duration,
+        type=parse_duration,
         default="7d",
         metavar="TIME",
         help="age limit of full records, with every node: 12h, 7d (default %(default)s)",
@@ -285,7 +300,7 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument(
         "--summary-max-age",
-        type=_parse_duration,
+        type=parse_duration,
         default="30d",
         metavar="TIME",
         help="age limit of summaries: the chosen node, the next five, and counts of verdicts; if not above --max-age,"
@@ -316,7 +331,7 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument(
         "--history-max-age",
-        type=_parse_duration,
+        type=parse_duration,
         default="90d",
         metavar="TIME",
         help="age limit of node histories, which outlive their decisions (default %(default)s)",
@@ -355,7 +370,8 @@ def _parse_sender(value: str) -> tuple[str, str]:
     return user, cluster
 
 
-def _parse_duration(value: str) -> float:
+def parse_duration(value: str) -> float:
+    """Return the seconds of a time such as 90s, 12h or 7d. Raises argparse.ArgumentTypeError for other texts."""
     match = re.fullmatch(r"([0-9]{1,12})([smhd])", value)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
     if not 0 < seconds <= MAX_SECONDS:
@@ -367,7 +383,7 @@ def _parse_age_of(value: str) -> tuple[str, float]:
     scope, equals, age = value.partition("=")
     if not equals or scope.strip("/") == "" or scope.startswith("/") or scope.count("/") > 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
-    return scope, _parse_duration(age)
+    return scope, parse_duration(age)
 
 
 def _parse_size(value: str) -> int:

@@ -25,6 +25,7 @@ from herodotus_serving.listener import Listener, Server
 from herodotus_serving.sockets import Address, get_bound_address, listen
 
 if TYPE_CHECKING:
+    from herodotus_endpoint.archive.reader import ArchiveReader
     from herodotus_endpoint.metrics import EndpointMetrics
     from herodotus_endpoint.tracing.exporter import TraceExporter
 
@@ -111,7 +112,7 @@ class _Worker:
         settings = replace(settings, traces=traces.queue if traces else None)
         try:
             threads = {pools.queries.name: listen_on.threads}
-            app = create_app(store, settings, metrics, readiness, threads)
+            app = create_app(store, settings, metrics, readiness, threads, _open_archive(settings))
         except RouteDeclarationError as e:
             raise workers.UnusableServerError(str(e)) from e
         everything = build_service(app.wsgi_app, pools.route_ingest)
@@ -130,6 +131,17 @@ class _Worker:
 
     def _client_authority(self) -> str:
         return self.tls.client_authority() if self.tls else ""
+
+
+def _open_archive(settings: ServiceSettings) -> ArchiveReader | None:
+    """Return the reader of the archive of older decisions, or None without `settings.archive`."""
+    if not settings.archive:
+        return None
+    # Imported here because the packages are optional, and because their threads do not survive a fork.
+    from herodotus_endpoint.archive.location import ArchiveLocation
+    from herodotus_endpoint.archive.reader import ArchiveReader
+
+    return ArchiveReader(ArchiveLocation(settings.archive))
 
 
 def _start_tracing(settings: ServiceSettings, store: Store, metrics: EndpointMetrics) -> TraceExporter | None:

@@ -29,7 +29,8 @@ class ServiceSettings:
     anywhere if `insecure` is true.
     `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
     `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces`
-    is the queue of stored records that become spans.
+    is the queue of stored records that become spans. `archive` is the URL of the archive of older decisions, or "".
+    `ingest_quota` is the number of bytes that each cluster may send per second, or 0.
     """
 
     insecure: bool = False
@@ -40,6 +41,8 @@ class ServiceSettings:
     access: AccessControl | None = None
     cluster: str = ""
     otlp_endpoint: str = ""
+    archive: str = ""
+    ingest_quota: float = 0.0
     traces: SpanQueue | None = None
     senders: SenderAuthenticator | None = None
     limits: RetentionLimits = field(default_factory=RetentionLimits)

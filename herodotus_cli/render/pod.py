@@ -191,6 +191,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
         ("NEXT TRY", _next_try(answer, view)),
         *_origins(answer),
+        ("ARCHIVE", f"decision of {answer['archive']['day']}" if "archive" in answer else ""),
         *(("NOTE", note) for note in answer["notes"]),
     ]
     return [(label, said) for label, said in labelled if said]

@@ -12,6 +12,7 @@ from typing import Final
 
 from flask import Blueprint, Response
 
+from herodotus_endpoint.api.documents import build_archive_mark
 from herodotus_endpoint.api.explanations import find_decision_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
@@ -62,13 +63,9 @@ class ComparisonViews:
         """
         limit = _LIMIT.parse()
         last = find_decision_of_pod(self._reader, namespace, pod, "podhistories")
-        first = max(1, last.attempts - limit + 1)
-        uid = last.decision.pod.uid
-        earlier = [
-            self._reader.decision_of_pod(namespace, pod, uid=uid, attempt=n) for n in range(first, last.attempts)
-        ]
-        attempts = [*(stored for stored in earlier if stored is not None), last]
-        return json_response(build_pod_history(attempts, first=first, total=last.attempts))
+        attempts = self._reader.read_attempts(last, limit)
+        document = build_pod_history(attempts, first=max(1, last.attempts - limit + 1), total=last.attempts)
+        return json_response(document | build_archive_mark(last))
 
     @declare(
         Route(

@@ -41,6 +41,7 @@ def build_explanation(
     }
     if stored.origins is not None:
         answer |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
+    answer |= build_archive_mark(stored)
     if columns:
         answer["columns"] = build_node_columns(stored.decision, stored.table)
     if _is_result_lost(stored):
@@ -57,9 +58,18 @@ def build_record(stored: StoredAttempt) -> Json:
     document = build_decision_document(stored.decision, stored.outcomes, stored.table)
     if stored.origins is not None:
         document["spec"] |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
+    document["spec"] |= build_archive_mark(stored)
     if _is_result_lost(stored):
         document["status"] |= {"lost": True}
     return document
+
+
+def build_archive_mark(stored: StoredAttempt) -> Json:
+    """Return the field `archive` of a document, which says that and from which day its decision is archived.
+
+    The result is empty if the decision is in the database.
+    """
+    return {"archive": {"day": stored.archived}} if stored.archived else {}
 
 
 def build_list(kind: str, items: list[Json]) -> Json:

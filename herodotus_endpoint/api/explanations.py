@@ -130,19 +130,25 @@ def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) ->
     there is none; `kind` is the resource that the error names.
     """
     check_name(namespace, "the namespace")
-    stored = reader.decision_by_id(namespace, name) if ID.fullmatch(name) else None
+    is_id = ID.fullmatch(name) is not None
+    stored = reader.decision_by_id(namespace, name) if is_id else None
+    if stored is None and is_id:
+        stored = reader.archived_decision_by_id(namespace, name)
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
 
 def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
     """Return the attempt of a pod that the query parameters `attempt` and `uid` select, by default the latest.
 
-    Raises StatusError 404 if there is none; `kind` is the resource that the error names.
+    If the database has no decision of the pod, the attempt is that of the archive, if there is one. Raises StatusError
+    404 if there is none; `kind` is the resource that the error names.
     """
     check_name(namespace, "the namespace")
     check_name(pod, "the pod's name")
     attempt, uid = ATTEMPT.parse() or None, UID.parse()
     stored = reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt)
+    if stored is None and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
+        stored = next(iter(reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt)), None)
     if stored is None:
         narrowed = [f"attempt {attempt}"] * (attempt is not None) + [f"UID {uid}"] * bool(uid)
         raise _decision_not_found(reader, namespace, pod, " and ".join(narrowed), kind)

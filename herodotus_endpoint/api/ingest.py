@@ -18,9 +18,10 @@ from typing import Final
 
 from flask import Blueprint, Response, request
 
+from herodotus_endpoint.access.ingest_quota import IngestQuota
 from herodotus_endpoint.api import request_body
 from herodotus_endpoint.api.record_limits import check_frame, move_future_times
-from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.parameters import ChoiceParameter
 from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
@@ -52,6 +53,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
 
     New records are put into `settings.traces` after the commit, unless it is None.
     """
+    quota = IngestQuota(settings.ingest_quota)
 
     @declare(
         Route(
@@ -67,7 +69,11 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
         )
     )
     def frames() -> Response:
-        return _store(store, metrics, settings.traces, authenticate_sender(settings), int(settings.clock() * 1e6))
+        cluster = authenticate_sender(settings)
+        if not quota.take(cluster, request.content_length or 0):
+            metrics.refused.labels("quota").inc()
+            raise retry_later(429, f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later')
+        return _store(store, metrics, settings.traces, cluster, int(settings.clock() * 1e6))
 
     routes = build_blueprint("ingest", (frames,))
 

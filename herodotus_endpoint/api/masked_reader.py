@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from flask import g
 
 from herodotus_endpoint.access.masking import Value, VisibleNamespaces, VisibleRow, list_namespaces, mask, mask_row
 from herodotus_endpoint.store import (
@@ -24,6 +26,9 @@ from herodotus_endpoint.store import (
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, Listing, NodeCounts
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.reviews import ReviewedAttempt
+
+if TYPE_CHECKING:  # its packages are optional
+    from herodotus_endpoint.archive.reader import ArchivePage, ArchiveReader
 
 FindVisible = Callable[
     [frozenset[str]], VisibleNamespaces
@@ -86,12 +91,19 @@ class MaskedReader:
     Every result covers the request's cluster only and has hidden names and texts masked.
     """
 
-    def __init__(self, store: Store, find_visible: FindVisible, cluster: Callable[[], str]) -> None:
-        """Create a reader over `store`; the two functions describe the current request.
+    def __init__(
+        self,
+        store: Store,
+        find_visible: FindVisible,
+        cluster: Callable[[], str],
+        archive: ArchiveReader | None = None,
+    ) -> None:
+        """Create a reader over `store` and the archive of older decisions; the two functions describe the request.
 
         `find_visible` returns which of the given namespaces the user may see. `cluster` returns the ID of the request's
-        cluster, or "" to read without a restriction.
+        cluster, or "" to read without a restriction. `archive` is None if there is none.
         """
+        self._archive = archive
         self._reader = store.reader
         self._find_visible = find_visible
         self._cluster = cluster
@@ -116,6 +128,64 @@ class MaskedReader:
 
     def decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
+
+    def archived_decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
+        """Return the archived attempt that a decision describes, or None if there is none, or no archive."""
+        if self._archive is None:
+            return None
+        found = self._archive.decision_by_id(namespace, decision_id, cluster=self._archived_cluster())
+        return self._mask(_note_archive(found))
+
+    def archived_decisions_of_pod(
+        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
+    ) -> list[StoredAttempt]:
+        """Return archived attempts of a pod by start: up to number `attempt` or the newest, the last `last` of these.
+
+        The list is empty if there are none, or no archive.
+        """
+        if self._archive is None:
+            return []
+        found = self._archive.decisions_of_pod(
+            namespace, pod, uid=uid, attempt=attempt, last=last, cluster=self._archived_cluster()
+        )
+        return [stored for each in found if (stored := self._mask(_note_archive(each))) is not None]
+
+    def list_archived(
+        self, conditions: Sequence[AnyCondition], before: tuple[str, int] | None, limit: int
+    ) -> ArchivePage | None:
+        """Return a page of archived decisions with masked messages, newest first, or None if there is no archive.
+
+        `before` is the position at which the page begins, as the previous page has it: a day and a row.
+        """
+        if self._archive is None:
+            return None
+        from herodotus_endpoint.archive.reader import ArchivePosition
+
+        position = ArchivePosition(*before) if before else None
+        page = self._archive.list_decisions(conditions, position, limit, cluster=self._archived_cluster())
+        visible = self._find_visible(frozenset())
+        g.archived = True
+        return replace(page, rows=[mask_row(row, visible) for row in page.rows])
+
+    def read_attempts(self, last: StoredAttempt, count: int) -> list[StoredAttempt]:
+        """Return up to `count` attempts of a pod, ordered by start; `last` is the last of them."""
+        d = last.decision
+        where, uid, first = (d.pod.namespace, d.pod.name), d.pod.uid, max(1, last.ordinal - count + 1)
+        if last.archived:
+            return self.archived_decisions_of_pod(*where, uid=uid, attempt=last.ordinal, last=count)
+        earlier = (self.decision_of_pod(*where, uid=uid, attempt=n) for n in range(first, last.ordinal))
+        return [*(stored for stored in earlier if stored is not None), last]
+
+    def find_row(self, stored: StoredAttempt) -> VisibleRow:
+        """Return the row of a decision that was read for the user, with its message masked."""
+        if not stored.archived:
+            by_id = ColumnCondition("decision_id", (stored.decision.id,))
+            (row,) = self.listing().decisions([by_id], None, 1)
+            return row
+        from herodotus_endpoint.archive.reader import build_archived_row
+
+        row = build_archived_row(stored, 0, 0)
+        return VisibleRow(row, row.message)
 
     def find_pod_waits(self, ids: Collection[int]) -> dict[int, PodWait]:
         """Return creation and retry times of pods, by the row ID of a decision about the pod.
@@ -180,5 +250,18 @@ class MaskedReader:
         """
         return self._reader.incarnations(self._cluster())
 
+    def _archived_cluster(self) -> str:
+        """Return the cluster of the request, or the only archived one if no stored record names a cluster."""
+        cluster = self._cluster()
+        known = self._archive.list_clusters() if self._archive and not cluster else []
+        return known[0] if len(known) == 1 else cluster
+
     def _mask(self, value: Value | None) -> Value | None:
         return None if value is None else mask(value, self._find_visible(list_namespaces(value)))
+
+
+def _note_archive(found: StoredAttempt | None) -> StoredAttempt | None:
+    """Return `found` unchanged, and note that the response to this request has an archived decision."""
+    if found is not None:
+        g.archived = True
+    return found

@@ -163,6 +163,10 @@ ORIGINS: Final = obj(
     rest=string("Source of all other parts."),
     evaluation=string("Headline of the reconstruction alone."),
 )
+ARCHIVE: Final[Json] = obj(
+    "Where the decision comes from, if it is in the archive and not in the database any more.",
+    day=string("UTC day in which the service stored it."),
+)
 _DECISION: Final = _list_properties(Decision)
 PRUNED: Final[Json] = _DECISION["spec"]["properties"]["pruned"]
 SPEC: Final[Json] = obj(
@@ -170,6 +174,7 @@ SPEC: Final[Json] = obj(
     **_DECISION["spec"]["properties"],
     ties=array("Nodes that shared the best total; empty if one node alone had it.", _SCALARS[str]),
     origins=ORIGINS,
+    archive=ARCHIVE,
 )
 STATUS: Final[Json] = obj(
     _DECISION["status"]["description"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from herodotus_endpoint.api.record_schema import ORIGINS, PRUNED, SPEC, STATUS
+from herodotus_endpoint.api.record_schema import ARCHIVE, ORIGINS, PRUNED, SPEC, STATUS
 from herodotus_endpoint.api.schema_types import (
     Json,
     anything,
@@ -186,6 +186,7 @@ SCHEMAS: Final[Json] = {
                 anything("Whether the outcome of another scheduler agrees with this reconstruction, and why not.")
             ),
             origins=ORIGINS,
+            archive=ARCHIVE,
             pruned=PRUNED,
             columns=anything("All nodes as columns, if the request sets `columns`."),
             perNode=array(
@@ -223,6 +224,7 @@ SCHEMAS: Final[Json] = {
             createdAt=string("Time at which the pod was created."),
             attempts=array("Attempts, each with the changes since the previous one.", anything("An attempt.")),
             attemptsOmitted=integer("Number of earlier attempts that are not listed."),
+            archive=ARCHIVE,
         ),
         "PodComparison": _object_schema(
             "PodComparison",

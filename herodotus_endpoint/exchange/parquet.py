@@ -23,6 +23,7 @@ from pyarrow import parquet as pq
 
 from herodotus_endpoint.exchange.atomic_files import open_new_file
 from herodotus_endpoint.store.export import ExportedDecision
+from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_record.codec import as_numpy
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Column, Decision, NodeTable
@@ -30,7 +31,7 @@ from herodotus_record.model import Column, Decision, NodeTable
 GROUP_ROWS: Final = 1 << 18  # rows in a row group: 30 MB in memory; a decision on 5,000 nodes has 40,000
 COMPRESSION: Final = "zstd"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_TIME: Final = pa.timestamp("us", tz="UTC")
+TIME: Final = pa.timestamp("us", tz="UTC")
 DECISIONS: Final = pa.schema(
     [
         ("decision", pa.string()),
@@ -45,10 +46,10 @@ DECISIONS: Final = pa.schema(
         ("owner_kind", pa.string()),
         ("owner", pa.string()),
         ("attempt", pa.int64()),
-        ("created", _TIME),  # null if unknown, like the next column
-        ("queued", _TIME),
-        ("started", _TIME),
-        ("ended", _TIME),  # time of the last outcome; null without outcome
+        ("created", TIME),  # null if unknown, like the next column
+        ("queued", TIME),
+        ("started", TIME),
+        ("ended", TIME),  # time of the last outcome; null without outcome
         ("state", pa.string()),
         ("path", pa.string()),
         ("node", pa.string()),
@@ -57,6 +58,10 @@ DECISIONS: Final = pa.schema(
         ("nodes_feasible", pa.int64()),
         ("message", pa.string()),
         ("summarised", pa.bool_()),  # scores are then those of the kept nodes
+        ("labels", pa.map_(pa.string(), pa.string())),  # the pod's
+        ("pod_group", pa.string()),
+        ("agreement", pa.string()),  # whether another scheduler's outcome agrees with the reconstruction
+        ("cause", pa.string()),  # why they disagree
     ]
 )
 SCORES: Final = pa.schema(
@@ -86,8 +91,8 @@ def write(decisions_to_write: Iterator[ExportedDecision], directory: Path) -> No
         rows, groups, score_rows = list[dict[str, Any]](), list[Any](), 0
         for exported in decisions_to_write:
             d, table = exported.record.decision, exported.record.table
-            rows.append(_decision(exported))
-            for group in _scores(d, table):
+            rows.append(build_row(exported.record))
+            for group in build_score_batches(d, table):
                 groups.append(group)
                 score_rows += group.num_rows
             if score_rows >= GROUP_ROWS or len(rows) >= GROUP_ROWS:
@@ -103,8 +108,9 @@ def _put(decisions: Any, scores: Any, rows: list[dict[str, Any]], groups: list[A
         scores.write_table(pa.Table.from_batches(groups, SCORES))
 
 
-def _decision(exported: ExportedDecision) -> dict[str, Any]:
-    d, outcomes = exported.record.decision, exported.record.outcomes
+def build_row(record: DecisionRecord) -> dict[str, Any]:
+    """Return the row of `decisions.parquet` for a record, by column name."""
+    d, outcomes = record.decision, record.outcomes
     return {
         "decision": d.id,
         "cluster": d.key.cluster,
@@ -118,26 +124,31 @@ def _decision(exported: ExportedDecision) -> dict[str, Any]:
         "owner_kind": d.pod.owner.kind if d.pod.owner else None,
         "owner": d.pod.owner.name if d.pod.owner else None,
         "attempt": d.key.attempt,
-        "created": None if "times.podCreatedAt" in d.unknown else _time(d.times.created_us),
-        "queued": None if "times.queuedAt" in d.unknown else _time(d.times.queued_us),
-        "started": _time(d.times.started_us),
-        "ended": _time(max(o.at_us for o in outcomes)) if outcomes else None,
+        "created": None if "times.podCreatedAt" in d.unknown else time_from_us(d.times.created_us),
+        "queued": None if "times.queuedAt" in d.unknown else time_from_us(d.times.queued_us),
+        "started": time_from_us(d.times.started_us),
+        "ended": time_from_us(max(o.at_us for o in outcomes)) if outcomes else None,
         "state": derive_state(d, outcomes),
         "path": d.path.value,
-        "node": None if d.chosen is None else exported.record.table.names[d.chosen],
+        "node": None if d.chosen is None else record.table.names[d.chosen],
         "nodes_total": d.nodes_total,
         "nodes_evaluated": d.nodes_evaluated,
         "nodes_feasible": d.nodes_feasible,
         "message": d.message,
         "summarised": d.summary is not None,
+        "labels": sorted(d.pod.labels.items()),
+        "pod_group": d.pod.pod_group or None,
+        "agreement": d.reconstruction.agreement.value if d.reconstruction else None,
+        "cause": d.reconstruction.cause.value if d.reconstruction and d.reconstruction.cause else None,
     }
 
 
-def _time(at_us: int) -> datetime:
+def time_from_us(at_us: int) -> datetime:
+    """Return a time in microseconds since the epoch as a value of a column of type `TIME`."""
     return _EPOCH + timedelta(microseconds=at_us)
 
 
-def _scores(d: Decision, table: NodeTable) -> Iterator[Any]:
+def build_score_batches(d: Decision, table: NodeTable) -> Iterator[Any]:
     """Yield the rows of `scores.parquet` for one decision, as one Arrow record batch for each score plugin.
 
     A batch has a row per feasible node, ordered by node slot. Skipped plugins have no batch.

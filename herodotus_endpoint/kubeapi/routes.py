@@ -73,6 +73,9 @@ _TIMEOUT_SECONDS: Final = IntegerParameter(
 )
 _BOOKMARKS: Final = FlagParameter("allowWatchBookmarks", "Whether a watch sends bookmarks.")
 _INITIAL_EVENTS: Final = FlagParameter("sendInitialEvents", "Not supported: list, then watch.")
+_ARCHIVE: Final = FlagParameter(
+    "archive", "Only decisions of the archive, if the service has one: of days that are over, newest first."
+)
 _LIST_PARAMETERS: Final = (_LIMIT, _CONTINUE, LABEL_SELECTOR, FIELD_SELECTOR, _VERSION_MATCH, *GET_PARAMETERS)
 _WATCH_PARAMETERS: Final = (_WATCH, _TIMEOUT_SECONDS, _BOOKMARKS, _INITIAL_EVENTS)
 _DECISIONS: Final = Route(
@@ -82,7 +85,7 @@ _DECISIONS: Final = Route(
     "Decisions of a namespace.",
     right=RequiredRight("list", DECISION, instead=(_WATCH, RequiredRight("watch", DECISION))),
     document="DecisionList",
-    parameters=(_POD, CLUSTER, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+    parameters=(_POD, CLUSTER, _ARCHIVE, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
     errors=(*READ_ERRORS, 410, 422, 429),
 )
 
@@ -121,7 +124,7 @@ class ObjectViews:
         """
         form = representations.negotiate(representations.TABLE, representations.METADATA)
         stored = explanations.find_decision(self._reader, namespace, name, "decisions")
-        (row,) = self._reader.listing().decisions([ColumnCondition("decision_id", (stored.decision.id,))], None, 1)
+        row = self._reader.find_row(stored)
         if form == representations.TABLE:
             return json_response(self._table(objects.DECISION_COLUMNS, [objects.build_decision(row)], {}))
         document = documents.build_record(stored) | {"metadata": objects.build_decision_metadata(row)}
@@ -138,6 +141,8 @@ class ObjectViews:
         if _WATCH.parse() and request.method == "GET":
             return self._watch(conditions, form)
         limit = _LIMIT.parse()
+        if _ARCHIVE.parse():
+            return self._list_archived(conditions, limit, form)
         listing = self._reader.listing()
         _, highest = listing.id_range()  # before the page: what comes in between is watched, not missed
         rows = listing.decisions(conditions, _parse_cursor(_CONTINUE.raw()), limit + 1)
@@ -176,6 +181,17 @@ class ObjectViews:
         more = _format_continue(found[limit - 1].name, "v1n") if len(found) > limit else {}
         items = [objects.build_node_history_item(node, over) for node in found[:limit]]
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
+
+    def _list_archived(self, conditions: Sequence[AnyCondition], limit: int, form: str) -> Response:
+        """Return a page of archived decisions. Raises StatusError 400 if the service has no archive."""
+        place = _parse_continue(_CONTINUE.raw(), r"v1a:([0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9]{1,18})")
+        day, _, row = place.partition("/")
+        page = self._reader.list_archived(conditions, (day, int(row)) if place else None, limit)
+        if page is None:
+            raise StatusError(400, "the service has no archive (--archive)")
+        more = _format_continue(f"{page.next.day}/{page.next.row}", "v1a") if page.next else {}
+        items = [objects.build_decision(row) for row in page.rows]
+        return json_response(self._list("DecisionList", objects.DECISION_COLUMNS, items, more, form))
 
     def _conditions(self, namespace: str) -> list[AnyCondition]:
         named = {"namespace": namespace, "pod": _POD.parse()}

@@ -29,6 +29,7 @@ class StoredAttempt:
     failed_before: int  # unsuccessful attempts with a lower ordinal
     replaced: bool  # whether a later incarnation has taken over its profile
     origins: MergeOrigins | None = None  # if two records of the attempt were merged
+    archived: str = ""  # the day of the archive that it was read from, such as 2026-03-01; "" for the database
 
 
 class AttemptOrigin(NamedTuple):

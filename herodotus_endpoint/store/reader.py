@@ -85,13 +85,13 @@ class Reader:
         self._database = database
         self._engine = engine
         self._records = records
-        self._identity = identity
+        self.identity = identity
 
     def check_readable(self) -> None:
         """Raise StoreUnavailableError if the database cannot be read, was replaced, or lacks a table or a column."""
         with self._snapshot() as connection:
             verify_schema(connection)
-            if read_identity(connection) != self._identity:
+            if read_identity(connection) != self.identity:
                 raise StoreUnavailableError("it is another database than the one that was opened")
 
     def has_records(self, cluster: str = "") -> bool:

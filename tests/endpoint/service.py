@@ -42,6 +42,7 @@ class Service:
     client: FlaskClient
     clock: Clock
     metrics: EndpointMetrics = field(default_factory=EndpointMetrics)
+    archive: Any = None  # an ArchiveReader, if the service has one
 
     def send(self, *frames: Frame, **options: Any) -> TestResponse:
         return self.post(b"".join(map(codec.encode, frames)), **options)
@@ -84,15 +85,15 @@ class Service:
         return self.metrics.registry.get_sample_value(name, labels)
 
 
-def a_service(folder: Path, *, url: str = "", **settings: Any) -> Service:
+def a_service(folder: Path, *, url: str = "", archive: Any = None, **settings: Any) -> Service:
     """`url`: of another database than a SQLite file in the folder. With `access`, the API server is of CLUSTER."""
     if settings.get("access"):
         settings.setdefault("cluster", CLUSTER)
     clock, metrics = Clock(), EndpointMetrics()
     store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock, clock)
-    app = create_app(store, ServiceSettings(clock=clock, **settings), metrics)
+    app = create_app(store, ServiceSettings(clock=clock, **settings), metrics, archive=archive)
     app.test_client_class = ValidatingClient
-    return Service(store, app.test_client(), clock, metrics)
+    return Service(store, app.test_client(), clock, metrics, archive)
 
 
 @cache

@@ -47,13 +47,14 @@ def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
     assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
 
-def test_an_image_with_traces_is_built_from_another_lock() -> None:
-    built = parse_stages(TEXT, {**GIVEN, "LOCK": "otlp.txt"})
+@pytest.mark.parametrize("lock", ["otlp.txt", "archive.txt"])
+def test_an_image_with_an_extra_is_built_from_another_lock(lock: str) -> None:
+    built = parse_stages(TEXT, {**GIVEN, "LOCK": lock})
     (step,) = FOUND["endpoint-environment"].steps
     (other,) = built["endpoint-environment"].steps
     assert step.words == ("packages/images/install.sh ${LOCK}",)
-    assert [step.environment["LOCK"], other.environment["LOCK"]] == ["endpoint.txt", "otlp.txt"]
-    assert (ROOT / "packages/locks/otlp.txt").is_file()
+    assert [step.environment["LOCK"], other.environment["LOCK"]] == ["endpoint.txt", lock]
+    assert (ROOT / "packages/locks" / lock).is_file()
 
 
 OWN = {
@@ -61,7 +62,7 @@ OWN = {
     "endpoint": ("herodotus_endpoint", "herodotus_kube", "herodotus_record", "herodotus_serving"),
     "agents": ("herodotus_agents", "herodotus_kube", "herodotus_record", "herodotus_serving"),
 }
-OPTIONAL = {"opentelemetry", "pyarrow"}  # extras: only what needs them imports such modules
+OPTIONAL = {"duckdb", "opentelemetry", "pyarrow"}  # extras: only what needs them imports such modules
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys
 for package in sys.argv[1:]:

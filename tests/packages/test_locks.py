@@ -71,15 +71,20 @@ DIRECT = {
     "endpoint.txt": SERVED,
     "agents.txt": SERVED,
     "otlp.txt": SERVED + SERVERS["project"]["optional-dependencies"]["otlp"],
+    "archive.txt": SERVED
+    + [line for extra in ("otlp", "archive") for line in SERVERS["project"]["optional-dependencies"][extra]],
     "build.txt": group("build"),
     "kubectl.txt": group("kubectl"),
     "dev.txt": SERVED + EXTRAS + group("dev"),
+    "s3.txt": group("s3"),
 }
+TOGETHER = DIRECT.keys() - {"s3.txt"}  # that one is installed in an environment of its own
 IMAGES = {
     "scheduler.txt": "scheduler.txt",
     "endpoint.txt": "endpoint.txt",
     "agents.txt": "agents.txt",
     "otlp.txt": "endpoint.txt",
+    "archive.txt": "endpoint.txt",
 }
 
 
@@ -124,7 +129,7 @@ def test_a_lock_agrees_with_the_pins(lock: str) -> None:
     assert all(str(r.specifier) == f"=={versions[canonicalize_name(r.name)]}" for r in pinned)
 
 
-@pytest.mark.parametrize("lock", DIRECT)
+@pytest.mark.parametrize("lock", sorted(TOGETHER))
 def test_a_lock_has_exactly_the_needed_packages(lock: str) -> None:
     """Extras too: pip takes no hash from a line without the extra, and prefers a newer release that has none."""
     here = {e for e in locked(lock) if not e.marker or Marker(e.marker).evaluate()}
@@ -141,7 +146,7 @@ def test_a_lock_has_a_hash_for_every_package_and_no_index(lock: str) -> None:
     assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)  # no option of pip's: no index, no folder
 
 
-@pytest.mark.parametrize("lock", DIRECT)
+@pytest.mark.parametrize("lock", sorted(TOGETHER))
 def test_locks_agree_with_each_other(lock: str) -> None:
     tested = {(entry.name, entry.version) for entry in locked("dev.txt")}
     only_elsewhere = {e.name for e in locked(lock) if e.marker and not Marker(e.marker).evaluate()}

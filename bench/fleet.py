@@ -1,0 +1,235 @@
+"""`python -m bench.fleet`: one decisions service, and the senders of many clusters at once.
+
+    python -m bench.fleet [--clusters 50] [--seconds 60] [--batches-per-s 0.2] [--noisy 1] [--quota 64Ki] [--postgresql]
+
+The algorithm decides pods on 200 nodes. Each cluster has its own client certificate and sends batches of these
+decisions as a new scheduler process each time, at a steady rate; a noisy one sends without a pause. A refused batch is
+sent again after a second, as by a shipper. Meanwhile a reader asks about random stored pods and lists. Rates are of the
+acknowledged decisions; fairness is the lowest rate of a cluster that is not noisy, by the highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import ssl
+import struct
+import tempfile
+import threading
+import time
+import uuid
+import zlib
+from dataclasses import dataclass, field
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bench import ending
+from bench.algorithm import calibration_ms
+from bench.store.decisions import generate
+from bench.store.replay import HEADERS, PATH
+from herodotus_record import codec
+from herodotus_record.codec import deltas
+from herodotus_record.model import Decision
+from tests import postgresql
+from tests.processes import Process, python
+from tests.scheduler.serving.authorities import Authority
+
+API: Final = "/apis/herodotus.dev/v1alpha1"
+NODES: Final = 200
+BATCH_DECISIONS: Final = 50
+QUESTIONS_PER_S: Final = 4
+
+
+@dataclass
+class Fleet:
+    """The frames of one batch, and the certificates of every cluster."""
+
+    frames: list[bytes]
+    former: dict[str, bytes]
+    pods: list[tuple[str, str]]
+    authority: Authority
+    clusters: list[str] = field(default_factory=list)
+
+    def build_batch(self, cluster: str) -> bytes:
+        """Return the batch as a new scheduler process of a cluster would send it."""
+        parts = [(self.former["cluster"], cluster.encode()), (self.former["incarnation"], str(uuid.uuid4()).encode())]
+        return codec.compress(b"".join(_change_frame(frame, parts) for frame in self.frames))
+
+
+@dataclass
+class Sender(threading.Thread):
+    """The sender of one cluster. `times` has the response times of acknowledged batches in milliseconds."""
+
+    fleet: Fleet
+    cluster: str
+    port: int
+    every_s: float
+    stopped: threading.Event
+    decisions: int = 0
+    refused: int = 0
+    times: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.failure = ""
+
+    __hash__ = threading.Thread.__hash__
+
+    def run(self) -> None:
+        """Send until `stopped` is set."""
+        connection = _connect(self.fleet.authority, self.port, self.cluster)
+        due_s = time.monotonic() + random.random() * self.every_s
+        while not self.stopped.wait(max(0.0, due_s - time.monotonic())):
+            body = self.fleet.build_batch(self.cluster)
+            while not self._send(connection, body):
+                if self.failure or self.stopped.wait(1.0):
+                    return
+            due_s = max(due_s + self.every_s, time.monotonic())
+        connection.close()
+
+    def _send(self, connection: HTTPSConnection, body: bytes) -> bool:
+        began = time.perf_counter()
+        connection.request("POST", PATH, body, HEADERS)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        if answer.status in (429, 503):
+            self.refused += 1
+            return False
+        if answer.status != 200:
+            self.failure = f"{answer.status}: {text[:300]}"
+            return False
+        self.times.append((time.perf_counter() - began) * 1000)
+        self.decisions += int((re.search(r'"decisions": ?(\d+)', text) or [0, 0])[1])
+        return True
+
+
+def main() -> int:
+    """Send, ask and print; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.fleet", description="One service for many clusters.")
+    parser.add_argument("--clusters", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--batches-per-s", type=float, default=0.2, help=f"of each, {BATCH_DECISIONS} decisions each")
+    parser.add_argument("--noisy", type=int, default=1, help="clusters that send without a pause")
+    parser.add_argument("--quota", default="64Ki", help="--ingest-quota of the service; 0: none")
+    parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL server of its own instead of SQLite")
+    arguments = parser.parse_args()
+    ending.exit_on_sigterm()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        fleet = _build_fleet(folder, arguments.clusters)
+        if arguments.postgresql:
+            with postgresql.Server(durable=True) as server:
+                return _run(folder, fleet, server.database(), arguments)
+        return _run(folder, fleet, f"sqlite:///{folder / 'herodotus.db'}", arguments)
+
+
+def _run(folder: Path, fleet: Fleet, url: str, arguments: argparse.Namespace) -> int:
+    certificate, key = fleet.authority.server("localhost")
+    flags = ["--tls-cert-file", str(certificate), "--tls-private-key-file", str(key), "--database-url", url]
+    flags += ["--client-ca-file", str(fleet.authority.file), "--max-bytes", "1Ti"]
+    flags += [f"--ingest-sender=sender-{cluster}={cluster}" for cluster in fleet.clusters]
+    flags += [] if arguments.quota == "0" else ["--ingest-quota", arguments.quota]
+    command = python("herodotus_endpoint", "--bind", "127.0.0.1:0", *flags)
+    service = Process("endpoint", command, folder / "endpoint.log", {"PYTHONUNBUFFERED": "1"})
+    stopped = threading.Event()
+    try:
+        port = int(service.wait_for(r"listening on https://127\.0\.0\.1:(\d+)")[1])
+        every_s = [0.0] * arguments.noisy + [1 / arguments.batches_per_s] * (len(fleet.clusters) - arguments.noisy)
+        senders = [Sender(fleet, c, port, s, stopped) for c, s in zip(fleet.clusters, every_s, strict=True)]
+        print(f"calibration {calibration_ms():.1f} ms; {len(senders)} clusters, {arguments.noisy} of them noisy")
+        for sender in senders:
+            sender.start()
+        began = time.monotonic()
+        answers = _ask(fleet, port, began + arguments.seconds)
+        stopped.set()
+        for sender in senders:
+            sender.join(30)
+        _print(senders, answers, time.monotonic() - began, arguments.noisy)
+        failures = {sender.failure for sender in senders if sender.failure}
+        if failures:
+            print(f"failed: {failures}")
+        return 1 if failures else 0
+    finally:
+        stopped.set()
+        service.stop()
+
+
+def _print(senders: list[Sender], answers: dict[str, list[float]], seconds: float, noisy: int) -> None:
+    print(f"{'SENDERS':32}{'DECISIONS':>10}{'PER S':>8}{'REFUSED':>9}{'P50 MS':>8}{'P99 MS':>8}")
+    for name, group in (("noisy", senders[:noisy]), ("others", senders[noisy:])):
+        times = [ms for sender in group for ms in sender.times]
+        if times:
+            decisions, refused = sum(s.decisions for s in group), sum(s.refused for s in group)
+            p50, p99 = np.percentile(times, [50, 99])
+            print(f"{name:32}{decisions:>10}{decisions / seconds:>8.0f}{refused:>9}{p50:>8.0f}{p99:>8.0f}")
+    rates = [sender.decisions for sender in senders[noisy:]]
+    print(f"fairness {min(rates) / max(max(rates), 1):.2f}: {min(rates)} to {max(rates)} decisions of a cluster")
+    print(f"{'QUESTION':32}{'NUMBER':>10}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}")
+    for name, times in answers.items():
+        if times:
+            p50, p99 = np.percentile(times, [50, 99])
+            print(f"{name:32}{len(times):>10}{p50:>8.0f}{p99:>8.0f}{max(times):>8.0f}")
+
+
+def _ask(fleet: Fleet, port: int, until_s: float) -> dict[str, list[float]]:
+    """Ask about random pods and lists of random clusters until `until_s`, and return the response times by kind."""
+    rng, connection = random.Random(1), _connect(fleet.authority, port, fleet.clusters[0])
+    found: dict[str, list[float]] = {"a pod": [], "500 newest of a namespace": []}
+    while time.monotonic() < until_s:
+        for name, times in found.items():
+            namespace, pod = rng.choice(fleet.pods)
+            cluster = rng.choice(fleet.clusters)
+            path = f"podexplanations/{pod}?" if name == "a pod" else "decisions?limit=500&"
+            began = time.perf_counter()
+            connection.request("GET", f"{API}/namespaces/{namespace}/{path}cluster={cluster}")
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 200:  # 404: the cluster has not sent yet
+                times.append((time.perf_counter() - began) * 1000)
+            time.sleep(1 / QUESTIONS_PER_S)
+    connection.close()
+    return found
+
+
+def _build_fleet(folder: Path, clusters: int) -> Fleet:
+    frames, pods = [], []
+    first: Decision | None = None
+    for file in generate(folder, BATCH_DECISIONS, NODES):
+        reader = deltas.DeltaReader()
+        for _, raw in codec.split_frames(codec.decompress(file.read_bytes(), 1 << 30)):
+            frame, _ = reader.read(raw)
+            frames.append(codec.encode(frame))
+            if isinstance(frame, Decision):
+                first = first or frame
+                pods.append((frame.pod.namespace, frame.pod.name))
+    assert first is not None
+    cluster, incarnation = first.key.cluster, first.key.incarnation
+    former = {"cluster": cluster.encode(), "incarnation": incarnation.encode()}
+    names = [f"fleet-{number:0{len(cluster) - 6}}" for number in range(clusters)]  # as long as the former name
+    return Fleet(frames, former, pods, Authority(folder), names)
+
+
+def _change_frame(frame: bytes, parts: list[tuple[bytes, bytes]]) -> bytes:
+    """Return an encoded frame with parts replaced by others of the same length, and with its new checksum."""
+    payload = frame[codec.HEADER_BYTES :]
+    for old, new in parts:
+        payload = payload.replace(old, new)
+    return frame[: codec.HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(payload)) + payload
+
+
+def _connect(authority: Authority, port: int, cluster: str) -> HTTPSConnection:
+    """Return a connection with the client certificate of a cluster's sender."""
+    context = ssl.create_default_context(cadata=authority.pem)
+    with _LOCK:
+        context.load_cert_chain(*authority.client(f"sender-{cluster}", ends_h=24))
+    return HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
+
+
+_LOCK: Final = threading.Lock()
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,169 @@
+"""Writing the days that are over to the archive, and deleting the days that its retention no longer keeps.
+
+Owns: which days are written, interrupted runs, the archive's retention. Does not own: the files (`tables`), manifests.
+
+A run may be repeated at any time: it skips days with a complete manifest and continues one that was interrupted after
+its last complete file. Files have fixed names, so that a repeated file replaces the earlier one.
+
+Invariant: a day's manifest is complete only after all of its files are. Retention deletes the manifest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from herodotus_endpoint.archive import manifests
+from herodotus_endpoint.archive.location import ArchiveLocation
+from herodotus_endpoint.archive.manifests import ArchivedFile, Manifest, format_day, parse_day, partition_folder
+from herodotus_endpoint.archive.tables import TableBuffer
+from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.closed_days import (
+    DAY_US,
+    DayRecord,
+    find_first_ingest,
+    list_clusters_of_day,
+    read_day,
+)
+from herodotus_endpoint.store.summaries import summarise_record
+
+FILE_DECISIONS: Final = 65_536  # decisions in a file: 20 MB, and 100 MB of memory while it is written
+TABLES: Final = ("decisions", "scores")
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """What to archive: all days that ended at least `delay_s` ago, of all clusters or of one.
+
+    With `scores`, the scores of the kept nodes are a table of their own. `keep_days` is the archive's retention; None
+    keeps everything.
+    """
+
+    delay_s: float = 86_400.0
+    cluster: str = ""
+    scores: bool = False
+    keep_days: int | None = None
+
+
+class DayWriter:
+    """Writes the records of one cluster's day. The manifest says after each file what is complete."""
+
+    def __init__(self, location: ArchiveLocation, manifest: Manifest, *, scores: bool) -> None:
+        """Create a writer that continues after the files of `manifest`, which may be none."""
+        self._location = location
+        self._scores = scores
+        self.manifest = manifest
+
+    def write(self, records: Iterator[DayRecord]) -> None:
+        """Write records, which begin after the row `manifest.after`, and complete the manifest."""
+        buffer, after = TableBuffer(), self.manifest.after
+        first = None
+        # the end of the day, whenever it is archived: a repeated run writes the same bytes
+        summarised_us = parse_day(self.manifest.day) + DAY_US
+        for found in records:
+            buffer.add(found, summarise_record(found.record, summarised_us), scores=self._scores)
+            first, after = first or found.row, found.row
+            if buffer.decisions >= FILE_DECISIONS:
+                self._put(buffer, first, after)
+                buffer, first = TableBuffer(), None
+        if first is not None:
+            self._put(buffer, first, after)
+        self.manifest = msgspec.structs.replace(self.manifest, complete=True)
+        manifests.write_manifest(self._location, self.manifest)
+
+    def _put(self, buffer: TableBuffer, first: int, last: int) -> None:
+        m = self.manifest
+        name = f"part-{len(m.files):05}.parquet"
+        path = f"{partition_folder('decisions', m.cluster, m.day)}/{name}"
+        content = buffer.encode_decisions()
+        self._location.write(path, content)
+        scores = buffer.encode_scores()
+        if scores is not None:
+            self._location.write(f"{partition_folder('scores', m.cluster, m.day)}/{name}", scores)
+        file = ArchivedFile(path, buffer.decisions, len(content), first, last)
+        self.manifest = msgspec.structs.replace(
+            m, after=last, decisions=m.decisions + buffer.decisions, files=(*m.files, file)
+        )
+        manifests.write_manifest(self._location, self.manifest)
+
+
+def archive_days(
+    store: Store, location: ArchiveLocation, options: ArchiveOptions, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[Manifest]:
+    """Write every day that is over and not in the archive yet, oldest first, and yield the manifest of each.
+
+    `stopped` is asked before each record and each day. If it returns True, the run ends, and a later one continues.
+    Raises ArchiveUnavailableError and StoreUnavailableError.
+    """
+    first_us = find_first_ingest(store)
+    if first_us is None:
+        return
+    last_us = store.clock.now_us() - int(options.delay_s * 1e6) - DAY_US
+    for start_us in range(first_us // DAY_US * DAY_US, last_us + 1, DAY_US):
+        day = format_day(start_us)
+        if options.keep_days is not None and start_us < _oldest_kept_us(store, options.keep_days):
+            continue
+        for cluster in list_clusters_of_day(store, start_us):
+            if stopped():
+                return
+            if options.cluster in ("", cluster):
+                written = _archive_day(store, location, cluster, day, options, stopped)
+                if written is not None:
+                    yield written
+
+
+def delete_expired_days(store: Store, location: ArchiveLocation, keep_days: int) -> Iterator[tuple[str, str]]:
+    """Delete the days that ended more than `keep_days` ago, and yield the cluster and the day of each.
+
+    Raises ArchiveUnavailableError.
+    """
+    oldest = format_day(_oldest_kept_us(store, keep_days))
+    for cluster in manifests.list_clusters(location):
+        for day in manifests.list_days(location, cluster):
+            if day < oldest:
+                # the files first would leave a manifest of files that do not exist
+                manifests.delete_manifest(location, cluster, day)
+                for table in TABLES:
+                    location.delete_folder(partition_folder(table, cluster, day))
+                yield cluster, day
+
+
+def _oldest_kept_us(store: Store, keep_days: int) -> int:
+    return (store.clock.now_us() // DAY_US - keep_days) * DAY_US
+
+
+def _archive_day(
+    store: Store,
+    location: ArchiveLocation,
+    cluster: str,
+    day: str,
+    options: ArchiveOptions,
+    stopped: Callable[[], bool],
+) -> Manifest | None:
+    """Write a cluster's day and return its manifest, or None if it was complete already or the run was stopped."""
+    identity = store.reader.identity
+    known = manifests.read_manifest(location, cluster, day)
+    if known is not None and known.complete:
+        return None
+    if known is None or known.store != identity:  # rows of another database have other ids
+        known = Manifest(cluster, day, identity, 0, 0, False, ())
+    writer = DayWriter(location, known, scores=options.scores)
+    try:
+        writer.write(_until_stopped(read_day(store, cluster, parse_day(day), known.after), stopped))
+    except _StoppedError:
+        return None
+    return writer.manifest
+
+
+class _StoppedError(Exception):
+    """The run was stopped within a day."""
+
+
+def _until_stopped(records: Iterator[DayRecord], stopped: Callable[[], bool]) -> Iterator[DayRecord]:
+    for record in records:
+        if stopped():
+            raise _StoppedError
+        yield record

@@ -1,0 +1,388 @@
+"""The archive: days are written once and completely, and the service answers from it as from its database."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet as pq
+
+from herodotus_endpoint import maintenance
+from herodotus_endpoint.archive import manifests, reader, writer
+from herodotus_endpoint.archive.location import ArchiveLocation
+from herodotus_endpoint.archive.manifests import format_day, parse_day
+from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.archive.reader import ArchiveReader
+from herodotus_endpoint.archive.tables import ARCHIVED
+from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days, delete_expired_days
+from herodotus_endpoint.exchange.parquet import DECISIONS
+from herodotus_endpoint.store import Pruner, RetentionLimits, Store
+from herodotus_record.model import Decision, Frame, Owner
+from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.endpoint.service import API, Clock, Service, a_service, an_empty_file, rows
+
+NODES = [f"worker-{i}" for i in range(1, 13)]
+TABLE = a_table(NODES)
+DAY_S = 86_400.0
+ALL = ArchiveOptions(delay_s=0.0)
+OTHER_CLUSTER = "../other cluster"  # a name that no path may take literally
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Service]:
+    """A service with decisions of three days in two namespaces, whose clock is a week later."""
+    opened = a_service(tmp_path / "source")
+    for frames in days():
+        opened.stored(rows(TABLE), *frames)
+        opened.clock.now_s += DAY_S
+    opened.clock.now_s += 7 * DAY_S
+    yield opened
+    opened.store.close()
+
+
+@pytest.fixture
+def old(tmp_path: Path, source: Service, location: ArchiveLocation) -> Iterator[Service]:
+    """A service with an empty database and the archive of `source`."""
+    list(archive_days(source.store, location, ALL))
+    archive = ArchiveReader(location)
+    opened = a_service(tmp_path / "old", archive=archive)
+    opened.clock.now_s = source.clock.now_s
+    yield opened
+    opened.store.close()
+    archive.close()
+
+
+def days() -> list[list[Frame]]:
+    """Return the frames of three days: one pod that is tried on each of them, and others that are bound."""
+    sequence, found = 0, list[list[Frame]]()
+    for day in range(3):
+        at = MONDAY_US + int(day * DAY_S * 1e6)
+        frames: list[Frame] = []
+        for namespace in ("bank", "shop"):
+            for number in range(3):
+                sequence += 2
+                labels = {"app": f"app-{number}"}
+                d = a_decision(
+                    pod=f"web-{day}-{number}", namespace=namespace, nodes=NODES, sequence=sequence, started_us=at,
+                    points={"worker-3": {"NodeResourcesFit": 50 + number}}, labels=labels,
+                    owner=Owner("ReplicaSet", "web"),
+                )  # fmt: skip
+                frames += [at_id(d, at + sequence), bound(d, TABLE, sequence=sequence + 1)]
+        sequence += 2
+        rejected = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[:-1]} | {
+            "worker-12": {"NodeUnschedulable": CORDONED}
+        }
+        d = a_decision(
+            pod="big",
+            namespace="shop",
+            nodes=NODES,
+            rejected=rejected,
+            attempt=day + 1,
+            sequence=sequence,
+            started_us=at,
+        )
+        d = replace(d, times=replace(d.times, created_us=MONDAY_US - 5_000_000))
+        found.append([*(replace_id(f) for f in frames), at_id(d, at + sequence)])
+    return found
+
+
+def at_id(d: Decision, at_us: int) -> Decision:
+    """Return the decision with a UUIDv7 of its time."""
+    text = f"{at_us // 1000:012x}"
+    return replace(d, id=f"{text[:8]}-{text[8:]}-7000-8000-{d.sequence:012x}")
+
+
+def replace_id(frame: Frame) -> Frame:
+    """Return an outcome with the id of its decision, other frames unchanged."""
+    if isinstance(frame, Decision):
+        return frame
+    at = MONDAY_US + (frame.at_us - MONDAY_US) // int(DAY_S * 1e6) * int(DAY_S * 1e6) + frame.decision_sequence
+    text = f"{at // 1000:012x}"
+    return replace(frame, decision_id=f"{text[:8]}-{text[8:]}-7000-8000-{frame.decision_sequence:012x}")
+
+
+def summarise(service: Service) -> None:
+    """Make every record of the database a summary, as the archive has it."""
+    limits = RetentionLimits(max_age_s=1.0, summary_max_age_s=1e9, unbounded=True)
+    while Pruner(service.store, limits).prune().summarised:
+        pass
+
+
+PATHS = {
+    "a bound pod": "/namespaces/shop/podexplanations/web-1-2",
+    "a pod that was rejected on three days": "/namespaces/shop/podexplanations/big",
+    "an earlier attempt": "/namespaces/shop/podexplanations/big?attempt=2",
+    "all nodes": "/namespaces/shop/podexplanations/big?all=true",
+    "a pod's history": "/namespaces/shop/podhistories/big",
+    "the newest two attempts": "/namespaces/shop/podhistories/big?limit=2",
+    "the whole record": "/namespaces/bank/decisions/web-0-1",
+    "two pods": "/namespaces/shop/podcomparisons/web-0-1?with=web-0-2",
+}
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_the_archive_answers_as_the_database_did(source: Service, old: Service, path: str) -> None:
+    summarise(source)
+    expected = source.client.get(API + path).get_json()
+    answer = old.client.get(API + path)
+    assert answer.status_code == 200, answer.text
+    found = answer.get_json()
+    marks = find_marks(found)
+    assert marks or "comparisons" in path
+    assert all(mark == {"day": format_day(MONDAY_US + int(d * DAY_S * 1e6))} for d, mark in marks_by_day(marks))
+    assert without_times(found) == without_times(expected)
+    assert answer.headers["Warning"] == '299 - "from the archive of older decisions"'
+
+
+def find_marks(document: Any) -> list[Any]:
+    """Return the marks of archived decisions in a document, and remove them."""
+    spec = document.get("spec", {})
+    return [part.pop("archive") for part in (document, spec) if "archive" in part]
+
+
+def marks_by_day(marks: list[Any]) -> list[tuple[int, Any]]:
+    return [((parse_day(mark["day"]) - parse_day("2026-03-01")) // int(DAY_S * 1e6), mark) for mark in marks]
+
+
+def without_times(document: Any) -> Any:
+    """Return a document without what depends on when the record was summarised, and on its row in the database."""
+    copy = json.loads(re.sub(r"\d{4}-\d\d-\d\d; kept", "kept", json.dumps(document)))
+    for part in (copy, copy.get("spec", {})):
+        part.pop("notes", None)
+        if part.get("pruned"):
+            part["pruned"].pop("at", None)
+            part["pruned"].pop("text", None)
+    copy.get("metadata", {}).pop("resourceVersion", None)
+    return copy
+
+
+def test_a_decision_is_found_by_its_id(source: Service, old: Service) -> None:
+    (row, *_) = source.listing.decisions([], None, 1)
+    found = old.get(f"{API}/namespaces/{row.namespace}/decisions/{row.decision_id}")
+    assert found["metadata"]["name"] == row.decision_id
+    unknown = row.decision_id[:-1] + "f"
+    assert old.error(f"{API}/namespaces/{row.namespace}/decisions/{unknown}")["code"] == 404
+    assert old.error(f"{API}/namespaces/elsewhere/decisions/{row.decision_id}")["code"] == 404
+
+
+SELECTORS: dict[str, dict[str, str]] = {
+    "everything": {},
+    "a label": {"labelSelector": "app=app-1"},
+    "two labels": {"labelSelector": "app in (app-0, app-2)"},
+    "another label": {"labelSelector": "app notin (app-0),app"},
+    "without a label": {"labelSelector": "!app"},
+    "a state": {"fieldSelector": "status.state=Unschedulable"},
+    "another state": {"fieldSelector": "status.state!=Bound"},
+    "an owner": {"fieldSelector": "spec.pod.owner=ReplicaSet/web"},
+    "no owner": {"fieldSelector": "spec.pod.owner="},
+    "a node": {"fieldSelector": "status.node=worker-3,spec.scheduler.profile=herodotus-scheduler"},
+    "a pod": {"pod": "big"},
+    "nothing": {"pod": "big'; drop table decisions; --"},
+}
+
+
+@pytest.mark.parametrize("selector", SELECTORS.values(), ids=SELECTORS)
+def test_lists_are_those_of_the_database_page_by_page(source: Service, old: Service, selector: dict[str, str]) -> None:
+    path = f"{API}/namespaces/shop/decisions"
+    expected = source.get(path, **selector)["items"]
+    found: list[Any] = []
+    more: dict[str, Any] = {}
+    while True:
+        page = old.get(path, archive="true", limit=2, **selector, **more)
+        assert len(page["items"]) <= 2
+        found += page["items"]
+        if "continue" not in page["metadata"]:
+            break
+        more = {"continue": page["metadata"]["continue"]}
+    assert [without_times(item) for item in found] == [without_times(item) for item in expected]
+    assert old.get(path)["items"] == [], "only on request"
+
+
+def test_a_list_of_the_archive_needs_an_archive(source: Service) -> None:
+    assert "--archive" in source.error(f"{API}/namespaces/shop/decisions", archive="true")["message"]
+
+
+def test_a_day_is_written_when_it_is_over_and_once(source: Service, location: ArchiveLocation) -> None:
+    source.clock.now_s = parse_day("2026-03-03") / 1e6 + 3600
+    written = list(archive_days(source.store, location, ALL))
+    assert [(m.day, m.decisions, m.complete) for m in written] == [("2026-03-01", 7, True), ("2026-03-02", 7, True)]
+    assert list(archive_days(source.store, location, ALL)) == []
+    assert list(archive_days(source.store, location, ArchiveOptions(delay_s=2 * DAY_S))) == []
+    source.clock.now_s += DAY_S
+    assert [m.day for m in archive_days(source.store, location, ALL)] == ["2026-03-03"]
+
+
+def test_an_interrupted_run_is_continued_with_the_same_result(
+    source: Service, location: ArchiveLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FILE_DECISIONS", 2)
+    whole = ArchiveLocation(str(tmp_path / "whole"))
+    list(archive_days(source.store, whole, ALL))
+    for stops_after in range(1, 40):
+        asked = iter(range(stops_after))
+        list(archive_days(source.store, location, ALL, lambda asked=asked: next(asked, None) is None))  # type: ignore[misc]
+        partial = manifests.read_manifest(location, CLUSTER, "2026-03-01")
+        assert partial is None or partial.complete or partial.decisions % 2 == 0
+    list(archive_days(source.store, location, ALL))
+    assert contents(location) == contents(whole)
+
+
+def contents(location: ArchiveLocation) -> dict[str, bytes | None]:
+    paths = [p for folder in ("decisions", "manifests") for p in location.list_files(folder, recursive=True)]
+    assert paths
+    return {path: location.read(path) for path in paths}
+
+
+def test_an_unfinished_day_is_not_read(
+    source: Service, location: ArchiveLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FILE_DECISIONS", 2)
+    asked = iter(range(6))
+    list(archive_days(source.store, location, ALL, lambda: next(asked, None) is None))
+    assert location.list_files("decisions", recursive=True)
+    opened = ArchiveReader(location)
+    assert opened.list_decisions([], None, 10, cluster=CLUSTER) == reader.ArchivePage([], None)
+    opened.close()
+
+
+def test_the_database_of_another_identity_begins_a_day_again(
+    source: Service, location: ArchiveLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished = manifests.Manifest(CLUSTER, "2026-03-01", "another", 10**6, 5, False, ())
+    manifests.write_manifest(location, unfinished)
+    (first, *_) = archive_days(source.store, location, ALL)
+    assert (first.day, first.decisions, first.store) == ("2026-03-01", 7, source.store.reader.identity)
+
+
+def test_clusters_have_their_own_partitions_whatever_their_names(source: Service, location: ArchiveLocation) -> None:
+    again = INCARNATION.replace("aa", "ab")
+    d = a_decision(nodes=NODES, cluster=OTHER_CLUSTER, incarnation=again)
+    source.stored(rows(TABLE, incarnation=again, cluster=OTHER_CLUSTER), at_id(d, MONDAY_US))
+    source.clock.now_s += 2 * DAY_S
+    list(archive_days(source.store, location, ALL))
+    assert manifests.list_clusters(location) == sorted([OTHER_CLUSTER, CLUSTER])
+    opened = ArchiveReader(location)
+    (found,) = opened.decisions_of_pod("shop", d.pod.name, cluster=OTHER_CLUSTER)
+    assert (found.decision.id, found.decision.key.cluster) == (at_id(d, MONDAY_US).id, OTHER_CLUSTER)
+    assert opened.decisions_of_pod("shop", d.pod.name, cluster=CLUSTER) == []
+    opened.close()
+
+
+def test_retention_of_the_archive_deletes_whole_days(source: Service, location: ArchiveLocation) -> None:
+    list(archive_days(source.store, location, ArchiveOptions(delay_s=0.0, scores=True)))
+    source.clock.now_s = parse_day("2026-03-12") / 1e6
+    assert list(delete_expired_days(source.store, location, 10)) == [(CLUSTER, "2026-03-01")]
+    assert manifests.list_days(location, CLUSTER) == ["2026-03-02", "2026-03-03"]
+    left = [p for table in ("decisions", "scores") for p in location.list_files(table, recursive=True)]
+    assert left
+    assert not [path for path in left if "day=2026-03-01" in path]
+    again = ArchiveOptions(delay_s=0.0, keep_days=10)
+    assert list(archive_days(source.store, location, again)) == [], "an expired day is not written again"
+
+
+def test_columns_are_those_of_an_export_with_three_more(source: Service, location: ArchiveLocation) -> None:
+    (manifest, *_) = archive_days(source.store, location, ALL)
+    content = location.read(manifest.files[0].path)
+    assert content is not None
+    assert len(content) == manifest.files[0].bytes
+    table = pq.read_table(io.BytesIO(content))
+    assert table.schema.remove_metadata() == ARCHIVED
+    assert table.schema.names == [*DECISIONS.names, "ingested", "row", "record"]
+    assert table["pod"].to_pylist() == [*(f"web-0-{i}" for i in range(3)), "big", *(f"web-0-{i}" for i in range(3))]
+
+
+def test_a_question_ends_at_its_time_limit(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "TIMEOUT_S", 0.0)
+    error = old.error(f"{API}/namespaces/shop/podexplanations/big")
+    assert (error["code"], error["message"]) == (
+        503,
+        "the archive was searched back to 2026-03-03 in 0 s and not further",
+    )
+
+
+def test_more_questions_than_the_limit_are_refused(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "WAIT_S", 0.01)
+    archive = old.archive
+    with archive._question(), archive._question():
+        error = old.error(f"{API}/namespaces/shop/podexplanations/big")
+    assert (error["code"], error["details"]["retryAfterSeconds"]) == (429, 1)
+    assert old.explain("big")["metadata"]["name"] == "big"
+
+
+def test_a_damaged_file_is_an_error_and_no_answer(old: Service, location: ArchiveLocation) -> None:
+    (path,) = [p for p in location.list_files("decisions", recursive=True) if "2026-03-02" in p]
+    content = location.read(path)
+    assert content is not None
+    location.write(path, content[: len(content) // 2] + b"\0" * (len(content) - len(content) // 2))
+    error = old.error(f"{API}/namespaces/shop/podexplanations/web-1-2")
+    assert (error["code"], error["message"]) == (503, "the archive is unavailable; the service's log has the details")
+
+
+def test_the_database_is_asked_first(source: Service, location: ArchiveLocation, tmp_path: Path) -> None:
+    list(archive_days(source.store, location, ALL))
+    archive = ArchiveReader(location)
+    opened = a_service(tmp_path / "both", archive=archive)
+    opened.stored(rows(TABLE), a_decision(pod="big", nodes=NODES))
+    found = opened.explain("big")
+    assert ("archive" in found, found["attempt"]["attempts"]) == (False, 1)
+    assert opened.explain("web-0-1")["archive"] == {"day": "2026-03-01"}
+    opened.store.close()
+    archive.close()
+
+
+def test_an_unknown_pod_is_not_found(old: Service) -> None:
+    assert old.error(f"{API}/namespaces/shop/podexplanations/unknown")["code"] == 404
+    assert old.error(f"{API}/namespaces/shop/podexplanations/big", attempt=9)["code"] == 404
+    assert old.error(f"{API}/namespaces/shop/podexplanations/big", uid="other")["code"] == 404
+
+
+BAD_URLS = ["ftp://host/path", "s3:///prefix", "s3://bucket/prefix?secret=x", "file:///a?region=x", "//host/path"]
+
+
+@pytest.mark.parametrize("bad", BAD_URLS)
+def test_other_urls_are_refused(bad: str) -> None:
+    with pytest.raises(ArchiveError, match="are supported"):
+        ArchiveLocation(bad)
+
+
+def test_an_unreachable_object_store_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    gone = ArchiveLocation("s3://bucket/prefix?region=us-east-1&endpoint=http%3A%2F%2F127.0.0.1%3A9")
+    with pytest.raises(ArchiveUnavailableError, match="cannot list manifests"):
+        manifests.list_clusters(gone)
+
+
+def test_the_command_archives_and_deletes(
+    source: Service, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with source.store.writer.transaction() as connection:
+        source.store.clock.sync(connection)
+    source.store.close()
+    data = ["--data", str(tmp_path / "source" / "data")]
+    assert maintenance.main(["archive", *data, "--to", url, "--delay", "1s", "--keep", "36500d"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"archived 2026-03-01 of cluster {CLUSTER}: 7 decisions, 1 file, ")
+    assert lines[-1] == "3 days archived, 21 decisions; 0 deleted"
+    assert maintenance.main(["archive", *data, "--to", url, "--keep", "1d"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 days archived, 0 decisions; 3 deleted"
+
+
+def test_files_of_a_directory_are_readable_by_their_owner_only(source: Service, tmp_path: Path) -> None:
+    local = ArchiveLocation(str(tmp_path / "local"))
+    list(archive_days(source.store, local, ALL))
+    found = [p for p in (tmp_path / "local").rglob("*") if p.is_file()]
+    assert found
+    assert {p.stat().st_mode & 0o777 for p in found} == {0o600}
+
+
+def test_an_empty_database_has_nothing_to_archive(tmp_path: Path) -> None:
+    store = Store(an_empty_file(tmp_path / "empty.db"), Clock())
+    assert list(archive_days(store, ArchiveLocation(str(tmp_path / "archive")), ALL)) == []
+    store.close()
