@@ -26,8 +26,8 @@ ACCOUNT: Final = "system:serviceaccount:herodotus:herodotus-{}"
 RENDERED: Final = "# Rendered from deploy/chart by `make manifests`: change it there.\n"
 
 # The order for readers: access rights, configuration, workloads, network access.
-ORDER: Final = ("rbac", "readers", "priorityclass", "configmap", "claim", "certificate", "deployment", "annotators",
-                "monitor", "service", "disruption", "network", "alerts")  # fmt: skip
+ORDER: Final = ("rbac", "readers", "priorityclass", "configmap", "claim", "certificate", "deployment", "archive",
+                "annotators", "monitor", "service", "disruption", "network", "alerts")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Owns: the layout of the archive, the format of a manifest. Does not own: the col
     decisions/cluster=UID/day=2026-03-01/part-00000.parquet
     scores/cluster=UID/day=2026-03-01/part-00000.parquet       with --scores
     manifests/cluster=UID/day=2026-03-01.json
+    manifests/store=ID/day=2026-03-01.json                     all clusters of a database are archived
 
 The day is the UTC day in which the service stored the decision, so that a day that is over does not grow.
 
@@ -111,12 +112,39 @@ def list_clusters(location: ArchiveLocation) -> list[str]:
 
 def list_days(location: ArchiveLocation, cluster: str) -> list[str]:
     """Return the days of a cluster that have manifests, oldest first. Raises ArchiveUnavailableError."""
-    names = (path.rpartition("/")[2] for path in location.list_files(_manifest_folder(cluster)))
+    return _read_names(location, _manifest_folder(cluster))
+
+
+def mark_finished(location: ArchiveLocation, store: str, day: str) -> None:
+    """Note that the day of every cluster of a database is archived. Raises ArchiveUnavailableError."""
+    location.write(_finished_path(store, day), b"{}")
+
+
+def list_finished_days(location: ArchiveLocation, store: str) -> list[str]:
+    """Return the days of a database whose clusters are all archived, oldest first. Raises ArchiveUnavailableError."""
+    return _read_names(location, _finished_folder(store))
+
+
+def delete_mark(location: ArchiveLocation, store: str, day: str) -> None:
+    """Delete the note of `mark_finished`. Raises ArchiveUnavailableError."""
+    location.delete(_finished_path(store, day))
+
+
+def _read_names(location: ArchiveLocation, folder: str) -> list[str]:
+    names = (path.rpartition("/")[2] for path in location.list_files(folder))
     return [
         name.removeprefix(_DAY).removesuffix(".json")
         for name in names
         if name.startswith(_DAY) and name.endswith(".json")
     ]
+
+
+def _finished_folder(store: str) -> str:
+    return f"{FOLDER}/store={quote(store, safe='')}"
+
+
+def _finished_path(store: str, day: str) -> str:
+    return f"{_finished_folder(store)}/{_DAY}{day}.json"
 
 
 def _manifest_folder(cluster: str) -> str:

@@ -162,7 +162,9 @@ class ArchiveReader:
                 found = question.select(group, conditions, 1)
                 if found:
                     attempts = self._find_attempts(question, cluster, namespace, found[0].pod, "")
-                    mine = next(a for a in attempts if found[0].id in a.ids and decision_id in _ids(a))
+                    mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
+                    if mine is None:  # older than the newest MAX_RECORDS of this name
+                        return None
                     same = [a for a in attempts if a.uid == mine.uid]
                     return self._load(question, same, [same.index(mine)])[0]
         return None

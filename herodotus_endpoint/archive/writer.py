@@ -101,10 +101,12 @@ def archive_days(
     first_us = find_first_ingest(store)
     if first_us is None:
         return
+    finished = set(manifests.list_finished_days(location, store.reader.identity))
     last_us = store.clock.now_us() - int(options.delay_s * 1e6) - DAY_US
     for start_us in range(first_us // DAY_US * DAY_US, last_us + 1, DAY_US):
         day = format_day(start_us)
-        if options.keep_days is not None and start_us < _oldest_kept_us(store, options.keep_days):
+        expired = options.keep_days is not None and start_us < _oldest_kept_us(store, options.keep_days)
+        if expired or day in finished:  # finding the clusters of a day reads all of its rows
             continue
         for cluster in list_clusters_of_day(store, start_us):
             if stopped():
@@ -113,6 +115,8 @@ def archive_days(
                 written = _archive_day(store, location, cluster, day, options, stopped)
                 if written is not None:
                     yield written
+        if not options.cluster and not stopped():
+            manifests.mark_finished(location, store.reader.identity, day)
 
 
 def delete_expired_days(store: Store, location: ArchiveLocation, keep_days: int) -> Iterator[tuple[str, str]]:
@@ -129,6 +133,9 @@ def delete_expired_days(store: Store, location: ArchiveLocation, keep_days: int)
                 for table in TABLES:
                     location.delete_folder(partition_folder(table, cluster, day))
                 yield cluster, day
+    for day in manifests.list_finished_days(location, store.reader.identity):
+        if day < oldest:
+            manifests.delete_mark(location, store.reader.identity, day)
 
 
 def _oldest_kept_us(store: Store, keep_days: int) -> int:

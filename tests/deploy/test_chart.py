@@ -366,3 +366,44 @@ def test_the_notes_name_the_next_steps(names: tuple[str, ...], said: list[str]) 
     (notes,) = (text for path, text in templates(combined(*names)).items() if path.endswith("NOTES.txt"))
     assert not [line for line in said if line not in notes]
     assert "\n\n\n" not in notes
+
+
+ARCHIVE = {"url": "s3://decisions/herodotus?region=eu-central-1", "delay": "8d", "keep": "730d", "secret": "s3"}
+
+
+def test_the_archive_is_a_second_container_on_sqlite() -> None:
+    """Its volume belongs to one pod."""
+    made = objects({"endpoint": {"archive": ARCHIVE}})
+    assert not [o for o in made if o["kind"] == "CronJob"]
+    (service,) = [o for o in made if o["kind"] == "Deployment" and o["metadata"]["name"] == "herodotus-endpoint"]
+    first, second = service["spec"]["template"]["spec"]["containers"]
+    assert f"--archive={ARCHIVE['url']}" in first["args"]
+    options.build_parser().parse_args(first["args"])
+    assert second["args"] == [
+        "archive", f"--to={ARCHIVE['url']}", "--delay=8d", "--keep=730d", "--data=/var/lib/herodotus", "--every=1h",
+    ]  # fmt: skip
+    assert first["envFrom"] == second["envFrom"] == [{"secretRef": {"name": "s3"}}]
+    for o in made:
+        valid(json.dumps(o))
+
+
+def test_the_archive_is_a_cronjob_on_postgresql() -> None:
+    database = {"kind": "PostgreSQL", "urlSecret": {"name": "herodotus-database"}}
+    made = objects({"endpoint": {"archive": ARCHIVE | {"scores": True}, "database": database, "replicas": 2}})
+    (job,) = [o for o in made if o["kind"] == "CronJob"]
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["args"] == ["archive", f"--to={ARCHIVE['url']}", "--delay=8d", "--keep=730d", "--scores"]
+    assert container["env"][0]["name"] == "HERODOTUS_DATABASE_URL"
+    (policy,) = [
+        o
+        for o in made
+        if o["kind"] == "NetworkPolicy"
+        and o["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    ]
+    ports = {p["port"] for rule in policy["spec"]["egress"] for p in rule["ports"]}
+    assert (policy["spec"]["ingress"], ports) == ([], {5432, 443, 53})
+    (selected,) = [o for o in made if o["kind"] == "Service" and o["metadata"]["name"] == "herodotus-endpoint"]
+    assert not selected["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    for o in made:
+        valid(json.dumps(o))

@@ -46,7 +46,7 @@ def test_a_noisy_neighbour_is_refused_and_others_are_not(tmp_path: Path, monkeyp
     monkeypatch.setattr("herodotus_endpoint.api.ingest.IngestQuota", lambda rate: IngestQuota(rate, clock))
     reviewer = Reviewer({"noisy": ("noisy", "herodotus-endpoint"), "quiet": ("quiet", "herodotus-endpoint")})
     senders = reviewer.senders({"noisy": CLUSTER, "quiet": "another"})
-    service = a_service(tmp_path, senders=senders, ingest_quota=100.0)
+    service = a_service(tmp_path, senders=senders, ingest_quota=400.0)
     again = INCARNATION.replace("aa", "ab")
 
     def send(who: str, sequence: int) -> int:
