@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flask import Blueprint, Flask, Response, g, request
 
@@ -43,9 +43,6 @@ from herodotus_record import codec
 from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
 
-if TYPE_CHECKING:  # its packages are optional
-    from herodotus_endpoint.archive.reader import ArchiveReader
-
 _log: Final = logging.getLogger(__name__)
 
 
@@ -55,15 +52,14 @@ def create_app(
     metrics: EndpointMetrics | None = None,
     readiness: Readiness | None = None,
     threads: Mapping[str, int] | None = None,
-    archive: ArchiveReader | None = None,
 ) -> Flask:
     """Return the Flask application that serves all routes over one store.
 
     `threads` maps the name of a worker pool to its number of threads, from which the limits per reader follow. Metrics
-    and readiness are created if they are None. `archive` answers about decisions that the store no longer has.
+    and readiness are created if they are None.
     """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
-    reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster, archive)
+    reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster, settings.archive)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.strict_slashes = True

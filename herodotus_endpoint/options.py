@@ -71,7 +71,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
         otlp_endpoint=arguments.otlp_endpoint or "",
-        archive=arguments.archive or "",
+        archive_url=arguments.archive or "",
         ingest_quota=float(arguments.ingest_quota or 0),
     )
 

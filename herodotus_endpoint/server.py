@@ -109,10 +109,10 @@ class _Worker:
         readiness = Readiness.from_store(store)
         readiness.start()
         traces = _start_tracing(settings, store, metrics)
-        settings = replace(settings, traces=traces.queue if traces else None)
+        settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
         try:
             threads = {pools.queries.name: listen_on.threads}
-            app = create_app(store, settings, metrics, readiness, threads, _open_archive(settings))
+            app = create_app(store, settings, metrics, readiness, threads)
         except RouteDeclarationError as e:
             raise workers.UnusableServerError(str(e)) from e
         everything = build_service(app.wsgi_app, pools.route_ingest)
@@ -134,14 +134,14 @@ class _Worker:
 
 
 def _open_archive(settings: ServiceSettings) -> ArchiveReader | None:
-    """Return the reader of the archive of older decisions, or None without `settings.archive`."""
-    if not settings.archive:
+    """Return the reader of the archive of older decisions, or None without `settings.archive_url`."""
+    if not settings.archive_url:
         return None
     # Imported here because the packages are optional, and because their threads do not survive a fork.
     from herodotus_endpoint.archive.location import ArchiveLocation
     from herodotus_endpoint.archive.reader import ArchiveReader
 
-    return ArchiveReader(ArchiveLocation(settings.archive))
+    return ArchiveReader(ArchiveLocation(settings.archive_url))
 
 
 def _start_tracing(settings: ServiceSettings, store: Store, metrics: EndpointMetrics) -> TraceExporter | None:

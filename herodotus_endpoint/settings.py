@@ -11,7 +11,8 @@ from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.senders import SenderAuthenticator
 from herodotus_endpoint.store import RetentionLimits
 
-if TYPE_CHECKING:  # it imports prometheus_client, which must wait for `server`
+if TYPE_CHECKING:  # they import prometheus_client, which must wait for `server`, and optional packages
+    from herodotus_endpoint.archive.reader import ArchiveReader
     from herodotus_endpoint.tracing.span_queue import SpanQueue
 
 MAX_WATCHES: Final = 32  # each occupies a thread, which reads twice a second
@@ -28,9 +29,9 @@ class ServiceSettings:
     If `access` is None, every client may read. If `senders` is None, records are accepted from loopback only, or from
     anywhere if `insecure` is true.
     `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
-    `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces`
-    is the queue of stored records that become spans. `archive` is the URL of the archive of older decisions, or "".
-    `ingest_quota` is the number of bytes that each cluster may send per second, or 0.
+    `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces` is the queue of stored
+    records that become spans. `archive_url` is the URL of the archive of older decisions, or "", and `archive` answers
+    from it. `ingest_quota` is the number of bytes that each cluster may send per second, or 0.
     """
 
     insecure: bool = False
@@ -41,7 +42,8 @@ class ServiceSettings:
     access: AccessControl | None = None
     cluster: str = ""
     otlp_endpoint: str = ""
-    archive: str = ""
+    archive_url: str = ""
+    archive: ArchiveReader | None = None
     ingest_quota: float = 0.0
     traces: SpanQueue | None = None
     senders: SenderAuthenticator | None = None

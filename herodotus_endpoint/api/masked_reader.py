@@ -145,9 +145,10 @@ class MaskedReader:
         """
         if self._archive is None:
             return []
-        found = self._archive.decisions_of_pod(
-            namespace, pod, uid=uid, attempt=attempt, last=last, cluster=self._archived_cluster()
-        )
+        from herodotus_endpoint.archive.reader import ArchivedPod
+
+        asked = ArchivedPod(self._archived_cluster(), namespace, pod, uid)
+        found = self._archive.decisions_of_pod(asked, attempt=attempt, last=last)
         return [stored for each in found if (stored := self._mask(_note_archive(each))) is not None]
 
     def list_archived(

@@ -85,6 +85,15 @@ class ArchivePosition(NamedTuple):
     row: int
 
 
+class ArchivedPod(NamedTuple):
+    """A pod by cluster, namespace and name; without `uid`, the latest one of that name."""
+
+    cluster: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
 @dataclass(frozen=True)
 class ArchivePage:
     """Rows of archived decisions, newest first, like those of `store.listing`, and the position of the next page.
@@ -161,7 +170,7 @@ class ArchiveReader:
             for group in _groups(files):
                 found = question.select(group, conditions, 1)
                 if found:
-                    attempts = self._find_attempts(question, cluster, namespace, found[0].pod, "")
+                    attempts = self._find_attempts(question, ArchivedPod(cluster, namespace, found[0].pod))
                     mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
                     if mine is None:  # older than the newest MAX_RECORDS of this name
                         return None
@@ -169,17 +178,15 @@ class ArchiveReader:
                     return self._load(question, same, [same.index(mine)])[0]
         return None
 
-    def decisions_of_pod(
-        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1, cluster: str
-    ) -> list[StoredAttempt]:
+    def decisions_of_pod(self, pod: ArchivedPod, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
         """Return archived attempts of a pod, ordered by start: up to number `attempt`, the newest `last` of these.
 
-        Without `attempt`, they end with the newest. Without `uid`, they are those of the pod's latest UID. The list is
-        empty if there are none. Raises ArchiveUnavailableError and ArchiveBusyError.
+        Without `attempt`, they end with the newest. The list is empty if there are none. Raises ArchiveUnavailableError
+        and ArchiveBusyError.
         """
         with self._question() as question:
-            known = self._find_attempts(question, cluster, namespace, pod, uid)
-            uid = uid or (known[-1].uid if known else "")
+            known = self._find_attempts(question, pod)
+            uid = pod.uid or (known[-1].uid if known else "")
             same = [each for each in known if each.uid == uid]
             end = len(same) if attempt is None else attempt
             if not 0 < end <= len(same):
@@ -223,18 +230,13 @@ class ArchiveReader:
         finally:
             self._slots.release()
 
-    def _find_attempts(
-        self, question: _Question, cluster: str, namespace: str, pod: str, uid: str
-    ) -> list[AttemptRecords]:
-        """Return the attempts of a pod's name, ordered by start.
-
-        Without `uid`, only those of the latest UID are complete.
-        """
-        conditions = [ColumnCondition("namespace", (namespace,)), ColumnCondition("pod", (pod,))]
+    def _find_attempts(self, question: _Question, pod: ArchivedPod) -> list[AttemptRecords]:
+        """Return the attempts of a pod's name, ordered by start. Only those of the pod's UID are complete."""
+        conditions = [ColumnCondition("namespace", (pod.namespace,)), ColumnCondition("pod", (pod.name,))]
         found: list[Any] = []
-        for group in _groups(self._list_files(cluster)):
+        for group in _groups(self._list_files(pod.cluster)):
             found += question.select(group, conditions, MAX_RECORDS - len(found))
-            if len(found) >= MAX_RECORDS or (found and _is_older_than_pod(group[-1].day, found, uid)):
+            if len(found) >= MAX_RECORDS or (found and _is_older_than_pod(group[-1].day, found, pod.uid)):
                 break
         return group_by_attempt(found)
 

@@ -101,6 +101,7 @@ def archive_days(
     first_us = find_first_ingest(store)
     if first_us is None:
         return
+    run = _Run(store, location, options, stopped)
     finished = set(manifests.list_finished_days(location, store.reader.identity))
     last_us = store.clock.now_us() - int(options.delay_s * 1e6) - DAY_US
     for start_us in range(first_us // DAY_US * DAY_US, last_us + 1, DAY_US):
@@ -112,7 +113,7 @@ def archive_days(
             if stopped():
                 return
             if options.cluster in ("", cluster):
-                written = _archive_day(store, location, cluster, day, options, stopped)
+                written = run.archive_day(cluster, day)
                 if written is not None:
                     yield written
         if not options.cluster and not stopped():
@@ -142,27 +143,29 @@ def _oldest_kept_us(store: Store, keep_days: int) -> int:
     return (store.clock.now_us() // DAY_US - keep_days) * DAY_US
 
 
-def _archive_day(
-    store: Store,
-    location: ArchiveLocation,
-    cluster: str,
-    day: str,
-    options: ArchiveOptions,
-    stopped: Callable[[], bool],
-) -> Manifest | None:
-    """Write a cluster's day and return its manifest, or None if it was complete already or the run was stopped."""
-    identity = store.reader.identity
-    known = manifests.read_manifest(location, cluster, day)
-    if known is not None and known.complete:
-        return None
-    if known is None or known.store != identity:  # rows of another database have other ids
-        known = Manifest(cluster, day, identity, 0, 0, False, ())
-    writer = DayWriter(location, known, scores=options.scores)
-    try:
-        writer.write(_until_stopped(read_day(store, cluster, parse_day(day), known.after), stopped))
-    except _StoppedError:
-        return None
-    return writer.manifest
+@dataclass(frozen=True)
+class _Run:
+    """One run over the days of a database."""
+
+    store: Store
+    location: ArchiveLocation
+    options: ArchiveOptions
+    stopped: Callable[[], bool]
+
+    def archive_day(self, cluster: str, day: str) -> Manifest | None:
+        """Write a cluster's day and return its manifest, or None if it was complete already or the run was stopped."""
+        identity = self.store.reader.identity
+        known = manifests.read_manifest(self.location, cluster, day)
+        if known is not None and known.complete:
+            return None
+        if known is None or known.store != identity:  # rows of another database have other ids
+            known = Manifest(cluster, day, identity, 0, 0, False, ())
+        writer = DayWriter(self.location, known, scores=self.options.scores)
+        try:
+            writer.write(_until_stopped(read_day(self.store, cluster, parse_day(day), known.after), self.stopped))
+        except _StoppedError:
+            return None
+        return writer.manifest
 
 
 class _StoppedError(Exception):

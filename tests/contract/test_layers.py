@@ -151,6 +151,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_endpoint.access": (*RECORD, *SERVICE_BASE, "herodotus_kube", "herodotus_serving"),
     "herodotus_endpoint.tracing": (*RECORD, "herodotus_endpoint.metrics", "herodotus_endpoint.store.*"),
     "herodotus_endpoint.settings": (
+        "herodotus_endpoint.archive",
         "herodotus_endpoint.tracing",
         "herodotus_endpoint.access",
         "herodotus_endpoint.store.*",

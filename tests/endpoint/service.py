@@ -91,7 +91,7 @@ def a_service(folder: Path, *, url: str = "", archive: Any = None, **settings: A
         settings.setdefault("cluster", CLUSTER)
     clock, metrics = Clock(), EndpointMetrics()
     store = Store(url or an_empty_file(folder / "data" / "herodotus.db"), clock, clock)
-    app = create_app(store, ServiceSettings(clock=clock, **settings), metrics, archive=archive)
+    app = create_app(store, ServiceSettings(clock=clock, archive=archive, **settings), metrics)
     app.test_client_class = ValidatingClient
     return Service(store, app.test_client(), clock, metrics, archive)
 

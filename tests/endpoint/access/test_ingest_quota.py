@@ -50,11 +50,9 @@ def test_a_noisy_neighbour_is_refused_and_others_are_not(tmp_path: Path, monkeyp
     again = INCARNATION.replace("aa", "ab")
 
     def send(who: str, sequence: int) -> int:
-        named = {"cluster": CLUSTER, "incarnation": INCARNATION} if who == "noisy" else {
-            "cluster": "another", "incarnation": again
-        }  # fmt: skip
-        d = a_decision(sequence=sequence, **named)
-        return service.send(rows(TABLE, **named), d, headers=bearer(who)).status_code
+        cluster, incarnation = (CLUSTER, INCARNATION) if who == "noisy" else ("another", again)
+        d = a_decision(sequence=sequence, cluster=cluster, incarnation=incarnation)
+        return service.send(rows(TABLE, cluster=cluster, incarnation=incarnation), d, headers=bearer(who)).status_code
 
     codes = [send("noisy", n) for n in range(1, 9)]
     refused = codes.count(429)

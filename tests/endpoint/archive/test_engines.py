@@ -40,7 +40,8 @@ def ask_clickhouse(statement: str) -> list[dict[str, Any]]:
     import chdb
 
     settings = " SETTINGS use_hive_partitioning = 1, output_format_json_quote_64bit_integers = 0"
-    text = str(chdb.query(statement + settings, "JSON"))
+    query: Callable[[str, str], object] = chdb.query
+    text = str(query(statement + settings, "JSON"))
     return list(json.loads(text)["data"])
 
 
