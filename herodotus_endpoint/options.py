@@ -237,7 +237,7 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--ingest-quota",
-        type=_parse_size,
+        type=_parse_quota,
         metavar="SIZE",
         help="compressed bytes that each cluster may send per second to each process, such as 2Mi; more is refused with"
         " 429 and waits in that cluster's spool (default: no limit)",
@@ -384,6 +384,14 @@ def _parse_age_of(value: str) -> tuple[str, float]:
     if not equals or scope.strip("/") == "" or scope.startswith("/") or scope.count("/") > 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
     return scope, parse_duration(age)
+
+
+def _parse_quota(value: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi)?", value)
+    size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
+    if not size:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a size such as 500Ki or 2Mi")
+    return size
 
 
 def _parse_size(value: str) -> int:

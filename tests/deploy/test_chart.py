@@ -20,7 +20,7 @@ from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.config import load
 from scheduler.recorder import endpoint
-from scripts.manifests import CHART, DEPLOY, ManifestFile, manifests, render
+from scripts.manifests import CHART, DEPLOY, ManifestFile, load_values, manifests, render
 from tests.deploy import operators
 from tests.deploy.charts import (
     Json,
@@ -388,8 +388,9 @@ def test_the_archive_is_a_second_container_on_sqlite() -> None:
 
 
 def test_the_archive_is_a_cronjob_on_postgresql() -> None:
-    database = {"kind": "PostgreSQL", "urlSecret": {"name": "herodotus-database"}}
-    made = objects({"endpoint": {"archive": ARCHIVE | {"scores": True}, "database": database, "replicas": 2}})
+    values = load_values("postgresql")
+    values["endpoint"] = values["endpoint"] | {"archive": ARCHIVE | {"scores": True}}
+    made = objects(values)
     (job,) = [o for o in made if o["kind"] == "CronJob"]
     pod = job["spec"]["jobTemplate"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
