@@ -60,6 +60,7 @@ TEMPLATES: Final = 400  # decisions of the algorithm that are copied
 FIRST_DAY: Final = "2025-01-01"
 QUESTIONS: Final = 200
 LISTS: Final = 40
+ATTEMPTS: Final = 10  # of a question that the service ends at its time limit
 _TIMES: Final = ("created", "queued", "started", "ended")
 
 
@@ -72,6 +73,7 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="processes that write, each a cluster at a time"
     )
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each kind about pods")
     parser.add_argument("--keep", type=Path, help="directory of the archive: made once, taken as it is later")
     arguments = parser.parse_args()
     ending.exit_on_sigterm()
@@ -81,7 +83,7 @@ def main() -> int:
         if not manifests.list_clusters(location):
             _write(location, Path(temporary), arguments)
         _print_sizes(location)
-        _ask(location, Path(temporary))
+        _ask(location, Path(temporary), arguments.questions)
     return 0
 
 
@@ -224,11 +226,11 @@ def _print_sizes(location: ArchiveLocation) -> None:
     print(f"{decisions} decisions in {len(found)} days, {size / 2**30:.2f} GiB, {size / decisions:.0f} bytes each")
 
 
-def _ask(location: ArchiveLocation, folder: Path) -> None:
+def _ask(location: ArchiveLocation, folder: Path, number: int) -> None:
     rng = random.Random(1)
     cluster = manifests.list_clusters(location)[0]
     days = manifests.list_days(location, cluster)
-    known = _sample(location, cluster, days, rng)
+    known = _sample(location, cluster, days, rng, number)
     database = f"sqlite:///{folder / 'empty' / 'herodotus.db'}"
     (folder / "empty").mkdir()
     service = ServiceProcess(folder, ("--database-url", database, "--archive", location.root))
@@ -241,13 +243,15 @@ def _ask(location: ArchiveLocation, folder: Path) -> None:
         listed = "/namespaces/team-{}/decisions?archive=true&limit=500{}"
         failed = quote("status.state=Unschedulable")
         questions = {
-            "a pod, first questions": pods[:QUESTIONS],
-            "a pod": pods[QUESTIONS : 2 * QUESTIONS],
-            "a pod's attempts": [f"/namespaces/{n}/podhistories/{p}" for n, p, _ in known[:QUESTIONS]],
-            "a decision by its ID": [f"/namespaces/{n}/decisions/{i}" for n, _, i in known[:QUESTIONS]],
-            "an unknown pod": [f"/namespaces/team-1/podexplanations/app-1-00002-{i:07}x" for i in range(LISTS)],
-            "500 newest of a namespace": [listed.format(i % 4, "") for i in range(LISTS)],
-            "500 newest without a node": [listed.format(3, f"&fieldSelector={failed}")] * LISTS,
+            "a pod, first questions": pods[:number],
+            "a pod": pods[number : 2 * number],
+            "a pod's attempts": [f"/namespaces/{n}/podhistories/{p}" for n, p, _ in known[:number]],
+            "a decision by its ID": [f"/namespaces/{n}/decisions/{i}" for n, _, i in known[:number]],
+            "an unknown pod": [
+                f"/namespaces/team-1/podexplanations/app-1-00002-{i:07}x" for i in range(min(LISTS, number))
+            ],
+            "500 newest of a namespace": [listed.format(i % 4, "") for i in range(min(LISTS, number))],
+            "500 newest without a node": [listed.format(3, f"&fieldSelector={failed}")] * min(LISTS, number),
         }
         for name, paths in questions.items():
             used, times = service.cpu_s(), []
@@ -264,10 +268,12 @@ def _ask(location: ArchiveLocation, folder: Path) -> None:
         service.stop()
 
 
-def _sample(location: ArchiveLocation, cluster: str, days: list[str], rng: random.Random) -> list[tuple[str, str, str]]:
+def _sample(
+    location: ArchiveLocation, cluster: str, days: list[str], rng: random.Random, number: int
+) -> list[tuple[str, str, str]]:
     """Return namespace, pod and decision ID of random decisions of random days."""
     found = []
-    for _ in range(2 * QUESTIONS):
+    for _ in range(2 * number):
         manifest = manifests.read_manifest(location, cluster, rng.choice(days))
         assert manifest is not None
         columns = ["namespace", "pod", "decision"]
@@ -282,9 +288,12 @@ def _response_times(port: int, cluster: str, paths: list[str]) -> Iterator[float
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     for path in paths:
         began = time.perf_counter()
-        connection.request("GET", f"{API}{path}{'&' if '?' in path else '?'}cluster={cluster}")
-        answer = connection.getresponse()
-        text = answer.read()
+        for _ in range(ATTEMPTS):  # over the time limit: what was read so far stays in memory
+            connection.request("GET", f"{API}{path}{'&' if '?' in path else '?'}cluster={cluster}")
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status != 503:
+                break
         if answer.status != (404 if "podexplanations/app-1-00002-0" in path and path.endswith("x") else 200):
             raise RuntimeError(f"{path}: {answer.status} {text[:300]!r}")
         if "archive=true" in path and len(json.loads(text)["items"]) != 500:
