@@ -18,6 +18,8 @@ NUMBER = r"(\d+\.\d+\.\d+[\w.-]*)"
 PLACES = {
     "herodotus_record/version.py": rf'^__version__ = "{NUMBER}"$',
     "packages/servers/pyproject.toml": rf'"herodotus=={NUMBER}"',
+    "plugins/headlamp/package-lock.json": rf'^(?:  |      "name": "herodotus",\n      )"version": "{NUMBER}"',
+    "plugins/headlamp/package.json": rf'^  "version": "{NUMBER}"',
     "pyproject.toml": rf'"herodotus-servers=={NUMBER}"',
 }
 IN_MANIFESTS = (rf"/herodotus-[a-z]+:{NUMBER}", rf"newTag: {NUMBER}")
@@ -66,7 +68,9 @@ def test_upgrades_are_tested_from_the_last_release() -> None:
 def test_a_new_version_is_written_everywhere_by_one_command(version: str, tmp_path: Path) -> None:
     for part in ("deploy", "packages", "scripts", "herodotus_record"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "plugins/headlamp").mkdir(parents=True)
+    for file in ("pyproject.toml", "plugins/headlamp/package.json", "plugins/headlamp/package-lock.json"):
+        shutil.copy(ROOT / file, tmp_path / file)
     before = {file for file, _ in places(tmp_path)}
     command = ["sh", str(tmp_path / "scripts/set-version.sh"), version]
     done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=100, check=True)

@@ -257,6 +257,11 @@ export interface PodExplanation {
     /** Headline of the reconstruction alone. */
     evaluation?: string;
   };
+  /** Where the decision comes from, if it is in the archive and not in the database any more. */
+  archive?: {
+    /** UTC day in which the service stored it. */
+    day?: string;
+  };
   /** Summary that replaces a pruned record; null if the record is complete. Fields with an entry per node then contain only the kept nodes. */
   pruned?: {
     /** Time at which retention reduced the record to a summary. */
