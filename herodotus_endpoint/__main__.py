@@ -16,7 +16,7 @@ from herodotus_endpoint.archive.problems import check_installed as check_archive
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.server import serve
-from herodotus_endpoint.store import StoreError, prepare_database
+from herodotus_endpoint.store import StoreError, check_read_url, prepare_database
 from herodotus_endpoint.tls import ServingTlsError
 from herodotus_endpoint.tracing.requirements import TracingUnavailableError, check_installed
 from herodotus_kube.credentials import KubeconfigError
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             check_installed()
         if arguments.archive:
             check_archive_installed("--archive")
+        if replicas := options.read_database_url(arguments):
+            check_read_url(replicas)
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, listen_on, delegation)

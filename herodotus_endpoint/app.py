@@ -38,11 +38,12 @@ from herodotus_endpoint.readiness import Readiness
 from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
 from herodotus_endpoint.routing import TEXT, Access, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Store, StoreUnavailableError, integrity
+from herodotus_endpoint.store import Store, StoreUnavailableError, integrity, reads
 from herodotus_record import codec
 from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
 
+STALENESS: Final = "Herodotus-Staleness"  # header: by how many seconds an answer from a replica may be behind
 _log: Final = logging.getLogger(__name__)
 
 
@@ -128,6 +129,8 @@ def _service_blueprint(
         except StoreUnavailableError as e:  # the other metrics matter most during an outage
             _log.warning("cannot read the database's metrics: %s", e)
             metrics.database_up.set(0)
+        if store.replicas:
+            metrics.set_staleness(store.replicas.staleness_s())
         metrics.clock_offset.set(store.clock.offset_s())
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
@@ -170,6 +173,7 @@ def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
     def begin() -> None:
         g.began = time.perf_counter()
         g.damage = integrity.collect_damage()
+        g.reads = reads.track_reads()
 
     @app.after_request
     def end(response: Response) -> Response:
@@ -179,6 +183,10 @@ def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
             response.headers["Warning"] = '299 - "from the archive of older decisions"'
         if g.get("damage"):  # kubectl prints this header
             response.headers["Warning"] = f'299 - "{len(g.damage)} stored records are damaged and left out"'
+        if "reads" in g and g.reads.staleness_s is not None:
+            response.headers[STALENESS] = f"{g.reads.staleness_s:.1f}"
+        if "reads" in g:
+            metrics.count_reads(g.reads)
         route = request.url_rule.rule if request.url_rule else "(none)"
         metrics.request_seconds.labels(route, str(response.status_code)).observe(time.perf_counter() - g.began)
         return response

@@ -30,6 +30,7 @@ class DeploymentMode:
     """
 
     sqlite: bool
+    replicas: bool
     aggregated_api: bool
     workers: int
     tls: bool
@@ -56,6 +57,7 @@ def _rules(s: DeploymentMode) -> list[tuple[bool, str]]:
             "--aggregated-api needs PostgreSQL: a SQLite database has one replica, and an APIService whose only replica"
             " is down blocks the deletion of namespaces",
         ),
+        (s.sqlite and s.replicas, "--read-database-url needs PostgreSQL: a SQLite database has no replicas"),
         (s.sqlite and s.workers > 1, "--workers needs PostgreSQL: a SQLite database has one writer"),
         (
             not s.sqlite and not s.aggregated_api and not s.insecure and remote,

@@ -11,12 +11,14 @@ Invariant: the number of label values does not grow with the cluster: labels are
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from herodotus_endpoint.store import IngestReceipt, PruneResult, StoreSizes
+from herodotus_endpoint.store.reads import RequestReads
 
 MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # defined by prometheus_client
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -62,6 +64,19 @@ class EndpointMetrics:
         self.missing = _store_gauge("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
         self.lost = _store_gauge("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
         self.database_up = _store_gauge("herodotus_database_up", "Whether the database can be read: 1, or 0.", r)
+        self.reads = Counter(
+            "herodotus_replica_reads_total",
+            "Requests of readers, by whether a replica answered or, without a usable one, the primary"
+            " (--read-database-url).",
+            ["server"],
+            registry=r,
+        )
+        self.staleness = _store_gauge(
+            "herodotus_replica_staleness_seconds",
+            "By how much a replica of the database may be behind; infinite if that is unknown.",
+            r,
+            "replica",
+        )
         self.clock_offset = _store_gauge(
             "herodotus_clock_offset_seconds", "By how much the wall clock is ahead of the time of retention.", r
         )
@@ -96,6 +111,16 @@ class EndpointMetrics:
         """Add the numbers of decisions that one pass of retention summarized and deleted to the metrics."""
         self.summarised.inc(pruned.summarised)
         self.pruned.inc(pruned.deleted)
+
+    def count_reads(self, reads: RequestReads) -> None:
+        """Count a request that has read from a replica of the database, or from the primary for want of one."""
+        if reads.primary or reads.staleness_s is not None:
+            self.reads.labels("primary" if reads.primary else "replica").inc()
+
+    def set_staleness(self, staleness_s: Mapping[str, float]) -> None:
+        """Set the gauges of the replicas' staleness in seconds, by their addresses."""
+        for replica, seconds in staleness_s.items():
+            self.staleness.labels(replica).set(seconds)
 
     def set_sizes(self, sizes: StoreSizes, file_bytes: int | None) -> None:
         """Set the gauges of the database's rows and bytes.

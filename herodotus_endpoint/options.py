@@ -70,6 +70,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
         ),
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
+        read_database_url=read_database_url(arguments),
         otlp_endpoint=arguments.otlp_endpoint or "",
         archive_url=arguments.archive or "",
         ingest_quota=float(arguments.ingest_quota or 0),
@@ -110,6 +111,7 @@ def build_mode(arguments: argparse.Namespace, listen_on: ListenOptions, url: str
     """Return those properties of the parsed flags that decide whether their combination is supported."""
     return DeploymentMode(
         sqlite=url.startswith("sqlite"),
+        replicas=bool(read_database_url(arguments)),
         aggregated_api=arguments.aggregated_api,
         workers=arguments.workers,
         tls=listen_on.tls is not None,
@@ -128,6 +130,11 @@ def database_url(arguments: argparse.Namespace) -> str:
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     url: str = arguments.database_url or os.environ.get("HERODOTUS_DATABASE_URL") or ""
     return url or sqlite_url(state / "herodotus" / FILE)
+
+
+def read_database_url(arguments: argparse.Namespace) -> str:
+    """Return the URL of the database's replicas from the flags, else from HERODOTUS_READ_DATABASE_URL, or ""."""
+    return arguments.read_database_url or os.environ.get("HERODOTUS_READ_DATABASE_URL") or ""
 
 
 def parse_time(value: str) -> int:
@@ -269,8 +276,8 @@ def add_database_flags(parser: argparse.ArgumentParser) -> None:
     store.add_argument(
         "--database-url",
         metavar="URL",
-        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE instead of --data (default: the environment variable"
-        " HERODOTUS_DATABASE_URL, the place for a password)",
+        help="sqlite:///FILE or postgresql://USER@HOST,HOST/DATABASE instead of --data; of several hosts the one that"
+        " accepts writes (default: the environment variable HERODOTUS_DATABASE_URL, the place for a password)",
     )
 
 
@@ -281,6 +288,13 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="answer about decisions that the database no longer has from this archive, which the command `archive`"
         " writes: s3://BUCKET/PREFIX or a directory; needs the packages of the extra archive",
+    )
+    parser.add_argument_group("replicas of the database").add_argument(
+        "--read-database-url",
+        metavar="URL",
+        help="answer readers from these replicas of the PostgreSQL database where they are at most 5 seconds behind:"
+        " postgresql://USER@HOST,HOST/DATABASE (default: the environment variable HERODOTUS_READ_DATABASE_URL, the"
+        " place for a password; without it, from the primary)",
     )
     limits = parser.add_argument_group("retention (by time of ingest; records over a limit are removed within seconds)")
     limits.add_argument(

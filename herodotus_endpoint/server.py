@@ -103,7 +103,7 @@ class _Worker:
             settings, authorities = open_delegation(settings, self.delegation, self._client_authority)
         if listen_on.tls:
             self.tls = ServingTls(listen_on.tls, authorities or tuple)
-        store = Store(self.database_url, settings.clock)
+        store = Store(self.database_url, settings.clock, read_url=settings.read_database_url)
         PruningThread(Pruner(store, settings.limits), metrics.count_pruned).start()
         pools = Pools(settings, listen_on.threads, metrics)
         readiness = Readiness.from_store(store)

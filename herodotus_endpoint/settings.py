@@ -29,6 +29,7 @@ class ServiceSettings:
     If `access` is None, every client may read. If `senders` is None, records are accepted from loopback only, or from
     anywhere if `insecure` is true.
     `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
+    `read_database_url` names replicas of the database, or is "" to read from the primary.
     `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces` is the queue of stored
     records that become spans. `archive_url` is the URL of the archive of older decisions, or "", and `archive` answers
     from it. `ingest_quota` is the number of bytes that each cluster may send per second, or 0.
@@ -41,6 +42,7 @@ class ServiceSettings:
     max_reviews: int = MAX_REVIEWS
     access: AccessControl | None = None
     cluster: str = ""
+    read_database_url: str = ""
     otlp_endpoint: str = ""
     archive_url: str = ""
     archive: ArchiveReader | None = None

@@ -104,21 +104,27 @@ class MaskedReader:
         cluster, or "" to read without a restriction. `archive` is None if there is none.
         """
         self._archive = archive
-        self._reader = store.reader
+        self._reader = store.replica_reader
         self._find_visible = find_visible
         self._cluster = cluster
-        self._listing = store.listing
+        self._listing = store.replica_listing
+        self._current_listing = store.listing
 
     def sees(self, namespace: str) -> bool:
         """Return whether the user of the current request may see the decisions of a namespace."""
         return self._find_visible(frozenset({namespace})).sees(namespace)
 
     def listing(self) -> MaskedListing:
-        """Return a listing of decisions for the user of the current request.
-
-        It stays usable after the request's view has returned, as a watch requires.
-        """
+        """Return a listing of decisions for the user of the current request."""
         return MaskedListing(self._listing, self._find_visible(frozenset()), self._cluster())
+
+    def current_listing(self) -> MaskedListing:
+        """Return a listing as `listing` does, which never reads from a replica of the database.
+
+        A watch needs it: it continues where a list ended, which a replica may not have reached. It stays usable after
+        the request's view has returned.
+        """
+        return MaskedListing(self._current_listing, self._find_visible(frozenset()), self._cluster())
 
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None

@@ -19,7 +19,7 @@ from herodotus_endpoint.store.query_results import (
 from herodotus_endpoint.store.retention import Pruner, PruneResult, PruningThread
 from herodotus_endpoint.store.retention_limits import RetentionLimits
 from herodotus_endpoint.store.sqlite import sqlite_url
-from herodotus_endpoint.store.store import Store, database_from_url, prepare_database
+from herodotus_endpoint.store.store import Store, check_read_url, database_from_url, prepare_database
 from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, IngestReceipt
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "StoreSizes",
     "StoreUnavailableError",
     "StoredAttempt",
+    "check_read_url",
     "database_from_url",
     "prepare_database",
     "sqlite_url",

@@ -10,7 +10,7 @@ snapshot per transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol
 
@@ -25,6 +25,7 @@ DISK_FULL: Final = "53100"  # SQLSTATE of PostgreSQL: disk_full
 UNDEFINED: Final = ("42P01", "42703")  # undefined_table, undefined_column
 
 Row = dict[str, Any]
+Snapshot = Callable[[], AbstractContextManager[sa.Connection]]
 
 
 class StoreError(Exception):
@@ -48,8 +49,11 @@ class Database(Protocol):
     def prepare(self) -> None:
         """Create the database if needed and migrate its schema. Raises StoreError if that is not possible."""
 
-    def writing_engine(self) -> sa.Engine:
-        """Return an engine with one connection that writes. A committed transaction survives a power loss."""
+    def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
+        """Return an engine with one connection that writes. A committed transaction survives a power loss.
+
+        `bounded` limits how long a transaction may wait for a database server that does not answer.
+        """
 
     def reading_engine(self) -> sa.Engine:
         """Return an engine whose connections only read; each transaction sees one snapshot."""

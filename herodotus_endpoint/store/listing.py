@@ -8,8 +8,7 @@ Invariant: pages of decisions are ordered by ingest, newest first, and a page is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.counters import CounterName
-from herodotus_endpoint.store.database import translate_errors
+from herodotus_endpoint.store.database import Snapshot
 from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.labels import LabelCondition
 from herodotus_endpoint.store.retention_clock import RetentionClock
@@ -92,8 +91,9 @@ class NodeCounts:
 class Listing:
     """Reads pages of decisions, as rows of `decisions` without frames, and pages of nodes. Safe for concurrent use."""
 
-    def __init__(self, engine: sa.Engine, clock: RetentionClock) -> None:
-        self._engine = engine
+    def __init__(self, snapshot: Snapshot, clock: RetentionClock) -> None:
+        """Create a listing. `snapshot` opens a connection that reads one snapshot."""
+        self._snapshot = snapshot
         self._clock = clock
 
     def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
@@ -166,11 +166,6 @@ class Listing:
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add_rollup(sums, index_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sa.Connection]:
-        with translate_errors(), self._engine.connect() as connection, connection.begin():
-            yield connection
 
 
 def _add_rollup(sums: np.ndarray[Any, Any], index_of: dict[int, int], rollup: Rollup) -> None:

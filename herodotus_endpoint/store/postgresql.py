@@ -1,7 +1,11 @@
 """The store in a PostgreSQL database, for many clusters and for several replicas of the service.
 
 Owns: connections and their timeouts, the lock that lets one replica write at a time, COPY, partitions by ingest time.
-Does not own: statements that both databases share.
+Does not own: statements that both databases share, connection strings (`connection_string`), reading from replicas of
+the server (`replicas`).
+
+The connection string may name several servers. Connections go to the primary among them, and after a failover to the
+new primary.
 
 Decisions and outcomes are partitioned by tier and ingest time. A partition covers PARTITION_US of full records, or a
 day of other tiers, and is created for its first row. Retention drops complete partitions, so a decision may stay that
@@ -15,8 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import psycopg
 import sqlalchemy as sa
 
+from herodotus_endpoint.store.connection_string import ConnectionString
+from herodotus_endpoint.store.connection_watchdog import ConnectionWatchdog
 from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.query_results import TierSize
@@ -34,6 +41,12 @@ from herodotus_endpoint.store.schema import (
 WRITER_LOCK: Final = 0x6865_726F_646F_7475  # "herodotu": advisory lock of the writer
 PRUNER_LOCK: Final = WRITER_LOCK + 1  # advisory lock of retention
 STATEMENT_TIMEOUT_S: Final = 30.0  # of reading statements: counting 10 million rows for /metrics takes some seconds
+TRANSACTION_TIMEOUT_S: Final = 30.0  # of a writing transaction, which takes milliseconds to seconds
+REPLICA_TIMEOUT_S: Final = STATEMENT_TIMEOUT_S + 5  # of a read from a replica, whose server ends it before
+HEARTBEAT_TIMEOUT_S: Final = 5.0  # of a heartbeat; with an older one no replica is used anyway
+WRITABLE: Final = "read-write"  # values of libpq's target_session_attrs
+PRIMARY: Final = "primary"
+STANDBY: Final = "standby"
 IDLE_TIMEOUT_S: Final = 60.0  # between statements: compressing 256 decisions or a page of an export takes 1 s
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # tables whose sizes add up to that of the database
@@ -62,9 +75,10 @@ class Postgresql:
 
     partitioned = True
 
-    def __init__(self, url: sa.URL) -> None:
-        self._url = url.set(drivername="postgresql+psycopg")
-        self.name = url.render_as_string(hide_password=True)
+    def __init__(self, address: ConnectionString) -> None:
+        self._address = address
+        self._watchdog = ConnectionWatchdog()
+        self.name = address.name
 
     def prepare(self) -> None:
         """Migrate the schema of the database, which must exist and may be empty.
@@ -75,12 +89,15 @@ class Postgresql:
 
         migrate_schema(self, new=True)
 
-    def writing_engine(self) -> sa.Engine:
+    def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
         """Return an engine whose transactions first take the advisory lock of the writer.
 
-        With READ COMMITTED the statements after it see everything that was committed before.
+        With READ COMMITTED the statements after it see everything that was committed before. The session has no
+        statement timeout: one that ends the wait for a synchronous standby would make the commit look successful.
+        `bounded` ends a transaction after TRANSACTION_TIMEOUT_S seconds.
         """
-        engine = self._engine(1, "")
+        limit_s = TRANSACTION_TIMEOUT_S if bounded else None
+        engine = self._engine(self._address, 1, WRITABLE, "-c statement_timeout=0", limit_s)
 
         def begun(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
@@ -90,9 +107,15 @@ class Postgresql:
 
     def reading_engine(self) -> sa.Engine:
         """Return an engine for reading, with one snapshot per transaction (REPEATABLE READ) and a statement timeout."""
-        options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
-        options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
-        return self._engine(READERS, f"{options} -c jit=off")  # JIT compilation takes longer than these queries
+        return self._engine(self._address, READERS, PRIMARY, _reading_options())
+
+    def heartbeat_engine(self) -> sa.Engine:
+        """Return an engine that writes on the primary beside the writer, without its lock."""
+        return self._engine(self._address, 1, WRITABLE, "-c statement_timeout=0", HEARTBEAT_TIMEOUT_S)
+
+    def replica_engine(self, address: ConnectionString) -> sa.Engine:
+        """Return an engine for reading from a replica of this database."""
+        return self._engine(address, READERS, STANDBY, _reading_options(), REPLICA_TIMEOUT_S)
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Create the partitions of `decisions` and `outcomes` for this ingest time and tier if they do not exist.
@@ -111,10 +134,14 @@ class Postgresql:
         columns = [column for column in table.c if column.name in rows[0]]
         names = ", ".join(f'"{column.name}"' for column in columns)
         cursor: Any = connection.connection.cursor()
-        with cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types([_TYPES[type(column.type)] for column in columns])
-            for row in rows:
-                copy.write_row([_storable(row[column.name]) for column in columns])
+        statement = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
+        try:
+            with cursor, cursor.copy(statement) as copy:
+                copy.set_types([_TYPES[type(column.type)] for column in columns])
+                for row in rows:
+                    copy.write_row([_storable(row[column.name]) for column in columns])
+        except psycopg.Error as e:  # SQLAlchemy does not see it, for example when the server ends
+            raise sa.exc.DBAPIError.instance(statement, None, e, psycopg.Error, dialect=connection.dialect) from e
 
     def check_writable(self, connection: sa.Connection) -> None:
         """Check with a small committed write that the database can be written.
@@ -229,24 +256,35 @@ class Postgresql:
         size = connection.exec_driver_sql(f"SELECT pg_total_relation_size(to_regclass('{table}'))").scalar()
         return int(size or 0)
 
-    def _engine(self, connections: int, options: str) -> sa.Engine:
+    def _engine(
+        self, address: ConnectionString, connections: int, role: str, options: str, limit_s: float | None = None
+    ) -> sa.Engine:
         """Create an engine with a lock timeout, BUSY_TIMEOUT_S, and a timeout for idle transactions, IDLE_TIMEOUT_S.
 
-        Without the second timeout, a replica that is stopped in a transaction would keep the writer's lock, and keep
-        vacuum from removing old rows. `connections` is the size of the pool, `options` are further options of the
-        sessions.
+        Without the second timeout, a process that is stopped in a transaction would keep the writer's lock, and keep
+        vacuum from removing old rows. `connections` is the size of the pool, `role` the kind of server to connect to
+        (target_session_attrs), `options` are further options of the sessions. A connection is closed when it is in use
+        for more than `limit_s` seconds.
         """
         options += f" -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
         options += f" -c idle_in_transaction_session_timeout={int(IDLE_TIMEOUT_S * 1000)}"
-        return sa.create_engine(
-            self._url,
+        engine = sa.create_engine(
+            "postgresql+psycopg://",
             poolclass=sa.QueuePool,
             pool_size=connections,
             max_overflow=0,
             pool_timeout=BUSY_TIMEOUT_S,
-            pool_pre_ping=True,  # the server may have been restarted
-            connect_args={"connect_timeout": int(BUSY_TIMEOUT_S), "options": options},
+            connect_args=address.connection_parameters(role, options),
         )
+        self._watchdog.watch(engine, limit_s)
+        return engine
+
+
+def _reading_options() -> str:
+    """Return the options of a session that only reads; each of its transactions sees one snapshot."""
+    options = "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read"
+    options += f" -c statement_timeout={int(STATEMENT_TIMEOUT_S * 1000)}"
+    return f"{options} -c jit=off"  # JIT compilation takes longer than these queries
 
 
 def _partition(table: sa.Table, tier: int, number: int) -> str:

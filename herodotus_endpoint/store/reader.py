@@ -9,8 +9,7 @@ Invariant: a call reads one snapshot. No statement reads more than a stated numb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -21,9 +20,9 @@ from herodotus_endpoint.store.attempts import load_attempts, load_attempts_inclu
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.database import (
     Database,
+    Snapshot,
     StoreUnavailableError,
     read_identity,
-    translate_errors,
     verify_schema,
 )
 from herodotus_endpoint.store.integrity import intact_decisions
@@ -80,10 +79,13 @@ class _LoadedAttempt(NamedTuple):
 class Reader:
     """Queries for attempts of pods, histories of nodes, and schedulers that sent records. Safe for concurrent use."""
 
-    def __init__(self, database: Database, engine: sa.Engine, records: RecordLoader, identity: str) -> None:
-        """Create a reader. `identity` is the id of the database when it was opened, see `read_identity`."""
+    def __init__(self, database: Database, snapshot: Snapshot, records: RecordLoader, identity: str) -> None:
+        """Create a reader. `snapshot` opens a connection that reads one snapshot.
+
+        `identity` is the id of the database when it was opened, see `read_identity`.
+        """
         self._database = database
-        self._engine = engine
+        self._snapshot = snapshot
         self._records = records
         self.identity = identity
 
@@ -332,11 +334,6 @@ class Reader:
         begins = sorted(n for n in found if n.startswith(name))[:MAX_SIMILAR]
         close = get_close_matches(name, sorted(found - set(begins)), n=MAX_SIMILAR, cutoff=0.5)
         return [*begins, *close][:MAX_SIMILAR]
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sa.Connection]:
-        with translate_errors(), self._engine.connect() as connection, connection.begin():
-            yield connection
 
     def _nodes(self, connection: sa.Connection, node: str, cluster: str) -> list[sa.Row[Any]]:
         statement = sa.select(NODES).where(NODES.c.name == node)

@@ -31,6 +31,10 @@ class RecordLoader:
     def __init__(self) -> None:
         self._tables = NodeTableCache()
 
+    def clear(self) -> None:
+        """Drop every cached node table."""
+        self._tables = NodeTableCache()
+
     def load(self, connection: sa.Connection, row: Row, base: bytes | None = None) -> DecisionRecord:
         """Return the record (decision, outcomes, node table) of a row of `decisions`.
 

@@ -43,6 +43,14 @@ CLOCK: Final = sa.Table(
     sa.Column("removed", sa.BigInteger, nullable=False, server_default="0"),  # decisions removed by age since
 )
 
+# One row: a counter that each process increments to measure how far replicas are behind (see `replicas`).
+HEARTBEAT: Final = sa.Table(
+    "heartbeat",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("beat", sa.BigInteger, nullable=False),
+)
+
 # One run of a scheduler process, and which of its sequence numbers have arrived.
 INCARNATIONS: Final = sa.Table(
     "incarnations",

@@ -37,7 +37,7 @@ def migrate_schema(database: Database, *, new: bool) -> None:
     `new` allows an empty database; otherwise the database must already have this service's tables. Raises StoreError if
     the database cannot be used.
     """
-    engine = database.writing_engine()
+    engine = database.writing_engine(bounded=False)  # a migration may take its time
     try:
         with translate_errors(), engine.begin() as connection:
             _refuse_foreign(connection, new=new)

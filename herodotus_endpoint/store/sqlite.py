@@ -174,7 +174,7 @@ class Sqlite:
         if not self.file.exists():
             raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
-    def writing_engine(self) -> sa.Engine:
+    def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
         """Return an engine whose transactions take SQLite's write lock at their start."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 

@@ -1,16 +1,19 @@
 """An open store, and the database behind a URL.
 
-Owns: connections from opening to closing, and the clock, writer and readers that share them. Does not own: statements.
+Owns: connections from opening to closing, and the clock, writer and readers that share them. Does not own: statements,
+which replica is read (`replicas`).
 
 Invariant: nothing is acknowledged before it is committed.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -23,12 +26,20 @@ from herodotus_endpoint.store.reviews import ReviewStore
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_endpoint.store.writer import Writer
 
+if TYPE_CHECKING:
+    from herodotus_endpoint.store.postgresql import Postgresql
+    from herodotus_endpoint.store.replicas import Replicas
+
+_POSTGRESQL: Final = re.compile(r"postgres(ql)?(\+psycopg)?:|\s*[a-z_]+\s*=")  # a URI, or libpq's keyword form
+
 
 def database_from_url(url: str) -> Database:
     """Return the database that a URL names, without opening it.
 
     Raises StoreError if the text is not a URL or names an unsupported kind of database.
     """
+    if _POSTGRESQL.match(url):
+        return _postgresql(url)
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as e:
@@ -36,13 +47,23 @@ def database_from_url(url: str) -> Database:
     match parsed.get_backend_name():
         case "sqlite" if parsed.database and parsed.database != ":memory:":
             return Sqlite(Path(parsed.database))
-        case "postgresql":
-            from herodotus_endpoint.store.postgresql import Postgresql
-
-            return Postgresql(parsed)
         case _:
             shown = parsed.render_as_string(hide_password=True)
             raise StoreError(f"database URL {shown!r}: sqlite:///FILE and postgresql://HOST/DATABASE are supported")
+
+
+def _postgresql(url: str) -> Postgresql:
+    from herodotus_endpoint.store.connection_string import ConnectionString
+    from herodotus_endpoint.store.postgresql import Postgresql
+
+    return Postgresql(ConnectionString.parse(url))
+
+
+def check_read_url(url: str) -> None:
+    """Raise StoreError if a text is no connection string of PostgreSQL, as replicas need."""
+    if not _POSTGRESQL.match(url):
+        raise StoreError("--read-database-url: postgresql://HOST,HOST/DATABASE is supported")
+    _postgresql(url)
 
 
 def prepare_database(url: str) -> Database:
@@ -66,10 +87,12 @@ class Store:
         database: str | Database,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        read_url: str = "",
     ) -> None:
         """Open a database, given by its URL or prepared already. Raises StoreError if it cannot be used.
 
-        `clock` returns the wall clock's time and `monotonic` the monotonic clock's, both in seconds.
+        `clock` returns the wall clock's time and `monotonic` the monotonic clock's, both in seconds. `read_url` names
+        replicas of a PostgreSQL database, from which `replica_reader` and `replica_listing` read.
         """
         self.database = prepare_database(database) if isinstance(database, str) else database
         self._engines = self.database.writing_engine(), self.database.reading_engine()
@@ -78,11 +101,29 @@ class Store:
         with self.writer.transaction() as connection:
             self.clock.start(connection)
         self.records = RecordLoader()
+        # a server that took over may lack commits, if replication is asynchronous, and use their row ids again
+        sa.event.listen(self._engines[0], "connect", lambda *_: self.records.clear())
         with self.snapshot() as connection:
             identity = read_identity(connection)
-        self.reader = Reader(self.database, self._engines[1], self.records, identity)
-        self.listing = Listing(self._engines[1], self.clock)
+        self.reader = self.replica_reader = Reader(self.database, self.snapshot, self.records, identity)
+        self.listing = self.replica_listing = Listing(self.snapshot, self.clock)
         self.reviews = ReviewStore(self.writer, self._engines[1], clock)
+        self.replicas = self._open_replicas(read_url, identity) if read_url else None
+
+    def _open_replicas(self, url: str, identity: str) -> Replicas:
+        """Begin to read from replicas. Raises StoreError if the URL or the database is not of PostgreSQL."""
+        from herodotus_endpoint.store.connection_string import ConnectionString
+        from herodotus_endpoint.store.postgresql import Postgresql
+        from herodotus_endpoint.store.replicas import Replicas
+
+        if not isinstance(self.database, Postgresql):
+            raise StoreError("replicas can only be read of a PostgreSQL database")
+        records = RecordLoader()
+        found = Replicas(self.database, ConnectionString.parse(url), self.snapshot, records.clear)
+        self.replica_reader = Reader(self.database, found.snapshot, records, identity)
+        self.replica_listing = Listing(found.snapshot, self.clock)
+        found.start()
+        return found
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
@@ -109,5 +150,7 @@ class Store:
 
     def close(self) -> None:
         """Close every connection to the database."""
+        if self.replicas:
+            self.replicas.close()
         for engine in self._engines:
             engine.dispose()

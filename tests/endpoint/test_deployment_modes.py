@@ -13,6 +13,7 @@ from herodotus_endpoint.deployment_modes import DeploymentMode, DeploymentModeEr
 ANYWHERE = ("0.0.0.0",)
 SQLITE = DeploymentMode(
     sqlite=True,
+    replicas=False,
     aggregated_api=False,
     workers=1,
     tls=False,
@@ -49,6 +50,7 @@ def test_accepts_supported_modes(mode: DeploymentMode) -> None:
     [
         (SQLITE, {"aggregated_api": True, "tls": True}, "--aggregated-api needs PostgreSQL: a SQLite database has one"),
         (SQLITE, {"workers": 2}, "--workers needs PostgreSQL: a SQLite database has one writer"),
+        (SQLITE, {"replicas": True}, "--read-database-url needs PostgreSQL: a SQLite database has no replicas"),
         (POSTGRESQL, {"aggregated_api": False}, "PostgreSQL off loopback needs --aggregated-api"),
         (POSTGRESQL, {"tls": False}, "--aggregated-api needs --tls-cert-file"),
         (POSTGRESQL, {"insecure": True}, "--insecure and --aggregated-api"),

@@ -5,32 +5,20 @@ Three kills each in the usual run; `make crash` does 50 (HERODOTUS_CRASHES) on S
 
 import os
 import random
-import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import pytest
 
 from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_endpoint.store.counters import CounterName
-from herodotus_record import codec
-from herodotus_record.codec import deltas
-from herodotus_record.model import Decision
-from scheduler.recorder.endpoint import ServiceEndpoint
-from scheduler.recorder.shipper import Shipper
-from scheduler.recorder.spool import Spool
 from tests import postgresql
-from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
+from tests.deliveries import SendingScheduler
 from tests.processes import Process, eventually, free_port, python
 
 CRASHES = int(os.environ.get("HERODOTUS_CRASHES", "3"))
-TABLE = a_table(["worker-1", "worker-2", "worker-3"])
-MAX_BACKLOG = 2_000  # published and not acknowledged: hundreds of kills would otherwise fill the spool
-BURST = 25  # decisions put into the spool at a time: small batches, so that kills meet many commits
 
 pytestmark = pytest.mark.timeout(300 + 10 * CRASHES)
 
@@ -45,67 +33,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     else:
         warnings.warn(f"crashes are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
         pytest.skip(postgresql.MISSING)
-
-
-class Acknowledged(httpx.BaseTransport):
-    """A transport that notes which decisions were acknowledged."""
-
-    def __init__(self) -> None:
-        self.sequences: set[int] = set()
-        self._network = httpx.HTTPTransport()
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        frames = list(deltas.decode_all(codec.decompress(request.read(), 1 << 30)))
-        response = self._network.handle_request(request)
-        if response.status_code == 200:
-            self.sequences |= {f.sequence for f in frames if isinstance(f, Decision)}
-        return response
-
-    def close(self) -> None:
-        self._network.close()
-
-
-@dataclass
-class Scheduler:
-    """Writes decisions with outcomes to a spool until it is stopped, while a shipper delivers them."""
-
-    folder: Path
-    endpoint: str
-    network: Acknowledged = field(default_factory=Acknowledged)
-    published: set[int] = field(default_factory=set)
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.shipper = Shipper(self.folder, ServiceEndpoint(self.endpoint), self.network)
-        self._ended = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._write),
-            threading.Thread(target=self.shipper.run, args=(self._ended, 60.0)),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def finish(self) -> None:
-        """Stop writing, and deliver what was written."""
-        self.stop.set()
-        self._threads[0].join()
-        self._ended.set()
-        self._threads[1].join()
-        self.network.close()
-
-    def _write(self) -> None:
-        spool, sequence = Spool(self.folder, INCARNATION), 0
-        spool.rotate(codec.encode(TABLE.rows(CLUSTER, INCARNATION)))
-        while not self.stop.wait(0.02):
-            if len(self.published) - len(self.network.sequences) > MAX_BACKLOG:
-                continue
-            for _ in range(BURST):
-                decision = a_decision(pod=f"p-{sequence + 1}", sequence=sequence + 1)
-                outcome = bound(decision, TABLE)
-                spool.append(codec.encode(decision) + codec.encode(outcome))
-                self.published.add(sequence + 1)
-                sequence = outcome.sequence
-        spool.close()
 
 
 def stored(url: str) -> list[int]:
@@ -124,7 +51,7 @@ def test_a_service_killed_under_load_loses_and_duplicates_nothing(
     print(f"seed {seed}")
     rng, port = random.Random(seed), free_port()
     command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", "--database-url", url)
-    scheduler = Scheduler(tmp_path / "spool", f"http://127.0.0.1:{port}")
+    scheduler = SendingScheduler(tmp_path / "spool", f"http://127.0.0.1:{port}")
     service = None
     try:
         for crash in range(CRASHES):
