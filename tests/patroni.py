@@ -97,14 +97,19 @@ class Member:
         for line in self._inside("ip", "route", "show", "type", "blackhole").splitlines():
             self._inside("ip", "route", "del", "blackhole", line.split()[1] if "blackhole" in line else line.split()[0])
 
+    def stop_replay(self) -> None:
+        """Stop the process that applies changes, while the server still receives them (Patroni ends a mere pause)."""
+        self._replaying = int(self.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'"))
+        os.kill(self._replaying, signal.SIGSTOP)
+
+    def continue_replay(self) -> None:
+        os.kill(self._replaying, signal.SIGCONT)
+
     def sql(self, statement: str, database: str = "postgres") -> str:
         """Run a statement as superuser on this server, and return what psql prints."""
         address = ["-h", self.address, "-U", USER, "-d", database]
         command = ["psql", *address, "-qAtc", statement]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
-
-    def log(self) -> str:
-        return Path(self._log.name).read_text(errors="replace")
 
     def end(self) -> None:
         """Kill the member and give back its network."""
