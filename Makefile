@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,7 @@ system: ## Debian packages that some tests need (as root; otherwise those tests 
 	  missing=; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="postgresql"; \
 	  command -v chromium > /dev/null || missing="$$missing chromium fonts-dejavu-core"; \
+	  { command -v patroni && command -v etcd; } > /dev/null || missing="$$missing patroni etcd-server"; \
 	  for program in prometheus prometheus-node-exporter busybox; do \
 	    command -v $$program > /dev/null || missing="$$missing $$program"; \
 	  done; \
@@ -45,9 +46,11 @@ system: ## Debian packages that some tests need (as root; otherwise those tests 
 	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
 	    { timeout 120 apt-get update && timeout 480 apt-get install --yes --no-install-recommends $$missing; } > /dev/null 2>&1 \
 	      || echo "NOT INSTALLED: $$missing; the tests that need it are skipped"; \
-	    for service in postgresql prometheus prometheus-node-exporter; do case " $$missing " in *" $$service "*) \
-	      [ ! -d /run/systemd/system ] || systemctl --quiet disable --now $$service || true;; \
-	    esac; done; \
+	    for service in postgresql prometheus prometheus-node-exporter patroni etcd; do \
+	      case " $$missing " in *" $$service "* | *" $$service-server "*) \
+	        [ ! -d /run/systemd/system ] || systemctl --quiet disable --now $$service || true;; \
+	      esac; \
+	    done; \
 	  fi; \
 	fi
 
@@ -156,6 +159,9 @@ upgrade: $(STAMP) ## upgrade and rollback under load, in every order; half an ho
 reliability-stalls: $(STAMP) ## stalled etcd and lost Leases while pods are bound
 	$(RUN) bench.reliability --rounds 50 --server real --lease-s 6
 	$(RUN) bench.reliability --rounds 50 --server real --lease-s 15
+
+failover: system $(STAMP) ## PostgreSQL's primary killed 20 times and cut off 5 times under load (as root; FAILOVER narrows)
+	$(RUN) bench.failover $(FAILOVER)
 
 fuzz: $(STAMP) ## random requests, frames and ingest for some minutes
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \

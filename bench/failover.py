@@ -92,7 +92,7 @@ class ReaderThread(threading.Thread):
         stated = answer.headers.get("Herodotus-Staleness")
         items = answer.json()["items"]
         newest = int(items[0]["spec"]["pod"]["name"].removeprefix("p-")) if items else 0
-        behind_s = _staleness_s(known, newest, began_s)
+        behind_s = compute_staleness_s(known, newest, began_s)
         if stated is None:
             found.answers["primary"] += 1
             allowed_s = 0.0
@@ -105,7 +105,7 @@ class ReaderThread(threading.Thread):
             found.wrong.append(f"{behind_s:.2f} s behind, stated: {stated}")
 
 
-def _staleness_s(acknowledged: Sequence[tuple[int, float]], newest: int, now_s: float) -> float:
+def compute_staleness_s(acknowledged: Sequence[tuple[int, float]], newest: int, now_s: float) -> float:
     """Return the age of the oldest acknowledged decision with a sequence number above `newest`; 0.0 without one.
 
     `acknowledged` holds sequence numbers in ascending order, with the times of their acknowledgements.
@@ -208,7 +208,8 @@ def _result(rig: Rig, readings: Readings, number: int, stored: set[int]) -> dict
     }
 
 
-def _failed(result: dict[str, Any]) -> bool:
+def has_failed(result: dict[str, Any]) -> bool:
+    """Return whether records were lost or stored twice, an answer was wrong, or no replica answered."""
     none = ("lost", "not stored in the end", "twice", "wrong answers")
     refused = set(result["refused batches"]) - {503, 429}
     return any(result[name] for name in none) or bool(refused) or not result["answers"].get("replica")
@@ -236,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for log in (folder / "service.log", *sorted((folder / "servers").glob("*.log"))):
                 print(f"{log.name}:\n{log.read_text(errors='replace')[-3000:]}", file=sys.stderr)
             raise
-        failed = _failed(result)
+        failed = has_failed(result)
         if failed:
             print((folder / "service.log").read_text(errors="replace")[-3000:], file=sys.stderr)
     print(json.dumps(result, indent=2))

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from tests import postgresql
 from tests.processes import eventually
 
 PROGRAMS: Final = ("patroni", "etcd", "ip", "unshare", "nsenter", "setpriv", "bash")
-MISSING: Final = "needs root, network namespaces, PostgreSQL, Patroni and etcd (Debian: apt-get install patroni etcd-server)"
+MISSING: Final = "needs root, network namespaces, PostgreSQL, Patroni, etcd (Debian: postgresql patroni etcd-server)"
 # bash, as the first process of the namespace, also collects processes whose parents were killed: PostgreSQL would take
 # one that nobody collects for another server that runs.
 PRIVATE: Final = (

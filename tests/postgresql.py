@@ -22,17 +22,25 @@ MISSING = "PostgreSQL's server is not installed (Debian: apt-get install postgre
 
 
 class Server:
-    """A server as a context manager. `durable` turns fsync on, as in production."""
+    """A server as a context manager. `durable` turns fsync on, as in production.
 
-    def __init__(self, *, durable: bool = False) -> None:
+    With `primary` it is a hot standby, which replicates from that server asynchronously.
+    """
+
+    def __init__(self, *, durable: bool = False, primary: Server | None = None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="herodotus-postgresql-"))
         self._user = _user()
         self._databases = 0
         self._port = free_port()
         if self._user:
             shutil.chown(self._folder, self._user)
-        made = [str(_binary("initdb")), "-D", str(self._folder / "data"), "-U", "test", "-A", "trust", "-E", "UTF8"]
-        subprocess.run([*made, "--locale=C", "-N"], check=True, capture_output=True, user=self._user, cwd="/")
+        if primary:
+            of = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "test", "-c", "fast", "-R"]
+            made = [str(_binary("pg_basebackup")), "-D", str(self._folder / "data"), *of]
+        else:
+            made = [str(_binary("initdb")), "-D", str(self._folder / "data"), "-U", "test", "-A", "trust", "-E", "UTF8"]
+            made += ["--locale=C", "-N"]
+        subprocess.run(made, check=True, capture_output=True, user=self._user, cwd="/")
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -51,6 +59,19 @@ class Server:
         name = f"db{self._databases}"
         self._sql(f"CREATE DATABASE {name}")
         return f"postgresql://test@127.0.0.1:{self._port}/{name}"
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        self._sql("SELECT pg_promote()")
+
+    def pids(self) -> list[int]:
+        """Return the ids of the server's processes; those of a standby that apply changes are among them."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, children)]
 
     @property
     def pid(self) -> int:

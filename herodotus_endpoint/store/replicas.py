@@ -95,17 +95,21 @@ class Replicas:
         self._beats = Heartbeats()
         self._connections = 0  # to the primary, made so far
         self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
         sa.event.listen(self._engine, "connect", self._connected)
 
     def start(self) -> None:
         """Start the threads that send heartbeats and measure the replicas."""
         tasks: list[Callable[[], None]] = [self.beat, *(lambda r=r: self.measure(r) for r in self._replicas)]
-        for task in tasks:
-            threading.Thread(target=self._repeat, args=(task,), name="replicas", daemon=True).start()
+        self._threads = [threading.Thread(target=self._repeat, args=(t,), name="replicas", daemon=True) for t in tasks]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Stop the threads and close every connection."""
         self._ended.set()
+        for thread in self._threads:
+            thread.join()  # a server that hangs is given up within seconds
         for engine in (self._engine, *(replica.engine for replica in self._replicas)):
             engine.dispose()
 

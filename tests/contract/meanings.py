@@ -38,6 +38,7 @@ VARIABLES: Final = {
     "decisions service": {
         "HERODOTUS_DATABASE_URL": "used without `--data` and `--database-url`: keeps a password out of"
         " the list of processes",
+        "HERODOTUS_READ_DATABASE_URL": "used without `--read-database-url`",
         "XDG_STATE_HOME": "parent of the database's directory, if nothing else names one (default `~/.local/state`)",
         "KUBECONFIG": "used without `--kubeconfig`; takes precedence over the service account of a pod",
         "KUBERNETES_SERVICE_HOST": "set by Kubernetes: the service account of the pod is used",

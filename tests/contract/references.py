@@ -55,6 +55,7 @@ METRIC_TYPES: Final = {
     "Gauge": "gauge",
     "GaugeMetricFamily": "gauge",
     "_gauge": "gauge",
+    "_store_gauge": "gauge",
     "_known": "gauge",
     "Histogram": "histogram",
 }
@@ -358,7 +359,7 @@ def _declared(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
 def _labels(call: ast.Call) -> list[str]:
     arguments = [*call.args[2:], *(keyword.value for keyword in call.keywords if keyword.arg == "labels")]
     found = [part for argument in arguments if isinstance(argument, (ast.List, ast.Tuple)) for part in argument.elts]
-    if getattr(call.func, "id", "") == "_known":
+    if getattr(call.func, "id", "") in ("_known", "_store_gauge"):
         found += call.args[3:]
     return [str(part.value) for part in found if isinstance(part, ast.Constant)]
 

@@ -92,13 +92,22 @@ def test_the_policy_allows_the_receiver_of_spans(url: str, port: int) -> None:
     assert [rule["ports"] for rule in egress] == [[{"port": port}], [{"port": 53, "protocol": "UDP"}, {"port": 53}]]
 
 
+def test_a_url_of_replicas_comes_from_the_secret() -> None:
+    values = {"endpoint": {"database": {"urlSecret": {"readKey": "read-url"}}}}
+    made = objects(merged(combined("postgresql"), values))
+    (container,) = named(made, "Deployment", "herodotus-endpoint")["spec"]["template"]["spec"]["containers"]
+    environment = {each["name"]: each for each in container["env"]}
+    secret = environment["HERODOTUS_READ_DATABASE_URL"]["valueFrom"]["secretKeyRef"]
+    assert secret == {"name": "herodotus-database", "key": "read-url"}
+
+
 def test_names_that_look_like_numbers_remain_strings() -> None:
     """Covers every name from outside; YAML would read an unquoted 123 as a number."""
     given = {
         "image": {"pullSecrets": ["123"]},
         "scheduler": {"priorityClassName": "123", "configuration": {"leaderElection": {"resourceName": "123"}}},
         "priorityClass": {"create": True, "value": 10_000_000},
-        "endpoint": {"database": {"urlSecret": {"name": "123", "key": "123"}}},
+        "endpoint": {"database": {"urlSecret": {"name": "123", "key": "123", "readKey": "123"}}},
         "monitor": {"storageClass": "123"},
         "records": {"omitLabels": ["123:"]},
         "access": {"nodes": [{"kind": "ServiceAccount", "name": "123", "namespace": "123"}]},
