@@ -14,6 +14,7 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -77,7 +78,7 @@ class Member:
 
     def kill(self) -> None:
         """Kill every process of the member at once, as if its machine lost power."""
-        eventually(lambda: not [self._kill(pid) for pid in self._pids()], f"the end of {self.name}", every_s=0.01)
+        eventually(self._has_ended, f"the end of {self.name}", every_s=0.01)
         if self._patroni:
             self._patroni.wait()
 
@@ -127,11 +128,13 @@ class Member:
                 continue
         return found
 
-    def _kill(self, pid: int) -> None:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+    def _has_ended(self) -> bool:
+        """Kill what runs and return whether nothing did; a process may start others while it is found."""
+        running = self._pids()
+        for pid in running:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not running
 
     def _inside(self, *command: str) -> str:
         return _run("nsenter", f"--net={self._namespace}", *command)
