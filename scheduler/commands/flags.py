@@ -180,6 +180,14 @@ def add_run(command: argparse.ArgumentParser) -> None:
         "--disable-preemption", action="store_true", help="evict no pods for others; messages and records say so"
     )
     behaviour.add_argument(
+        "--explain-events",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="FailedScheduling events of recorded decisions end with a fix and the command that shows the decision, or"
+        " with URL, where the web pages are, a link to it",
+    )
+    behaviour.add_argument(
         "--verify-cache",
         type=_positive,
         metavar="N",

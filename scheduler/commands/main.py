@@ -95,6 +95,8 @@ def _run(arguments: argparse.Namespace) -> int:
         config = for_pods_of(arguments.schedulers, config)
     if arguments.endpoint and not arguments.record:
         raise StartupError("--no-record leaves nothing to deliver to --endpoint: give one of them")
+    if arguments.explain_events is not None and not arguments.record:
+        raise StartupError("--no-record leaves no decision that --explain-events could name: give one of them")
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
@@ -110,6 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
             preemption=not arguments.disable_preemption,
             dry_run_binding=arguments.dry_run_binding,
             verify_cache=arguments.verify_cache,
+            explain_events=arguments.explain_events,
             record=arguments.record,
         ),
     )

@@ -52,6 +52,7 @@ from scheduler.live.api_writes import ApiWrites
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
+from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
@@ -82,6 +83,7 @@ class SchedulerOptions:
     dry_run_binding: bool
     verify_cache: int | None  # compute every Nth decision again without cached results; None: none
     record: bool
+    explain_events: str | None  # URL of the web pages, or "" for a command; None: events as kube-scheduler's
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def _schedule(started: StartedScheduler) -> bool:
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
+        event_explainer=None if settings.explain_events is None else EventExplainer(settings.explain_events),
     )
     loop = health.loop = Loop(scheduler, options)
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)

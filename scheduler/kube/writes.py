@@ -211,8 +211,13 @@ def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
     return "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.full_name} to {node}"
 
 
-def build_failed_event(message: str) -> tuple[str, str, str, str]:
-    """Return (type, reason, action, note) of the FailedScheduling event of a pod, with `message` as the note."""
+def build_failed_event(message: str, explanation: str = "") -> tuple[str, str, str, str]:
+    """Return (type, reason, action, note) of the FailedScheduling event of a pod.
+
+    The note is `message`, cut where needed so that the `explanation` after it is whole.
+    """
+    if explanation:
+        message = f"{_truncate_note(message, len(explanation.encode()) + 1)} {explanation}"
     return "Warning", "FailedScheduling", "Scheduling", message
 
 
@@ -325,8 +330,9 @@ def _format_now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _truncate_note(note: str) -> str:
+def _truncate_note(note: str, reserved: int = 0) -> str:
+    """Return a note that fits an event and leaves `reserved` bytes of it free."""
     encoded = note.encode()
-    if len(encoded) <= NOTE_LIMIT:
+    if len(encoded) <= NOTE_LIMIT - reserved:
         return note
-    return encoded[:_TRUNCATE_TO].decode(errors="ignore") + " ..."
+    return encoded[: _TRUNCATE_TO - reserved].decode(errors="ignore") + " ..."

@@ -69,9 +69,11 @@ class ApiWrites(Writes):
         """Send the Scheduled event of a bound pod. The API server sets the pod's condition itself when it binds."""
         self._event(pod, writes.build_scheduled_event(pod, node))
 
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+    def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
+    ) -> None:
         """Send the FailedScheduling event, and write the pod's condition and nominated node in another thread."""
-        self._event(pod, writes.build_failed_event(message))
+        self._event(pod, writes.build_failed_event(message, explanation))
         self._threads.submit(lambda: self._condition(pod, reason, message, nomination))
 
     def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:

@@ -20,7 +20,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from herodotus_record import reasons
@@ -40,6 +40,7 @@ from scheduler.engine.suggestions.search import Suggester
 from scheduler.live.binding import Binder
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.dry_run_binding import DryRunBinding
+from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.in_flight import (
     Attempt,
     BindingResult,
@@ -63,13 +64,14 @@ class LoopOptions:
 
     `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are decided
     and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of the decisions
-    again.
+    again. `event_explainer` adds to the events of rejected pods.
     """
 
     kinds: Mapping[str, type[Object]] = field(default_factory=dict)
     dry_run: bool = False
     on_synced: Callable[[], None] = lambda: None
     cache_verifier: CacheVerifier | None = None
+    event_explainer: EventExplainer | None = None
 
 
 class Loop:
@@ -264,6 +266,9 @@ class Loop:
     def _handle_no_node(self, attempt: Attempt, decision: Decision) -> None:
         """Evict the victims of preemption, if there are any, and return the pod to the queue."""
         failure = self._explain_failure(attempt)
+        explainer = self._options.event_explainer
+        if explainer is not None and not failure.is_error:
+            failure = replace(failure, explanation=explainer.explain(decision))
         self._preempt(attempt, decision)
         self.scheduler.handle_failure(attempt.queued, failure)
 

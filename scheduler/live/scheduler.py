@@ -89,10 +89,12 @@ class Writes:
     def scheduled(self, pod: PodInfo, node: str) -> None:
         """Report that the pod is bound to the node, by an event."""
 
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
+    def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
+    ) -> None:
         """Report a failed attempt by the pod's event, condition and nominated node.
 
-        `reason` is Unschedulable or SchedulerError.
+        `reason` is Unschedulable or SchedulerError. `explanation` follows the message in the event only.
         """
         klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
 
@@ -130,7 +132,8 @@ class AttemptFailure:
     """Why an attempt did not bind its pod.
 
     `rejectors` are the plugins that rejected the pod, and `pending` those of them whose status code was Pending.
-    `is_error` says that the attempt ended with an error and not by a rejection.
+    `is_error` says that the attempt ended with an error and not by a rejection. `explanation` follows the message in
+    the event (`--explain-events`).
     """
 
     message: str
@@ -138,6 +141,7 @@ class AttemptFailure:
     pending: frozenset[str] = frozenset()
     nomination: Nomination | None = CLEARED
     is_error: bool = False
+    explanation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +180,7 @@ class Scheduler:
         )
         self.cluster.nominator.set_nomination(queued.pod, failure.nomination)
         reason = "SchedulerError" if error else "Unschedulable"
-        self.writes.not_scheduled(queued.pod, reason, failure.message, failure.nomination)
+        self.writes.not_scheduled(queued.pod, reason, failure.message, failure.nomination, failure.explanation)
 
     def sizes(self) -> LoopSizes:
         """Return the sizes of queue, cache and bindings for the metrics."""

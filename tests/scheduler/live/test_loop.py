@@ -31,6 +31,7 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
+from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
@@ -85,8 +86,10 @@ class SentWrites(Writes):
     def scheduled(self, pod: PodInfo, node: str) -> None:
         self.sent.append(("scheduled", pod.name, node))
 
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None) -> None:
-        self.sent.append((reason, pod.name, message))
+    def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
+    ) -> None:
+        self.sent.append((reason, pod.name, message) + ((explanation,) if explanation else ()))
         if nomination is not None and nomination.node != pod.pod.status.nominated_node_name:
             self.sent.append(("nominated", pod.name, nomination.node))
 
@@ -119,6 +122,7 @@ class World:
         dry_run: bool = False,
         gates: dict[str, bool] | None = None,
         schedulers: Sequence[str] = (PROFILE,),
+        explains: bool = False,
     ) -> None:
         self.spool = spool
         self.shared = ClusterState()
@@ -143,8 +147,9 @@ class World:
             fence=WriteFence(lambda: self.leading),
         )
         synced = lambda: self.synced.append(len(self.shared.cache.columns.names))  # noqa: E731
+        explainer = EventExplainer() if explains else None
         kinds: dict[str, type[Object]] = {"podgroups": PodGroup} if gates and gates.get("GenericWorkload") else {}
-        self.loop = Loop(scheduler, LoopOptions(kinds, dry_run=dry_run, on_synced=synced))
+        self.loop = Loop(scheduler, LoopOptions(kinds, dry_run=dry_run, on_synced=synced, event_explainer=explainer))
 
     def reserve_with(self, *plugins: Any) -> None:
         object.__setattr__(self.framework.profile, "reserve", plugins)

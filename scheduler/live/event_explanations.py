@@ -1,0 +1,77 @@
+"""The text that `--explain-events` adds to a pod's FailedScheduling event: a fix, and where the decision is.
+
+Owns: the text, and how many events a second get one. Does not own: the search for fixes (`engine.suggestions`), events.
+
+Invariant: the text names no node and no other pod, because everyone who may read the events of a namespace reads it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlencode
+
+from herodotus_record.model import Decision, Suggestion
+from herodotus_record.suggestions import format_change
+
+MAX_BYTES: Final = 400  # of an event's 1,024: kube-scheduler's own message needs the rest
+RATE: Final = 10.0  # texts a second: events of a storm of rejected pods stay as small as kube-scheduler's
+BURST: Final = 100.0
+
+# Changes of the pod whose sentences consist of the pod's own spec and of taints, which the message names, too.
+DISCLOSED: Final = frozenset(
+    {
+        "add-toleration",
+        "set-request",
+        "remove-host-port",
+        "set-max-skew",
+        "set-when-unsatisfiable",
+        "remove-pod-affinity",
+        "remove-pod-anti-affinity",
+    }
+)
+
+
+class EventExplainer:
+    """Builds the text for the event of a rejected pod, at most RATE a second after a burst."""
+
+    def __init__(self, url: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepare the texts. `url` is where readers reach the web pages; without it a command replaces the link."""
+        self._url = url.rstrip("/")
+        self._clock = clock
+        self._tokens = BURST
+        self._at = clock()
+
+    def explain(self, decision: Decision) -> str:
+        """Return the text for a decision without a node, or "" if there were too many."""
+        now = self._clock()
+        self._tokens = min(BURST, self._tokens + (now - self._at) * RATE)
+        self._at = now
+        if self._tokens < 1:
+            return ""
+        self._tokens -= 1
+        where = f"Decision: {self._locate(decision)}"
+        fix = next((format_fix(s) for s in decision.suggestions if is_disclosed(s)), "")
+        text = f"Fix: {fix}. {where}" if fix else where
+        if len(text.encode()) > MAX_BYTES:
+            text = where
+        return text if len(text.encode()) <= MAX_BYTES else ""
+
+    def _locate(self, decision: Decision) -> str:
+        """Return the URL of the decision's page, or the command that shows the decision."""
+        pod = decision.pod
+        if self._url:
+            query = urlencode({"view": "decision", "namespace": pod.namespace, "name": decision.id})
+            return f"{self._url}/?{query}"
+        return f"kubectl herodotus pod {pod.name} -n {pod.namespace}"
+
+
+def is_disclosed(suggestion: Suggestion) -> bool:
+    """Return whether a suggestion tells nothing that a reader of the pod's namespace may not see."""
+    return all(change.code in DISCLOSED for change in suggestion.changes)
+
+
+def format_fix(suggestion: Suggestion) -> str:
+    """Return the changes of a suggestion as one line."""
+    return " and ".join(format_change(suggestion, change) for change in suggestion.changes)
