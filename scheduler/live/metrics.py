@@ -30,6 +30,7 @@ from scheduler.engine.cycle import CycleResult
 
 OBSERVE_EVERY_S: Final = 1.0  # 10,000 waiting pods take a millisecond or two
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+BALANCE_QUANTILES: Final = (0.0, 0.1, 0.5, 0.9, 1.0)  # over nodes: a series for each node would be too many
 MOST_ATTEMPTS: Final = 15  # pod_scheduling_sli_duration_seconds counts these and more as one
 
 
@@ -48,6 +49,7 @@ class LoopSizes:
     """The numbers of nodes and pods in the cache and of pods in each queue, for metrics.
 
     `unschedulable` holds, for each waiting pod that plugins rejected, these plugins and the pod's profile.
+    `requested_shares` holds the quantiles of BALANCE_QUANTILES of each node's requested share, by resource.
     """
 
     queues: Mapping[str, int] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class LoopSizes:
     pods: int = 0
     assumed: int = 0
     binding: int = 0
+    requested_shares: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 class SchedulerMetrics:
@@ -248,6 +251,16 @@ class _LoopSizesCollector(Collector):
         )
         yield _gauge("scheduler_cache_size", "What the cache holds.", ("type",), held)
         yield _gauge("scheduler_goroutines", "Work under way.", ("operation",), [(("binding",), sizes.binding)])
+        yield _gauge(
+            "herodotus_node_requested_ratio",
+            "Share of a node's allocatable amount that its pods request: quantiles over the nodes.",
+            ("resource", "quantile"),
+            [
+                ((resource, f"{quantile:g}"), share)
+                for resource, shares in sizes.requested_shares.items()
+                for quantile, share in zip(BALANCE_QUANTILES, shares, strict=True)
+            ],
+        )
         incoming = CounterMetricFamily(
             "scheduler_queue_incoming_pods", "Pods that came into a queue, by event.", labels=("queue", "event")
         )
@@ -256,7 +269,7 @@ class _LoopSizesCollector(Collector):
         yield incoming
 
 
-def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], int]]) -> Metric:
+def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:
     family = GaugeMetricFamily(name, help, labels=labels)
     for of, value in values:
         family.add_metric(of, value)

@@ -14,19 +14,23 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.preemptor import Preemptor
+from scheduler.engine.objects.requests import CPU, MEMORY
 from scheduler.kube.http import TIMEOUT_S
 from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.in_flight import BindingResult, EvictionsFinished, InFlightBinding, PendingPreBind, PermitResult
-from scheduler.live.metrics import ERROR, UNSCHEDULABLE, LoopSizes, SchedulerMetrics
+from scheduler.live.metrics import BALANCE_QUANTILES, ERROR, UNSCHEDULABLE, LoopSizes, SchedulerMetrics
 from scheduler.recorder.recorder import Recorder
 
 
@@ -193,4 +197,17 @@ class Scheduler:
             pods=len(cache.pod_uids()),
             assumed=len(cache.assumed_uids()),
             binding=len(self.in_flight),
+            requested_shares=_find_requested_shares(cache.columns),
         )
+
+
+def _find_requested_shares(nodes: NodeColumns) -> dict[str, list[float]]:
+    """Return quantiles over the nodes of requested divided by allocatable cpu and memory; {} without nodes."""
+    found = {}
+    for resource in (CPU, MEMORY):
+        allocatable = nodes.allocatable(resource)
+        chosen = nodes.live & (allocatable > 0)
+        if chosen.any():
+            shares = nodes.requested(resource)[chosen] / allocatable[chosen]
+            found[resource] = np.quantile(shares, BALANCE_QUANTILES).tolist()
+    return found

@@ -95,3 +95,13 @@ def refusal(values: Json) -> str:
     except helm_python.HelmError as e:
         return str(e)
     raise AssertionError(f"not refused: {values}")
+
+
+def list_queries(dashboards: Mapping[str, Json]) -> dict[str, str]:
+    """Return the queries of Grafana's dashboards, by file, panel and legend."""
+    return {
+        f"{file}, {panel['title']}: {target['legendFormat']}": target["expr"]
+        for file, dashboard in dashboards.items()
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    }

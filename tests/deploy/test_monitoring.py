@@ -19,9 +19,10 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from herodotus_endpoint.metrics import EndpointMetrics as ServiceMetrics
 from scheduler.commands.health_checks import ProcessHealth
+from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.offline.observe.metrics import ObserverMetrics
-from tests.deploy.charts import combined, merged, named, objects
+from tests.deploy.charts import combined, list_queries, merged, named, objects
 
 SERIES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
 TARGETS = {"le", "namespace", "instance", "pod", "persistentvolumeclaim"}  # of Prometheus, and of where a pod runs
@@ -36,6 +37,7 @@ def families(folder: Path) -> Iterator[tuple[Metric, set[str] | None]]:
     metrics.registry.register(
         ProcessHealth(threading.Event(), metrics, folder, 1, 15.0, None, None, recorder, supervisor)
     )
+    metrics.registry.register(RequestMetrics("http://api"))
     for registry in (metrics.registry, ObserverMetrics().registry, ServiceMetrics().registry):
         yield from of(registry)
 
@@ -59,23 +61,20 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str] | Non
 
 MADE = objects(combined("monitoring"))
 RULES = named(MADE, "PrometheusRule", "herodotus")["spec"]["groups"][0]["rules"]
-DASHBOARD = json.loads(named(MADE, "ConfigMap", "herodotus-dashboard")["data"]["herodotus.json"])
-QUERIES = {
-    f"{panel['title']}: {target['legendFormat']}": target["expr"]
-    for panel in DASHBOARD["panels"]
-    for target in panel.get("targets", ())
-}
+CONFIG_MAP = named(MADE, "ConfigMap", "herodotus-dashboard")
+DASHBOARDS = {file: json.loads(text) for file, text in CONFIG_MAP["data"].items()}
+QUERIES = list_queries(DASHBOARDS)
 
 
 @pytest.mark.parametrize("expression", [*QUERIES.values(), *(rule["expr"] for rule in RULES)], ids=[
     *QUERIES, *(rule["alert"] for rule in RULES)
 ])  # fmt: skip
 def test_every_query_uses_existing_metrics(expression: str, series: dict[str, set[str] | None]) -> None:
-    asked = set(re.findall(r"\b(?:herodotus|scheduler|leader|kubelet|process)_\w+", expression))
+    asked = set(re.findall(r"\b(?:herodotus|scheduler|leader|kubelet|process|rest_client)_\w+", expression))
     assert asked
     assert asked <= series.keys() | KUBELET
     grouped = {word.strip() for words in re.findall(r"by \(([^)]*)\)", expression) for word in words.split(",")}
-    selected = set(re.findall(r"[{,](\w+)=", expression))
+    selected = set(re.findall(r"[{,](\w+)!?=", expression))
     known = [series.get(name) for name in asked]
     if None not in known:
         assert grouped | selected <= TARGETS.union(*(labels for labels in known if labels))
@@ -154,15 +153,24 @@ def test_each_alert_fires_for_its_condition_only(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("test", "rules", "unit.yaml", folder=tmp_path, rules=rules, unit=unit)
 
 
-def test_the_dashboard_is_valid_for_grafana() -> None:
-    panels = [p for p in DASHBOARD["panels"] if p["type"] != "row"]
-    ids = [p["id"] for p in DASHBOARD["panels"]]
+@pytest.mark.parametrize("file", ["herodotus.json", "placement.json"])
+def test_a_dashboard_is_valid_for_grafana(file: str) -> None:
+    dashboard = DASHBOARDS[file]
+    panels = [p for p in dashboard["panels"] if p["type"] != "row"]
+    ids = [p["id"] for p in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
-    assert len(panels) > 20
-    places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in DASHBOARD["panels"]]
+    assert len(panels) > 15
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in dashboard["panels"]]
     assert len(set(places)) == len(places), "none lies on another"
-    assert all('{namespace="$namespace"' in expression for expression in QUERIES.values())
-    assert {v["name"] for v in DASHBOARD["templating"]["list"]} == {"datasource", "namespace"}
+    queries = list_queries({file: dashboard}).values()
+    assert all('{namespace="$namespace"' in expression for expression in queries)
+    assert {v["name"] for v in dashboard["templating"]["list"]} == {"datasource", "namespace"}
+
+
+def test_grafana_s_sidecar_finds_the_dashboards_where_asked_for() -> None:
+    assert CONFIG_MAP["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert len({dashboard["uid"] for dashboard in DASHBOARDS.values()}) == len(DASHBOARDS) == 2
+    assert not [o for o in objects({}) if o["metadata"]["name"] == "herodotus-dashboard"], "off by default"
 
 
 def test_alerts_have_a_summary_and_a_severity() -> None:

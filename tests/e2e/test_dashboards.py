@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
+from tests.deploy.charts import combined, list_queries, named, objects
 from tests.e2e.monitored import CLUSTER, OURS_JOB, THEIRS_JOB, Monitored, run_monitored
 from tests.processes import ROOT, eventually
 
@@ -104,3 +106,21 @@ def test_requests_have_the_labels_of_kube_scheduler_s(monitored: Monitored) -> N
         for series in monitored.query(f'rest_client_requests_total{{job="{job}"}}')
     }
     assert len(hosts) == 1, hosts
+
+
+def test_the_chart_s_queries_have_data_where_the_page_says_so(monitored: Monitored) -> None:
+    """A query without data here has a row in the page that says when it has."""
+    text = named(objects(combined("monitoring")), "ConfigMap", "herodotus-dashboard")["data"]
+    queries = list_queries({file: json.loads(dashboard) for file, dashboard in text.items()})
+    without = documented("Queries without data")
+
+    def ask(expression: str) -> list[float]:
+        return monitored.numbers(expression.replace("$__rate_interval", "5m").replace("$namespace", "herodotus"))
+
+    def empty() -> set[str]:
+        return {name for name, expression in queries.items() if not ask(expression)}
+
+    eventually(lambda: empty() <= without.keys(), "data in every panel but those of the page", every_s=2)
+    assert without.keys() <= queries.keys()
+    (spread,) = ask('max(herodotus_node_requested_ratio{namespace="$namespace",resource="cpu",quantile="1"})')
+    assert 0 < spread < 1

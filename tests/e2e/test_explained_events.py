@@ -19,7 +19,8 @@ def test_a_rejected_pod_s_event(cluster: Cluster, namespace: str, tmp_path: Path
         (event,) = eventually(lambda: cluster.events(namespace, "large", "FailedScheduling") or None, "its event")
         condition = eventually(lambda: cluster.condition(namespace, "large") or None, "its condition")
         (decision,) = eventually(
-            lambda: [d for d in running.decisions(namespace) if d["spec"]["key"]["attempt"] == 1] or None, "its decision"
+            lambda: [d for d in running.decisions(namespace) if d["spec"]["key"]["attempt"] == 1] or None,
+            "its decision",
         )
     finally:
         running.stop()

@@ -615,3 +615,13 @@ def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
 def test_work_submitted_after_the_loop_ended_is_dropped(world: World) -> None:
     world.loop.binder.close()
     world.loop.scheduler.threads.submit(lambda: pytest.fail("too late"))
+
+
+def test_balance_counts_what_pods_request_of_each_node(world: World) -> None:
+    nodes = (make_node("a").allocatable(cpu="4", memory="1Gi", pods="9"), make_node("b").allocatable(cpu="4", pods="9"))
+    world.start(*nodes, pods=[waiting("p").node("a"), waiting("q").node("a")])
+    world.settle()
+    assert world.loop.scheduler.sizes().requested_shares == {
+        "cpu": pytest.approx([0.0, 0.05, 0.25, 0.45, 0.5]),
+        "memory": [0.0] * 5,
+    }

@@ -215,3 +215,11 @@ def test_counting_a_cycle_costs_microseconds() -> None:
         best = min(best, (time.thread_time() - begun) / rounds)
     print(f"{best * 1e6:.1f} µs a cycle")
     assert best < 200e-6
+
+
+def test_requested_shares_are_quantiles_over_the_nodes(metrics: SchedulerMetrics) -> None:
+    metrics.observe(LoopSizes(requested_shares={"cpu": [0.0, 0.1, 0.25, 0.5, 0.75]}))
+    shares = {
+        q: value(metrics, "herodotus_node_requested_ratio", resource="cpu", quantile=q) for q in ("0", "0.5", "1")
+    }
+    assert shares == {"0": 0.0, "0.5": 0.25, "1": 0.75}

@@ -1,7 +1,8 @@
-{{/* Grafana's JSON from files/dashboard.yaml: three panels beside each other, rows of them under a title. */}}
+{{/* (list . "FILE" "UID"): Grafana's JSON from files/FILE.yaml: three panels beside each other, rows of them under a title. */}}
 
 {{- define "herodotus.dashboard" -}}
-{{- $source := .Files.Get "files/dashboard.yaml" | replace "{…}" "{namespace=\"$namespace\"}" | fromYaml -}}
+{{- $root := index . 0 -}}
+{{- $source := $root.Files.Get (printf "files/%s.yaml" (index . 1)) | replace "{…}" "{namespace=\"$namespace\"}" | fromYaml -}}
 {{- $from := dict "type" "prometheus" "uid" "${datasource}" -}}
 {{- $panels := list -}}
 {{- $y := 0 -}}
@@ -24,8 +25,8 @@
 {{- $variables := list
       (dict "name" "datasource" "type" "datasource" "query" "prometheus" "label" "Prometheus")
       (dict "name" "namespace" "type" "query" "datasource" $from "refresh" 2 "query" "label_values(herodotus_spool_limit_bytes, namespace)"
-        "current" (dict "text" .Release.Namespace "value" .Release.Namespace)) -}}
-{{- dict "title" $source.title "uid" (include "herodotus.fullname" .) "schemaVersion" 39 "editable" true "refresh" "30s"
+        "current" (dict "text" $root.Release.Namespace "value" $root.Release.Namespace)) -}}
+{{- dict "title" $source.title "uid" (index . 2) "schemaVersion" 39 "editable" true "refresh" "30s"
       "tags" (list "herodotus") "time" (dict "from" "now-6h" "to" "now") "templating" (dict "list" $variables)
       "panels" $panels | toPrettyJson -}}
 {{- end }}
