@@ -71,7 +71,7 @@ class RequestObserver(Protocol):
 
 
 class _NoObserver:
-    """Ignores requests."""
+    """An observer that counts nothing, for programs without metrics."""
 
     def count(self, method: str, code: int) -> None:
         pass
