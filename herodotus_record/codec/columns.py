@@ -28,9 +28,8 @@ def column_from_numpy(values: NDArray[Any]) -> Column:
     if len(values) <= SMALL_COLUMN:
         return column_from_list(values.tolist())
     low, high = int(values.min()), int(values.max())
-    narrow = array(narrowest_typecode(low, high))
-    narrow.frombytes(values.astype(narrow.typecode, copy=False).tobytes())
-    return narrow
+    code = narrowest_typecode(low, high)
+    return array(code, values.astype(code, copy=False).tobytes())
 
 
 def column_from_list(values: list[int]) -> Column:

@@ -30,6 +30,7 @@ from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy, field_names
 from herodotus_record.codec.columns import (
     DERIVED,
+    TYPECODES,
     fill_derived_in_place,
     fill_normalized_in_place,
     narrowest_typecode,
@@ -47,9 +48,11 @@ _VERSION: Final = field_names.SINCE  # the version that is written; readers of 2
 _NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
+_PATCH_BYTES: Final = len(_PATCH) + _LENGTH.size + 2  # of a patch without slots and entries, with two type codes
 _COLUMNS: Final = ("evaluation", "totals", "rank")
 _PARTS: Final = ("filters", "scores")
-_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in (Decision, FilterColumn, ScoreColumn)}
+_FIELDS: Final = tuple(f.name for f in fields(Decision))
+_DTYPES: Final = {code: np.dtype(code).newbyteorder("<") for code in TYPECODES}
 
 # Errors that decoding bytes of an untrusted sender can raise.
 _DECODING_ERRORS: Final = (
@@ -312,7 +315,7 @@ def _diff(base: _Base, decision: Decision) -> Json | None:
     if before["slots"] != now["slots"]:
         return None
     changes: Json = {}
-    for name in _FIELDS[Decision]:
+    for name in _FIELDS:
         value, known = now[name], before[name]
         if value is known:
             continue
@@ -345,14 +348,14 @@ def _diff_parts(
     for i, (before, part, known) in enumerate(zip(base, parts, last, strict=True)):
         if part is before:
             continue
-        if part.plugin != before.plugin:
-            return None
         if part is known:
             changed = last_changes.get(i)
+        elif part.plugin != before.plugin:
+            return None
         else:
-            changed = {}
-            for name in _FIELDS[type(part)]:
-                _add_difference(changed, name, getattr(before, name), getattr(part, name))
+            changed, fields_before = {}, vars(before)
+            for name, value in vars(part).items():
+                _add_difference(changed, name, fields_before[name], value)
         if changed:
             changes[i] = changed
     return changes
@@ -376,20 +379,21 @@ def _diff_column(base: Column, col: Column) -> bytes | None:
     """
     if len(col) != len(base) or col is DERIVED or base is DERIVED:
         return codec.encode_column(col)
-    if not col:
+    now, slots_code = as_numpy(col), narrowest_typecode(0, len(col))
+    differs = now != as_numpy(base)
+    count = np.count_nonzero(differs)
+    if not count:
         return None
-    now = as_numpy(col)
-    (where,) = (now != as_numpy(base)).nonzero()
-    if not len(where):
-        return None
-    slots, entries = _encode_entries(narrowest_typecode(0, len(col)), where), _encode_entries(col.typecode, now[where])
-    patch = _PATCH + _LENGTH.pack(len(slots)) + slots + entries
-    return patch if len(patch) < len(col) * col.itemsize else codec.encode_column(col)
+    if _PATCH_BYTES + count * (_DTYPES[slots_code].itemsize + col.itemsize) >= len(col) * col.itemsize:
+        return codec.encode_column(col)
+    (where,) = differs.nonzero()
+    slots, entries = _encode_entries(slots_code, where), _encode_entries(col.typecode, now[where])
+    return _PATCH + _LENGTH.pack(len(slots)) + slots + entries
 
 
 def _encode_entries(code: str, values: NDArray[Any]) -> bytes:
     """Return integers encoded as `encode_column` does, in the column type `code`, which is known to hold them."""
-    return code.encode() + values.astype(np.dtype(code).newbyteorder("<"), copy=False).tobytes()
+    return code.encode() + values.astype(_DTYPES[code], copy=False).tobytes()
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)

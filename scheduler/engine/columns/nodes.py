@@ -232,13 +232,9 @@ class NodeColumns:
         Both kinds of amounts have one list for each of `resources`, with one entry for each slot, 0 for a slot without
         a node.
         """
-        here, known, held = [(slot, self.live.item(slot)) for slot in slots], len(self.resources), self._resources
-
-        def read(matrix: Amounts) -> list[list[int]]:  # slot by slot: mostly there are one or two
-            rows = [matrix[:known, slot].tolist() if live else [0] * known for slot, live in here]
-            return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(known)]
-
-        return [self.since.item(slot) for slot in slots], read(held.allocatable), read(held.requested)
+        at = np.array(slots, np.intp)
+        allocatable, requested = (self._resources.amounts_at(at) * self.live.take(at)).tolist()
+        return self.since.take(at).tolist(), allocatable, requested
 
     # --- changing -------------------------------------------------------------------------------------------------
 

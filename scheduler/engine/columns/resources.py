@@ -65,6 +65,13 @@ class ResourceColumns:
         part._rows, part._amounts = dict(self._rows), self._amounts.take(chosen, axis=2)
         return part
 
+    def amounts_at(self, slots: NDArray[np.intp]) -> Amounts:
+        """Return the allocatable and requested amounts of the nodes in these slots as an array [2, resource, slot].
+
+        The resources are those of `names`, in the same order.
+        """
+        return self._amounts[:2, : len(self._rows), slots]
+
     def content(self) -> bytes:
         """Return all amounts as bytes: a key that is equal for objects with equal amounts and as many node slots."""
         return self._amounts.tobytes()

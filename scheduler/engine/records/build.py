@@ -133,7 +133,7 @@ class ClassRecordCache:
 
     def _filter(self, position: int, run: FilterRun) -> FilterColumn:
         ids, evaluated = run.verdicts.ids, self._evaluated
-        ids_of_evaluated = None if ids is None or evaluated is None else np.where(evaluated.mask, ids, 0)
+        ids_of_evaluated = None if ids is None or evaluated is None else ids * evaluated.mask
         if ids_of_evaluated is None or not ids_of_evaluated.any():
             return _passed(run.plugin, run.skipped)  # most filters pass every node, and those share one object
         return FilterColumn(

@@ -62,11 +62,13 @@ class CachedRecordColumn:
     def _changed(self, before: Column, values: NDArray[Any]) -> Column:
         if self._values is None or len(values) != len(self._values):
             return column_from_numpy(values)
-        (rows,) = (values != self._values).nonzero()
-        if not len(rows):
+        differs = values != self._values
+        count = np.count_nonzero(differs)
+        if not count:
             return before
-        if len(rows) * MIN_SLOTS_PER_CHANGED_ROW > len(values):
+        if count * MIN_SLOTS_PER_CHANGED_ROW > len(values):
             return column_from_numpy(values)
+        (rows,) = differs.nonzero()
         changed = before[:]
         try:
             for row, value in zip(rows.tolist(), values[rows].tolist(), strict=True):
