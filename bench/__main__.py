@@ -1,6 +1,6 @@
 """`python -m bench`: run benchmarks and print tables. It owns the command line, not the measurements.
 
-python -m bench algorithm [--nodes N] [--pods N] [--rounds 3] [--short] [WORKLOAD ...]
+python -m bench algorithm [--nodes N] [--pods N] [--filling N] [--rounds 3] [--short] [WORKLOAD ...]
 python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short]
                               [--json FILE] [WORKLOAD ...]
 python -m bench evaluate [SIZE ...]
@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     alone = _add_benchmark(
         benchmarks, "algorithm", "cycle rates of the algorithm alone, every node filtered and scored"
     )
+    alone.add_argument("--filling", type=int, default=0, help="more bound pods on each node; they request nothing")
     alone.set_defaults(run=_algorithm)
     real = _add_benchmark(
         benchmarks, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver"
@@ -100,12 +101,15 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _algorithm(arguments: argparse.Namespace) -> int:
     print(f"calibration {algorithm.calibration_ms():.1f} ms; every node filtered and scored")
-    print(f"{'WORKLOAD':54}{'NODES':>6}{'CYCLES/S':>10}{'UNRECORDED':>12}{'IN KERNEL':>11}{'P99 MS':>9}{'BYTES':>8}")
+    print(
+        f"{'WORKLOAD':54}{'NODES':>6}{'BOUND':>8}{'CYCLES/S':>10}{'UNRECORDED':>12}{'IN KERNEL':>11}{'P99 MS':>9}"
+        f"{'BYTES':>8}{'PEAK MIB':>10}"
+    )
     for workload, size in _selected_workloads(arguments):
-        r = algorithm.run(workload, size, arguments.rounds)
+        r = algorithm.run(workload.with_filling(arguments.filling), size, arguments.rounds)
         print(
-            f"{r.workload:54}{r.nodes:>6}{r.cycles_per_s:>10.0f}{r.unrecorded_per_s:>12.0f}{r.per_kernel:>11.1f}"
-            f"{r.cycle_p99_ms:>9.2f}{r.bytes_per_decision:>8.0f}",
+            f"{r.workload:54}{r.nodes:>6}{r.bound:>8}{r.cycles_per_s:>10.0f}{r.unrecorded_per_s:>12.0f}"
+            f"{r.per_kernel:>11.1f}{r.cycle_p99_ms:>9.2f}{r.bytes_per_decision:>8.0f}{r.peak_mib:>10.0f}",
             flush=True,
         )
     return 0

@@ -9,6 +9,7 @@ The `Churn` of a workload is left out.
 from __future__ import annotations
 
 import gc
+import resource
 import statistics
 import tempfile
 import time
@@ -44,16 +45,19 @@ class AlgorithmResult:
     """The result of one workload.
 
     Cycles per second with and without recording, the 99th percentile of a cycle, and the record's size. `per_kernel`:
-    recorded cycles in the time of the kernel, as `cycles_per_kernel`.
+    recorded cycles in the time of the kernel, as `cycles_per_kernel`. `bound` counts the pods on nodes at the start.
+    `peak_mib` is the most memory that this process has taken so far, with every earlier workload of the run.
     """
 
     workload: str
     nodes: int
+    bound: int
     cycles_per_s: float
     unrecorded_per_s: float
     per_kernel: float
     cycle_p99_ms: float
     bytes_per_decision: float
+    peak_mib: float
 
 
 def run(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
@@ -76,11 +80,13 @@ def run(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
     return AlgorithmResult(
         workload.name,
         size.nodes,
+        len(initial.before),
         max(on),
         max(off),
         _in(kernel, processor),
         float(np.percentile(latencies, 99)) * 1000,
         statistics.median(sizes),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
 
 
@@ -142,12 +148,13 @@ class _InitialState:
     @classmethod
     def from_workload(cls, workload: Workload, size: Size) -> _InitialState:
         """Return the objects of a workload."""
-        before = [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods_before(size)]
+        nodes, pods = msgspec.json.Decoder(Node), msgspec.json.Decoder(Pod)  # as from an API server: nothing is shared
+        before = (pods.decode(msgspec.json.encode(pod)) for pod in workload.pods_before(size))
         return cls(
             workload.name,
-            [msgspec.convert(node, Node) for node in workload.nodes(size)],
-            [pod for pod in before if pod.pod.spec.node_name],
-            [PodInfo(msgspec.convert(pod, Pod)) for pod in workload.pods(size)],
+            [nodes.decode(msgspec.json.encode(node)) for node in workload.nodes(size)],
+            [PodInfo(pod) for pod in before if pod.spec.node_name],
+            [PodInfo(pods.decode(msgspec.json.encode(pod))) for pod in workload.pods(size)],
             load_cluster([SourceManifest("bench", content) for _, content in workload.others(size)]).objects,
         )
 

@@ -11,7 +11,7 @@ measured.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bench import manifests
@@ -69,11 +69,19 @@ class PodShape:
 
 @dataclass(frozen=True)
 class InitialPods:
-    """Pods that exist before the measurement, bound to the nodes in turn or pending, in `namespaces` namespaces."""
+    """Pods that exist before the measurement, bound to the nodes in turn or pending, in `namespaces` namespaces.
+
+    `per_node`: how many pods there are for each node; if it is 0, the size says how many pods there are in all.
+    """
 
     template: PodShape
     bound: bool = True
     namespaces: int = 1
+    per_node: int = 0
+
+    def count(self, size: Size) -> int:
+        """Return the number of these pods."""
+        return self.per_node * size.nodes or size.before
 
     def namespace(self, i: int) -> str:
         """Return the namespace of the i-th pod."""
@@ -106,6 +114,10 @@ class Workload:
     node_pods: int = 110
     churn: Churn | None = None
 
+    def with_filling(self, per_node: int) -> Workload:
+        """Return the workload with this many more bound pods on each node, which request nothing."""
+        return replace(self, before=(*self.before, InitialPods(FILLING, per_node=per_node))) if per_node else self
+
     def pods(self, size: Size) -> Iterator[Json]:
         """Yield the measured pods."""
         return (self.measured.pod(i, MEASURED) for i in range(size.pods))
@@ -113,7 +125,7 @@ class Workload:
     def pods_before(self, size: Size) -> Iterator[Json]:
         """Yield the pods that exist before the measurement."""
         for group in self.before:
-            for i in range(size.before):
+            for i in range(group.count(size)):
                 pod = group.template.pod(i, group.namespace(i))
                 if group.bound:
                     pod["spec"]["nodeName"] = f"node-{i % size.nodes:05}"
@@ -133,7 +145,7 @@ class Workload:
             for i in range(size.nodes):
                 yield "/apis/storage.k8s.io/v1/csinodes", manifests.csi_node(i)
         claims = [(self.measured, MEASURED, i) for i in range(size.pods)]
-        claims += [(group.template, group.namespace(i), i) for group in self.before for i in range(size.before)]
+        claims += [(group.template, group.namespace(i), i) for group in self.before for i in range(group.count(size))]
         for template, namespace, i in claims:
             if template.claim:
                 yield from manifests.bound_claim(f"{template.name}-{i}", namespace)
@@ -180,6 +192,7 @@ CLAIM = PodShape("claim", claim=True)
 LOW = PodShape("low", requests={"cpu": "900m", "memory": "500Mi"})
 HIGH = PodShape("high", _URGENT, requests={"cpu": "3000m", "memory": "500Mi"})
 TOO_LARGE = PodShape("too-large", _URGENT, requests={"cpu": "9", "memory": "500Mi"})
+FILLING = PodShape("filling", labels={"app": "filling"}, requests={})
 LABELLED = PodShape("labelled", labels={"app": "scheduler-perf"}, requests={})
 GATED = PodShape(
     "gated",

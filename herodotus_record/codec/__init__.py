@@ -377,7 +377,7 @@ def _validate_inputs(i: Inputs, slots: int) -> None:
 
 def _validate_rows(r: NodeRows) -> None:
     n = len(r.slot)
-    if {len(c) for c in (r.since, r.name, r.uid, *r.allocatable, *r.requested)} != {n}:
+    if {*map(len, (r.since, r.name, r.uid, *r.allocatable, *r.requested))} != {n}:
         raise CodecError("node rows' columns have different lengths")
     if not len(r.allocatable) == len(r.requested) == len(r.resources):
         raise CodecError("node rows: expected one column for each resource")

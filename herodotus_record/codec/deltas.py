@@ -1,7 +1,8 @@
-"""Encode decisions as deltas to an earlier decision of the same pod template, and decode them.
+"""Encode decisions as deltas to an earlier decision, mostly of the same pod template, and decode them.
 
 Decisions of one template differ in a few entries of a few columns. Their deltas are a tenth of a whole frame on 1,000
-nodes and a thirtieth on 5,000.
+nodes and a thirtieth on 5,000. Pods that have a template each, such as those with a volume of their own, mostly differ
+as little, so a template's first decision may be a delta to a decision of another template (`TemplateKeys`).
 
 Owns: the format of a delta, the choice of its base, decoding. Does not own: whole frames (`codec`), providing a reader
 with the bases (the shipper: a batch holds all bases that its deltas need).
@@ -39,6 +40,7 @@ from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
+MAX_TEMPLATES: Final = 1024  # that are known to have occurred: some 200 bytes each
 MAX_DELTAS_PER_BASE: Final = 128  # for one base: later ones differ in so many rows that a new base is shorter
 MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its base
 NAME_BYTES: Final = 8
@@ -92,6 +94,25 @@ class _Base:
     deltas: int = 0
 
 
+class TemplateKeys:
+    """Assigns decisions to groups whose decisions probably differ little, by pod template, profile and path.
+
+    A template has a group of its own from its second decision on. The first decisions of all templates share the group
+    of their profile and path, so that a template which occurs once needs neither a base nor a cache of its own.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Lru[Hashable, Hashable] = Lru(MAX_TEMPLATES)
+
+    def find_group(self, pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
+        """Return the key of a decision's group. Call it once for each decision."""
+        own = (pod.digest, profile, path)
+        if self._seen.get(own) is not None:
+            return own
+        self._seen.put(own, own)
+        return "", profile, path
+
+
 class DeltaWriter:
     """An encoder for the decisions of one spool segment, as deltas to an earlier decision where that is shorter.
 
@@ -100,14 +121,16 @@ class DeltaWriter:
 
     def __init__(self) -> None:
         self._bases: Lru[Hashable, _Base] = Lru(MAX_BASES)
+        self._templates = TemplateKeys()
 
     def encode(self, decision: Decision) -> bytes:
         """Return the decision as a frame: a delta to an earlier decision if that is less than half as long, else whole.
 
         Raises CodecError if the decision contradicts itself.
         """
-        key = build_template_key(decision.pod, decision.scheduler.profile, decision.path)
-        base = self._bases.get(key)
+        pod, profile, path = decision.pod, decision.scheduler.profile, decision.path
+        group = self._templates.find_group(pod, profile, path)
+        base = self._bases.get(group)
         changes = _diff(base, decision) if base is not None and base.deltas < MAX_DELTAS_PER_BASE else None
         if base is not None and changes is not None:
             payload = base.name + _encoder.encode(changes)
@@ -116,7 +139,9 @@ class DeltaWriter:
                 base.last, base.last_changes = decision, changes
                 return codec.build_frame(DELTA, payload, _VERSION)
         whole = codec.encode(decision)
-        self._bases.put(key, _Base(decision, whole[_NAME_AT], len(whole), decision, {}))
+        written = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
+        for key in (group, (pod.digest, profile, path)):
+            self._bases.put(key, written)
         return whole
 
     def forget_bases(self) -> None:
@@ -256,11 +281,6 @@ class _DecodedBase:
         return after
 
 
-def build_template_key(pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
-    """Return a key that two decisions share if one may be a delta to the other: same pod template, profile and path."""
-    return pod.digest, profile, path
-
-
 def read_base_name(frame: bytes | memoryview) -> bytes | None:
     """Return the 8-byte name by which deltas refer to this frame, or None if the frame is not a whole decision."""
     return bytes(frame[_NAME_AT]) if frame[KIND_AT] == _DECISION else None
@@ -355,7 +375,8 @@ def _diff_parts(
         else:
             changed, fields_before = {}, vars(before)
             for name, value in vars(part).items():
-                _add_difference(changed, name, fields_before[name], value)
+                if value is not fields_before[name]:
+                    _add_difference(changed, name, fields_before[name], value)
         if changed:
             changes[i] = changed
     return changes
@@ -363,8 +384,6 @@ def _diff_parts(
 
 def _add_difference(changes: Json, name: str, before: Any, now: Any) -> None:
     """Set `changes[name]` to the difference between a field's two values, if they differ."""
-    if now is before:
-        return
     if not isinstance(now, array):
         if now != before:
             changes[name] = now

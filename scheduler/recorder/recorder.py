@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
-from herodotus_record.codec.deltas import MAX_BASES
-from herodotus_record.lru import Lru
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
     AttemptKey,
@@ -38,7 +36,7 @@ from herodotus_record.model import (
 from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.records import build
-from scheduler.engine.records.build import AttemptData, ClassRecordCache, Origin, RecordIdentity
+from scheduler.engine.records.build import AttemptData, Origin, RecordCaches, RecordIdentity
 from scheduler.engine.records.ids import uuid7
 from scheduler.recorder.spool import Spool, SpoolFullError
 
@@ -103,7 +101,7 @@ class Recorder:
         self.on_no_node: Callable[[RecordedAttempt], None] | None = None  # called by the thread that records
         self._now_us = now_us
         self._lock = threading.Lock()
-        self._classes: Lru[Hashable, ClassRecordCache] = Lru(MAX_BASES)
+        self._caches = RecordCaches()
         self._schedulers: dict[str, SchedulerInfo] = {}  # by profile
         self._deltas = deltas.DeltaWriter()
         self._sequence = 0
@@ -124,7 +122,7 @@ class Recorder:
             scheduler = self._get_scheduler_info(attempt.profile)
             identity = RecordIdentity(uuid7(), key, self._take_sequence(), scheduler)
             record = build.decision(
-                attempt, identity, notes=self._notes, classes=self._classes, omitted=self._origin.omitted
+                attempt, identity, notes=self._notes, caches=self._caches, omitted=self._origin.omitted
             )
             self._write_record(record, attempt.snapshot.nodes)
         if self.on_no_node is not None and record.path is DecisionPath.NONE:

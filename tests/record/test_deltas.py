@@ -110,13 +110,12 @@ def test_derived_rank_and_scores_match_their_definition() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        lambda d: replace(d, pod=replace(d.pod, digest="another template")),
         lambda d: replace(d, scheduler=replace(d.scheduler, profile="another")),
         lambda d: replace(d, path=DecisionPath.NONE, chosen=None),
         lambda d: replace(d, scores=d.scores[:1]),
         lambda d: replace(d, scores=d.scores[::-1]),
     ],
-    ids=["template", "profile", "path", "fewer plugins", "other plugins"],
+    ids=["profile", "path", "fewer plugins", "other plugins"],
 )
 def test_a_decision_that_differs_too_much_is_written_whole(other: Callable[[Decision], Decision]) -> None:
     first, second = decisions_of_one_template(2)
@@ -125,9 +124,20 @@ def test_a_decision_that_differs_too_much_is_written_whole(other: Callable[[Deci
     assert codec.decode(frames[1]) == fill_derived(other(second))
 
 
+def test_a_template_that_occurs_once_needs_no_base_and_another_gets_one() -> None:
+    first, second, third, fourth = decisions_of_one_template(4)
+    others = [replace(d, pod=replace(d.pod, digest="another template")) for d in (second, third, fourth)]
+    frames = encoded([first, *others])
+    assert [frame[3] for frame in frames] == [1, codec.DELTA, 1, codec.DELTA]
+    assert [deltas.find_base_name(frames[i]) for i in (1, 3)] == [deltas.read_base_name(frames[i]) for i in (0, 2)]
+    assert list(deltas.decode_all(b"".join(frames))) == [fill_derived(d) for d in (first, *others)]
+
+
 def test_a_writer_keeps_bases_of_the_latest_templates() -> None:
     writer, first = deltas.DeltaWriter(), a_first()
-    others = [replace(first, pod=replace(first.pod, digest=str(i))) for i in range(deltas.MAX_BASES)]
+    bases_per_template = 2  # the template's own, and that of the first decisions of its profile
+    profiles = [replace(first.scheduler, profile=str(i)) for i in range(deltas.MAX_BASES // bases_per_template)]
+    others = [replace(first, scheduler=profile) for profile in profiles]
     assert {writer.encode(d)[3] for d in (first, *others)} == {1}
     assert writer.encode(others[0])[3] == codec.DELTA
     assert writer.encode(first)[3] == 1, "its base gave way"

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record.codec import DERIVED, END_OF_TIME_S, MAX_DIGITS, SMALL_COLUMN, column_from_list, column_from_numpy
-from herodotus_record.codec.deltas import build_template_key
+from herodotus_record.codec.deltas import MAX_BASES, TemplateKeys
 from herodotus_record.lru import Lru
 from herodotus_record.model import (
     AttemptKey,
     Column,
     Decision,
+    DecisionPath,
     FilterColumn,
     InputColumn,
     Inputs,
@@ -96,8 +97,8 @@ class RecordIdentity(NamedTuple):
     scheduler: SchedulerInfo
 
 
-class ClassRecordCache:
-    """The parts of the last record of one equivalence class of pods, reused in the next record if unchanged."""
+class RecordCache:
+    """The parts of the last record of one group of decisions, reused in the next record if unchanged."""
 
     def __init__(self) -> None:
         self._evaluated: EvaluationParts | None = None
@@ -154,25 +155,33 @@ class ClassRecordCache:
         )
 
 
+class RecordCaches:
+    """The record caches of the groups of decisions that were recorded last, as `TemplateKeys` groups them."""
+
+    def __init__(self) -> None:
+        self._templates = TemplateKeys()
+        self._caches: Lru[Hashable, RecordCache] = Lru(MAX_BASES)
+
+    def get(self, pod: RecordedPod, profile: str, path: DecisionPath) -> RecordCache:
+        """Return the cache for a decision's record. Call it once for each decision."""
+        return self._caches.get_or_create(self._templates.find_group(pod, profile, path), RecordCache)
+
+
 def decision(
     attempt: AttemptData,
     identity: RecordIdentity,
     *,
     notes: tuple[Reason, ...] = (),
-    classes: Lru[Hashable, ClassRecordCache] | None = None,
+    caches: RecordCaches | None = None,
     omitted: OmittedLabels = NOTHING_OMITTED,
 ) -> Decision:
     """Return the record of one attempt; columns that `codec.fill_derived` can compute are the marker DERIVED.
 
-    `notes` are notes for the record in addition to the attempt's own. `classes` caches the parts of earlier records by
-    equivalence class of pods. `omitted` names the labels that the record omits.
+    `notes` are notes for the record in addition to the attempt's own. `caches` holds the parts of earlier records.
+    `omitted` names the labels that the record omits.
     """
     pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
-    parts = (
-        ClassRecordCache()
-        if classes is None
-        else classes.get_or_create(build_template_key(pod, identity.scheduler.profile, result.path), ClassRecordCache)
-    )
+    parts = RecordCache() if caches is None else caches.get(pod, identity.scheduler.profile, result.path)
     evaluated = parts.evaluated(trace.evaluation)
     return Decision(
         id=identity.id,
