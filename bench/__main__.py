@@ -3,6 +3,7 @@
 python -m bench algorithm [--nodes N] [--pods N] [--filling N] [--rounds 3] [--short] [WORKLOAD ...]
 python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short]
                               [--json FILE] [WORKLOAD ...]
+python -m bench footprint [--nodes 5000] [--bound 50000] [--pending 100000]
 python -m bench evaluate [SIZE ...]
 python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
 python -m bench extender [--calls N] [--rounds N]
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import algorithm, comparison, ending, extender, reviews
+from bench import algorithm, comparison, ending, extender, footprint, reviews
 from bench.aims import AIMS
 from bench.evaluation import SIZES, EvaluationResult, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
@@ -50,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
         help=f"beside {comparison.ANCHOR}; default: {', '.join(comparison.CONTENDERS)}",
     )
     real.set_defaults(run=_compare)
+    held = benchmarks.add_parser("footprint", help="memory by node and pod, and the queue with many pending pods")
+    for option, default in (("nodes", 5000), ("bound", 50_000), ("pending", 100_000)):
+        held.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
+    held.set_defaults(run=_footprint)
     evaluate = benchmarks.add_parser("evaluate", help="single pods on a full cluster")
     evaluate.add_argument("sizes", nargs="*", choices=[[], *SIZES], default=list(SIZES), metavar="SIZE")
     evaluate.set_defaults(run=_evaluate)
@@ -112,6 +117,13 @@ def _algorithm(arguments: argparse.Namespace) -> int:
             f"{r.per_kernel:>11.1f}{r.cycle_p99_ms:>9.2f}{r.bytes_per_decision:>8.0f}{r.peak_mib:>10.0f}",
             flush=True,
         )
+    return 0
+
+
+def _footprint(arguments: argparse.Namespace) -> int:
+    print(f"calibration {algorithm.calibration_ms():.1f} ms")
+    found = footprint.measure(arguments.nodes, arguments.bound, arguments.pending)
+    print("\n".join(footprint.format_lines(found, arguments.pending)))
     return 0
 
 

@@ -41,6 +41,7 @@ MAX_RECENT_CHANGES: Final = (
     1024  # the last row changes, kept as a list; a reader that is further behind compares generations
 )
 _MAX_CACHED: Final = 512  # cached values, a few bytes a slot each: some megabytes at 5,000 nodes
+_FEW_SLOTS: Final = 4
 
 
 class UndeclaredAnnotationError(LookupError):
@@ -232,6 +233,13 @@ class NodeColumns:
         Both kinds of amounts have one list for each of `resources`, with one entry for each slot, 0 for a slot without
         a node.
         """
+        if 0 < len(slots) <= _FEW_SLOTS:  # an array as an index takes several times as long as a slot or two
+            nothing = [[0] * len(self.resources)] * 2
+            by_slot = [self._resources.amounts_at(n).tolist() if self.live.item(n) else nothing for n in slots]
+            allocatable, requested = (
+                [list(row) for row in zip(*rows, strict=True)] for rows in zip(*by_slot, strict=True)
+            )
+            return [self.since.item(slot) for slot in slots], allocatable, requested
         at = np.array(slots, np.intp)
         allocatable, requested = (self._resources.amounts_at(at) * self.live.take(at)).tolist()
         return self.since.take(at).tolist(), allocatable, requested

@@ -65,10 +65,10 @@ class ResourceColumns:
         part._rows, part._amounts = dict(self._rows), self._amounts.take(chosen, axis=2)
         return part
 
-    def amounts_at(self, slots: NDArray[np.intp]) -> Amounts:
+    def amounts_at(self, slots: NDArray[np.intp] | int) -> Amounts:
         """Return the allocatable and requested amounts of the nodes in these slots as an array [2, resource, slot].
 
-        The resources are those of `names`, in the same order.
+        For a single slot it is [2, resource]. The resources are those of `names`, in the same order.
         """
         return self._amounts[:2, : len(self._rows), slots]
 
