@@ -1,4 +1,4 @@
-"""Reuses the parts of the last record of the same equivalence class.
+"""Reuses the parts of the last record of the same group of decisions, mostly those of one equivalence class.
 
 Pods of one template form an equivalence class. Where nothing changed, the equivalence cache returns the same objects
 for them as before; elsewhere a few rows differ. So a record reuses each part whose source is the same object as in the
