@@ -241,16 +241,16 @@ class DecisionCounts:
     """Counters that a set of decisions adds to the histories of their nodes.
 
     `columns` has an array for each counter, with an entry per node slot. `workloads` and `decided` count placements by
-    workload and node slot, and `decided` also by the factor that decided for the node. The counts are complete after
+    node slot and workload, and `decided` also by the factor that decided for the node. The counts are complete after
     `finish`.
     """
 
     slots: int
     columns: dict[CounterName, Ints] = field(default_factory=dict)
-    workloads: dict[tuple[str, int], int] = field(default_factory=dict)
-    decided: dict[tuple[str, str, int], PlacementCount] = field(
+    workloads: dict[int, dict[str, int]] = field(default_factory=dict)
+    decided: dict[int, dict[tuple[str, str], PlacementCount]] = field(
         default_factory=dict
-    )  # by workload, deciding factor and slot
+    )  # by slot, then by workload and deciding factor
     _chosen: list[int] = field(default_factory=list)  # slots
     _contests: list[tuple[str, int, int]] = field(default_factory=list)  # deciding factor, lead in points, chosen slot
     _runs: dict[tuple[str, str], _DecisionRun] = field(
@@ -276,11 +276,12 @@ class DecisionCounts:
         if decision.chosen is not None:
             workload = workload_name(decision)
             self._chosen.append(decision.chosen)
-            self.workloads[workload, decision.chosen] = self.workloads.get((workload, decision.chosen), 0) + 1
+            placed = self.workloads.setdefault(decision.chosen, {})
+            placed[workload] = placed.get(workload, 0) + 1
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
-            reason = (workload, by, decision.chosen)
-            before = self.decided.get(reason)
-            self.decided[reason] = (
+            decided = self.decided.setdefault(decision.chosen, {})
+            before = decided.get((workload, by))
+            decided[workload, by] = (
                 PlacementCount(1, points) if before is None else PlacementCount(1, points).add(before)
             )
 
@@ -457,11 +458,14 @@ def _find_best_two(decision: Decision, feasible: Mask, chosen: int) -> tuple[int
 
     At least two nodes must be feasible. A rank that the decision's writer omitted follows from the totals.
     """
-    points = as_numpy(decision.totals) if decision.rank is DERIVED else -as_numpy(decision.rank).astype(np.int64)
-    points = np.where(feasible, points.astype(np.int64), _INFEASIBLE)
-    best = np.flatnonzero(points == points.max())
-    points[chosen] = _INFEASIBLE
-    return len(best), int(points.argmax())
+    by_total = decision.rank is DERIVED
+    points = as_numpy(decision.totals) if by_total else -as_numpy(decision.rank).astype(np.int64)
+    points = np.where(feasible, points, _INFEASIBLE)
+    own, points[chosen] = points[chosen], _INFEASIBLE
+    other = int(points.argmax())
+    if own > points[other]:
+        return 1, other
+    return int(np.count_nonzero(points == points[other])) + int(own == points[other]), other
 
 
 def _have_same_plugins(one: Decision, other: Decision) -> bool:

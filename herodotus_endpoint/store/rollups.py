@@ -70,22 +70,23 @@ class Rollup:
 
     def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
         """Add the counts of the nodes in some slots. `node_ids` are the ids of these nodes, sorted and distinct."""
-        places, columns, values = (
-            self._node_rows(node_ids),
-            self._counter_columns(counted.columns),
-            counted.block[slots],
-        )
-        in_order = columns == list(range(len(self.names)))  # usually true, and then no column must be moved
-        self.counts[places] += values if in_order else _rearrange(values, columns, len(self.names))
-        node_of = dict(zip(slots.tolist(), node_ids.tolist(), strict=True))
-        for (workload, slot), count in counted.workloads.items():
-            if slot in node_of:
+        self._add_nodes(node_ids)
+        columns, values = self._counter_columns(counted.columns), counted.block[slots]
+        if columns != list(range(len(self.names))):
+            values = _rearrange(values, columns, len(self.names))
+        if len(node_ids) == len(self.nodes):
+            self.counts += values
+        else:
+            self.counts[np.searchsorted(self.nodes, node_ids)] += values
+        chosen = counted.columns.get(CounterName("chosen"))
+        places = np.zeros(0, np.intp) if chosen is None else np.flatnonzero(chosen[slots])
+        for slot, node in zip(slots[places].tolist(), node_ids[places].tolist(), strict=True):
+            for workload, count in counted.workloads[slot].items():
                 nodes = self.workloads.setdefault(_counted_name(workload, self.workloads), {})
-                nodes[node_of[slot]] = nodes.get(node_of[slot], 0) + count
-        for (workload, by, slot), tally in counted.decided.items():
-            if slot in node_of:
+                nodes[node] = nodes.get(node, 0) + count
+            for (workload, by), tally in counted.decided[slot].items():
                 tallies = self.decided.setdefault(_counted_name(workload, self.decided), {}).setdefault(by, {})
-                tallies[node_of[slot]] = tally.add(tallies.get(node_of[slot], NO_PLACEMENTS))
+                tallies[node] = tally.add(tallies.get(node, NO_PLACEMENTS))
 
     def remove_workloads(self, namespace: str) -> bool:
         """Remove the placements of a namespace's workloads and return whether there were any."""
@@ -107,9 +108,9 @@ class Rollup:
     def pack(self) -> bytes:
         """Encode the rollup as a blob."""
         lows, highs = self.counts.min(axis=0, initial=0).tolist(), self.counts.max(axis=0, initial=0).tolist()
-        codes = map(codec.narrowest_typecode, lows, highs)
-        columns = zip(self.names, codes, np.ascontiguousarray(self.counts.T), strict=True)
-        entries = [(*name, code, values.astype(code).tobytes()) for name, code, values in columns]
+        codes = list(map(codec.narrowest_typecode, lows, highs))
+        raws = _split_columns(self.counts, codes)
+        entries = [(*name, code, raw) for name, code, raw in zip(self.names, codes, raws, strict=True)]
         packed = PackedRollup(self.nodes.tobytes(), entries, self.workloads, self.decided)
         return _zstd.compressor.compress(_encoder.encode(packed))
 
@@ -125,14 +126,15 @@ class Rollup:
         order = np.argsort(nodes)
         return cls(nodes[order], names, counts[order], packed.workloads, packed.decided)
 
-    def _node_rows(self, node_ids: Ints) -> Ints:
-        """Return the row of `counts` for each node id, after adding rows for new nodes."""
+    def _add_nodes(self, node_ids: Ints) -> None:
+        """Add rows to `counts` for those nodes that have none."""
+        if np.array_equal(node_ids, self.nodes):  # the usual case
+            return
         nodes = np.union1d(self.nodes, node_ids)
         if len(nodes) > len(self.nodes):
             counts = np.zeros((len(nodes), len(self.names)), np.int64)
             counts[np.searchsorted(nodes, self.nodes)] = self.counts
             self.nodes, self.counts = nodes.astype(np.int32), counts
-        return np.searchsorted(self.nodes, node_ids)
 
     def _counter_columns(self, names: Iterable[CounterName]) -> list[int]:
         """Return the column of `counts` for each counter, after adding columns for new counters.
@@ -288,9 +290,23 @@ def _rearrange(values: Ints, columns: Sequence[int], width: int) -> Ints:
     Columns that are moved to the same place are added.
     """
     placed = np.zeros((len(values), width), np.int64)
-    for column, of_counter in zip(columns, values.T, strict=True):
-        placed[:, column] += of_counter
+    if len(set(columns)) == len(columns):
+        placed[:, columns] = values
+    else:
+        np.add.at(placed.T, columns, values.T)
     return placed
+
+
+def _split_columns(counts: Ints, codes: Sequence[str]) -> list[bytes]:
+    """Return the bytes of each column of `counts` in the type that `codes` names for it."""
+    raws = [b""] * len(codes)
+    for code in set(codes):
+        columns = [i for i, each in enumerate(codes) if each == code]
+        block = np.ascontiguousarray(counts[:, columns].T, dtype=code)
+        raw, size = block.tobytes(), len(counts) * block.itemsize
+        for place, column in enumerate(columns):
+            raws[column] = raw[place * size : (place + 1) * size]
+    return raws
 
 
 def _counted_name(workload: str, named: Mapping[str, object]) -> str:

@@ -43,7 +43,8 @@ def summed(decisions: Sequence[Decision], *, together: bool) -> dict[Any, Any]:
         counted.finish()
         for name, column in counted.columns.items():
             total.update({(name, slot): value for slot, value in enumerate(column.tolist()) if value})
-        total.update(counted.workloads)
+        for slot, workloads in counted.workloads.items():
+            total.update({(workload, slot): count for workload, count in workloads.items()})
     return {key: value for key, value in total.items() if value}
 
 
