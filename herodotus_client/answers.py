@@ -460,6 +460,12 @@ class DecisionSpecOrigins(TypedDict, total=False):
     evaluation: str
 
 
+class DecisionSpecArchive(TypedDict, total=False):
+    """Where the decision comes from, if it is in the archive and not in the database any more."""
+
+    day: str
+
+
 class DecisionSpec(TypedDict, total=False):
     """What the scheduling attempt read and computed.
 
@@ -494,6 +500,7 @@ class DecisionSpec(TypedDict, total=False):
     podGroupCycle: DecisionSpecPodGroupCycle | None
     ties: list[str]
     origins: DecisionSpecOrigins
+    archive: DecisionSpecArchive
 
 
 class DecisionStatusOutcomesItem(TypedDict, total=False):
@@ -1164,6 +1171,12 @@ class PodExplanationOrigins(TypedDict, total=False):
     evaluation: str
 
 
+class PodExplanationArchive(TypedDict, total=False):
+    """Where the decision comes from, if it is in the archive and not in the database any more."""
+
+    day: str
+
+
 class PodExplanationPrunedFiltersItemVerdictsItemReasonsItem(TypedDict, total=False):
     """An entry of PodExplanationPrunedFiltersItemVerdictsItemReasons."""
 
@@ -1260,6 +1273,7 @@ class PodExplanation(TypedDict, total=False):
     nodeGroups: dict[str, Any]
     reconstruction: dict[str, Any] | None
     origins: PodExplanationOrigins
+    archive: PodExplanationArchive
     pruned: PodExplanationPruned | None
     columns: dict[str, Any]
     perNode: list[dict[str, Any]]
@@ -1390,6 +1404,12 @@ class PodHistoryMetadata(TypedDict, total=False):
     labels: dict[str, str]
 
 
+class PodHistoryArchive(TypedDict, total=False):
+    """Where the decision comes from, if it is in the archive and not in the database any more."""
+
+    day: str
+
+
 class PodHistory(TypedDict, total=False):
     """Attempts to schedule a pod, oldest first."""
 
@@ -1400,6 +1420,7 @@ class PodHistory(TypedDict, total=False):
     createdAt: str
     attempts: list[dict[str, Any]]
     attemptsOmitted: int
+    archive: PodHistoryArchive
 
 
 class PreemptionsMetadata(TypedDict, total=False):
