@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,29 @@ explore: $(STAMP) ## property tests with new random examples
 
 e2e: $(STAMP) ## the tests of whole systems, on the simulated and, where found, on a real API server
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest tests/e2e -v
+
+# Images of this tree in containers on a real node: as root on Debian, with Kubernetes' programs by the envtest convention.
+node: $(STAMP) node-packages ## the quick start on a real kubelet and containerd (HERODOTUS_INSTALLATIONS)
+	@$(RUN) compileall -q herodotus_* scheduler
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" HERODOTUS_NODE=1 $(RUN) pytest tests/node -v -s -rs --timeout=3600
+
+node-packages:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  missing=; \
+	  for program in containerd runc buildah mmdebstrap iptables; do \
+	    command -v $$program > /dev/null || missing="$$missing $$program"; \
+	  done; \
+	  [ -x /usr/lib/cni/bridge ] || missing="$$missing containernetworking-plugins"; \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing $$missing"; \
+	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
+	    { timeout 120 apt-get update && timeout 480 apt-get install --yes --no-install-recommends $$missing; } > /dev/null 2>&1 \
+	      || echo "NOT INSTALLED: $$missing; the tests of a real node are skipped"; \
+	    case " $$missing " in *" containerd "*) \
+	      [ ! -d /run/systemd/system ] || systemctl --quiet disable --now containerd || true;; \
+	    esac; \
+	  fi; \
+	fi
 
 golden: $(STAMP) ## the recorded decisions of kube-scheduler
 	$(RUN) pytest tests/golden -v

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import httpx
 from tests.processes import PATIENCE_S, Process, eventually, free_port
 
 TOKEN = "e2e-admin"
+# No controller creates service accounts, removes the taint of a new node or the finalizer of a volume.
+WITHOUT_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
 
 
 def assets() -> Path | None:
@@ -28,8 +31,10 @@ def assets() -> Path | None:
 class ControlPlane:
     """An etcd and a kube-apiserver with RBAC, without controllers and kubelets."""
 
-    def __init__(self, binaries: Path, directory: Path, *flags: str) -> None:
-        """Start both; `flags` are further flags of kube-apiserver."""
+    def __init__(
+        self, binaries: Path, directory: Path, *flags: str, disabled_admission: Sequence[str] = WITHOUT_CONTROLLERS
+    ) -> None:
+        """Start both; `flags` are further flags of kube-apiserver, `disabled_admission` its disabled plugins."""
         self.directory = directory
         etcd, peer, self.port = free_port(), free_port(), free_port()
         url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
@@ -68,8 +73,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
-            # no controller makes service accounts, lifts the taint of a new node or the finalizer of a volume
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
+            f"--disable-admission-plugins={','.join(disabled_admission)}",
             "--shutdown-watch-termination-grace-period=1s",
             "--endpoint-reconciler-type=none",
             f"--token-auth-file={directory / 'tokens.csv'}",
