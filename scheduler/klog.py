@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 from herodotus_record.escaping import escape_json, escape_lines
+from herodotus_record.trace_ids import format_trace_id
 
 _MANY: Final = 1024  # more than there are source lines that log
 
 _verbosity = 0
+_trace_ids = False
 _stream: TextIO | None = None  # None until `setup`: standard error
 
 
@@ -98,6 +100,17 @@ def set_verbosity(verbosity: int) -> None:
 def enabled(verbosity: int) -> bool:
     """Return whether info lines of this verbosity are written; check it before building a costly line."""
     return verbosity <= _verbosity
+
+
+def log_trace_ids() -> None:
+    """From now on, add the ID of the pod's trace to lines about an attempt (`--log-trace-ids`)."""
+    global _trace_ids
+    _trace_ids = True
+
+
+def pod_fields(full_name: str, uid: str) -> dict[str, str]:
+    """Return the fields of a line about an attempt of a pod: `pod` and, with `--log-trace-ids`, `trace_id`."""
+    return {"pod": full_name, "trace_id": format_trace_id(uid)} if _trace_ids else {"pod": full_name}
 
 
 def info(verbosity: int, message: str, **pairs: Any) -> None:

@@ -13,7 +13,6 @@ the attempt, because each is stored in a record of its own.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -28,6 +27,7 @@ from herodotus_endpoint.store import AttemptOrigin
 from herodotus_endpoint.tracing.traced_records import TracedAttempt, TracedPhase, TracedRecord
 from herodotus_record.lru import Lru
 from herodotus_record.model import Code, DecisionPath, Source
+from herodotus_record.trace_ids import derive_trace_id
 from herodotus_record.version import __version__
 
 ATTEMPT: Final = "scheduling attempt"
@@ -79,7 +79,11 @@ class SpanBuilder:
         origin = AttemptOrigin(key.cluster, key.source.value, attempt.namespace, attempt.pod, key.pod_uid)
         self._origins.put((key.incarnation, attempt.sequence), origin)
         resource = self._resource(origin, key.incarnation, attempt.version)
-        place = _Place(derive_trace_id(origin), attempt.decision_id, resource)
+        place = _Place(
+            _trace_id(origin),
+            attempt.decision_id,
+            resource,
+        )
         start = end = attempt.started_us * 1000
         phases = []
         for phase, seconds in attempt.phases_s.items():
@@ -93,7 +97,11 @@ class SpanBuilder:
         origin = self._origins.get(key) or self._find_origin(*key)
         if origin is None:
             return []
-        place = _Place(derive_trace_id(origin), phase.decision_id, self._resource(origin, phase.incarnation, ""))
+        place = _Place(
+            _trace_id(origin),
+            phase.decision_id,
+            self._resource(origin, phase.incarnation, ""),
+        )
         attributes: dict[str, str | int | float] = {"herodotus.status": phase.status.label}
         if phase.node:
             attributes["k8s.node.name"] = phase.node
@@ -117,14 +125,8 @@ class SpanBuilder:
         return self._resources.get_or_create((origin.cluster, origin.source, incarnation), create)
 
 
-def derive_trace_id(origin: AttemptOrigin) -> int:
-    """Return the ID of a pod's trace: its UID, or a digest of what is known if the UID is no UUID."""
-    try:
-        found = uuid.UUID(origin.pod_uid).int
-    except ValueError:
-        text = origin.pod_uid or f"{origin.cluster}/{origin.namespace}/{origin.pod}"
-        found = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
-    return found or 1  # the ID 0 is invalid
+def _trace_id(origin: AttemptOrigin) -> int:
+    return derive_trace_id(origin.pod_uid, f"{origin.cluster}/{origin.namespace}/{origin.pod}")
 
 
 def derive_span_id(decision_id: str, phase: str) -> int:

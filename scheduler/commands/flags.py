@@ -188,6 +188,17 @@ def add_run(command: argparse.ArgumentParser) -> None:
         " with URL, where the web pages are, a link to it",
     )
     behaviour.add_argument(
+        "--log-trace-ids",
+        action="store_true",
+        help="log lines about an attempt have trace_id, the ID of the pod's trace (docs/tracing.md)",
+    )
+    behaviour.add_argument(
+        "--node-series",
+        type=_positive,
+        metavar="N",
+        help="metrics of rejections and scores for each of N nodes at most, some 25 series each",
+    )
+    behaviour.add_argument(
         "--verify-cache",
         type=_positive,
         metavar="N",

@@ -97,6 +97,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise StartupError("--no-record leaves nothing to deliver to --endpoint: give one of them")
     if arguments.explain_events is not None and not arguments.record:
         raise StartupError("--no-record leaves no decision that --explain-events could name: give one of them")
+    if arguments.log_trace_ids:
+        klog.log_trace_ids()
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
     return run(
@@ -113,6 +115,7 @@ def _run(arguments: argparse.Namespace) -> int:
             dry_run_binding=arguments.dry_run_binding,
             verify_cache=arguments.verify_cache,
             explain_events=arguments.explain_events,
+            node_series=arguments.node_series,
             record=arguments.record,
         ),
     )

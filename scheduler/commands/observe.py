@@ -90,7 +90,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         metrics.registry.register(api_requests)
         content = Content(
             configuration=fill_defaults(whole, arguments.registry),
-            metrics=metrics.exposition,
+            metrics=metrics.registry,
             healthz=health.healthz,
             livez=health.livez,
             readyz=health.readyz,

@@ -55,6 +55,7 @@ from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
+from scheduler.live.node_series import NodeSeries
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
 from scheduler.recorder.endpoint import ServiceEndpoint
@@ -84,6 +85,7 @@ class SchedulerOptions:
     verify_cache: int | None  # compute every Nth decision again without cached results; None: none
     record: bool
     explain_events: str | None  # URL of the web pages, or "" for a command; None: events as kube-scheduler's
+    node_series: int | None  # how many nodes have metrics of their own; None: none
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def _schedule(started: StartedScheduler) -> bool:
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
         event_explainer=None if settings.explain_events is None else EventExplainer(settings.explain_events),
+        node_series=_register_node_series(settings, health.metrics),
     )
     loop = health.loop = Loop(scheduler, options)
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
@@ -270,7 +273,7 @@ def _serve(
 ) -> Callable[[], None]:
     content = Content(
         configuration=fill_defaults(config, settings.registry),
-        metrics=health.metrics.exposition,
+        metrics=health.metrics.registry,
         healthz=health.healthz,
         livez=health.livez,
         readyz=health.readyz,
@@ -332,6 +335,15 @@ def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
         for i, profile in enumerate(config.profiles)
     }
     return CacheVerifier(settings.verify_cache, profiles, report)
+
+
+def _register_node_series(settings: SchedulerOptions, metrics: SchedulerMetrics) -> NodeSeries | None:
+    """Return the metrics of single nodes, which are served from now on, or None without --node-series."""
+    if settings.node_series is None:
+        return None
+    series = NodeSeries(settings.node_series)
+    metrics.registry.register(series)
+    return series
 
 
 def _notes(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:

@@ -109,7 +109,7 @@ class ApiWrites(Writes):
 
         Another thread calls `done` with None or the failure, once the result is known.
         """
-        klog.info(3, "Attempting to bind pod to node", pod=pod.full_name, node=node)
+        klog.info(3, "Attempting to bind pod to node", **klog.pod_fields(pod.full_name, pod.uid), node=node)
         self._check()
         binding = Binding(pod, node, self._requests.decision_id(pod.uid))
         self._send_binding(binding, done, time.monotonic() + TIMEOUT_S)

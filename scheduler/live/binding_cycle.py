@@ -215,24 +215,25 @@ class BindingCycles:
         queued, pod, node = binding.queued, binding.pod, binding.node
         if done.failure is None:
             scheduler.metrics.ended(pod.uid, SCHEDULED, pod.pod.spec.scheduler_name)
-            scheduler.metrics.scheduled(queued.attempts, time.time() - queued.first_seen_us / 1e6)
+            waited_s = time.time() - queued.first_seen_us / 1e6
+            scheduler.metrics.scheduled(queued.attempts, waited_s, binding.decision)
             scheduler.writes.scheduled(pod, node)
             klog.info(
                 2,
                 "Successfully bound pod to node",
-                pod=pod.full_name,
+                **klog.pod_fields(pod.full_name, pod.uid),
                 node=node,
                 evaluatedNodes=binding.evaluated,
                 feasibleNodes=binding.feasible,
             )
             scheduler.queue.done(pod.uid)
             return
-        klog.info(1, "Failed to bind pod", pod=pod.full_name)
+        klog.info(1, "Failed to bind pod", **klog.pod_fields(pod.full_name, pod.uid))
         self.undo(binding)
         if self._is_over(binding):
             self._drop(binding)
         else:
-            klog.error(done.failure, "Error scheduling pod; retrying", pod=pod.full_name)
+            klog.error(done.failure, "Error scheduling pod; retrying", **klog.pod_fields(pod.full_name, pod.uid))
             scheduler.handle_failure(queued, AttemptFailure(done.failure, is_error=True))
         self._handlers.requeue_after_removal(pod, node)  # after the pod is queued: its own removal does not requeue it
 

@@ -49,6 +49,7 @@ from scheduler.live.in_flight import (
     PendingPreBind,
     PermitResult,
 )
+from scheduler.live.node_series import NodeSeries
 from scheduler.live.pod_group_cycle import PodGroupCycles
 from scheduler.live.pod_group_placing import MemberInput, MemberStages
 from scheduler.live.preemption import ChosenVictims, Preemptions
@@ -72,6 +73,7 @@ class LoopOptions:
     on_synced: Callable[[], None] = lambda: None
     cache_verifier: CacheVerifier | None = None
     event_explainer: EventExplainer | None = None
+    node_series: NodeSeries | None = None
 
 
 class Loop:
@@ -215,7 +217,7 @@ class Loop:
     def _decide(self, queued: QueuedPod, given: MemberInput | None = None) -> Attempt:
         """Take a snapshot of the cluster and run the pod's scheduling cycle on it, or that of a member of a group."""
         pod, metrics = queued.pod, self.scheduler.metrics
-        klog.info(3, "Attempting to schedule pod", pod=pod.full_name)
+        klog.info(3, "Attempting to schedule pod", **klog.pod_fields(pod.full_name, pod.uid))
         framework = self.scheduler.framework(pod)
         metrics.started(pod.uid)
         started, started_us = time.monotonic(), time.time_ns() // 1000
@@ -228,6 +230,8 @@ class Loop:
             result = self._schedule_member(framework, pod, snapshot, seed, start)
         self._next_start = result.next_start
         metrics.cycle(framework.profile.scheduler_name, result, time.monotonic() - started)
+        if self._options.node_series is not None:
+            self._options.node_series.add(snapshot.nodes.names, result.trace)
         return Attempt(queued, snapshot, seed, started_us, result)
 
     def _record(self, attempt: Attempt, group_cycle: PodGroupCycle | None = None) -> Decision:
@@ -259,7 +263,7 @@ class Loop:
             group_cycle=group_cycle,
         )
         decision = self.scheduler.recorder.record_decision(data)
-        self.scheduler.metrics.recorded(time.monotonic() - began)
+        self.scheduler.metrics.recorded(pod.uid, decision, time.monotonic() - began)
         self._log_scores(pod, result, self.cache.columns.names)
         return decision
 
@@ -281,13 +285,13 @@ class Loop:
     def _explain_failure(self, attempt: Attempt) -> AttemptFailure:
         """Log and return why an attempt chose no node."""
         pod, result = attempt.queued.pod, attempt.result
-        failed = result.path is DecisionPath.ERROR
+        failed, fields = result.path is DecisionPath.ERROR, klog.pod_fields(pod.full_name, pod.uid)
         if failed:
-            klog.error(result.message, "Error scheduling pod; retrying", pod=pod.full_name)
+            klog.error(result.message, "Error scheduling pod; retrying", **fields)
         elif result.message == reasons.format_reason(Reason("no-nodes")):
-            klog.info(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.full_name)
+            klog.info(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", **fields)
         else:
-            klog.info(2, "Unable to schedule pod; no fit; waiting", pod=pod.full_name, err=result.message)
+            klog.info(2, "Unable to schedule pod; no fit; waiting", **fields, err=result.message)
         # Without PostFilter no plugin proposed a node, so an earlier nomination is cleared.
         nomination = result.trace.nomination if result.trace.post_filters and not failed else CLEARED
         return AttemptFailure(result.message, result.rejectors, result.pending, nomination, failed)

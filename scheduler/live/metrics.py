@@ -17,14 +17,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from herodotus_record.model import Code, DecisionPath
+from herodotus_record.model import Code, Decision, DecisionPath
 from scheduler.engine.cache_verification import CacheDifference
 from scheduler.engine.cycle import CycleResult
 
@@ -72,6 +72,7 @@ class SchedulerMetrics:
         self._beat = clock()
         self._observe_at = 0.0
         self._under_way: dict[str, float] = {}  # pod UID -> when its attempt began
+        self._decided: dict[str, Decision] = {}  # pod UID -> the decision of the attempt that is under way
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=r)
         self._attempts = Counter(
@@ -189,9 +190,10 @@ class SchedulerMetrics:
         """Count one preemption, which chose this number of victims."""
         self._victims.observe(victims)
 
-    def recorded(self, duration_s: float) -> None:
-        """Observe in the histogram how many seconds recording one decision took."""
+    def recorded(self, uid: str, decision: Decision, duration_s: float) -> None:
+        """Observe how many seconds recording the decision took. The end of the pod's attempt will refer to it."""
         self._recording_s.observe(duration_s)
+        self._decided[uid] = decision
 
     def started(self, uid: str) -> None:
         """Note that an attempt for the pod with this UID starts now."""
@@ -202,15 +204,19 @@ class SchedulerMetrics:
 
         Do nothing if the attempt was counted already.
         """
-        started = self._under_way.pop(uid, None)
+        started, decision = self._under_way.pop(uid, None), self._decided.pop(uid, None)
         if started is not None:
             self._attempts.labels(result, profile).inc()
-            self._attempt_s.labels(result, profile).observe(self._clock() - started)
+            self._attempt_s.labels(result, profile).observe(self._clock() - started, _build_exemplar(decision))
 
-    def scheduled(self, attempts: int, waited_s: float) -> None:
-        """Count a bound pod with its number of attempts. `waited_s` is the seconds since it first entered the queue."""
+    def scheduled(self, attempts: int, waited_s: float, decision: Decision) -> None:
+        """Count a bound pod with its number of attempts and the decision of the last one.
+
+        `waited_s` is the seconds since the pod first entered the queue.
+        """
         self._pod_attempts.observe(attempts)
-        self._sli_s.labels(str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+").observe(waited_s)
+        label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+        self._sli_s.labels(label).observe(waited_s, _build_exemplar(decision))
 
     # --- called by others -------------------------------------------------------------------------------------------
 
@@ -225,10 +231,6 @@ class SchedulerMetrics:
     def heartbeat_age_s(self) -> float:
         """Return the seconds since the loop's last iteration."""
         return self._clock() - self._beat
-
-    def exposition(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
 
 
 class _LoopSizesCollector(Collector):
@@ -267,6 +269,13 @@ class _LoopSizesCollector(Collector):
         for labels, pods in sizes.incoming.items():
             incoming.add_metric(labels, pods)
         yield incoming
+
+
+def _build_exemplar(decision: Decision | None) -> dict[str, str] | None:
+    """Return the labels of an exemplar, by which the page of a decision is found, or None without a record."""
+    if decision is None or not decision.key.incarnation:  # `NoRecorder`: it is not stored
+        return None
+    return {"namespace": decision.pod.namespace, "decision": decision.id}
 
 
 def _gauge(name: str, help: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:

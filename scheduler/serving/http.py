@@ -27,6 +27,7 @@ class StatusRequest:
     authorization: str = ""
     body: bytes = b""
     peer: dict[str, Any] | None = None
+    accept: str = ""
 
 
 @dataclass(frozen=True)

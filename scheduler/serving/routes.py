@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from scheduler import klog
 from scheduler.serving.access import RequestAuthorizer
@@ -33,7 +34,7 @@ class Content:
     """
 
     configuration: Mapping[str, Any]
-    metrics: Callable[[], bytes]
+    metrics: CollectorRegistry
     healthz: Sequence[HealthCheck] = ()
     readyz: Sequence[HealthCheck] = ()
     livez: Sequence[HealthCheck] = ()
@@ -47,7 +48,7 @@ class StatusRoutes:
     def __init__(self, access: RequestAuthorizer, content: Content) -> None:
         self._access = access
         self._answers: dict[str, Answer] = {
-            "/metrics": lambda _: StatusResponse(200, content.metrics(), CONTENT_TYPE_PLAIN_0_0_4),
+            "/metrics": lambda request: _metrics(request, content.metrics),
             "/configz": lambda _: StatusResponse(
                 200, json.dumps({"componentconfig": content.configuration}).encode(), JSON
             ),
@@ -62,6 +63,12 @@ class StatusRoutes:
         self._access.check(request)
         answer = self._answers.get(request.path)
         return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
+
+
+def _metrics(request: StatusRequest, registry: CollectorRegistry) -> StatusResponse:
+    """Handle /metrics, in OpenMetrics' format if the client accepts it, because only that has exemplars."""
+    encode, content_type = choose_encoder(request.accept)
+    return StatusResponse(200, encode(registry), content_type)
 
 
 def _health(name: str, checks: Sequence[HealthCheck]) -> dict[str, Answer]:

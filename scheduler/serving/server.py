@@ -74,7 +74,8 @@ class StatusServer:
         except ValueError as e:
             return _refuse(400, str(e))
         peer = cast("dict[str, Any] | None", received.subject or None)
-        request = StatusRequest(head.method, head.path, query, head.header("authorization"), received.body, peer)
+        token, accept = head.header("authorization"), head.header("accept")
+        request = StatusRequest(head.method, head.path, query, token, received.body, peer, accept)
         klog.info(4, "HTTP", peer=received.peer[0], method=head.method, path=head.path)
         try:
             return _sent(self._handler(request))

@@ -51,10 +51,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "herodotus_record.codec": ("herodotus_record", "herodotus_record.lru"),
     "herodotus_record.escaping": (),
     "herodotus_record.lru": (),
+    "herodotus_record.trace_ids": (),
     "herodotus_serving": ("herodotus_record.escaping",),
     "herodotus_kube": (),
     # the engine: no thread, client or clock
-    "scheduler.klog": ("herodotus_record.escaping",),
+    "scheduler.klog": ("herodotus_record.escaping", "herodotus_record.trace_ids"),
     "scheduler.engine.objects": (),
     "scheduler.engine.formulas": (),
     "scheduler.engine.cel": ("scheduler.engine.cel.library", "scheduler.engine.objects"),
@@ -245,6 +246,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "cryptography": ("herodotus_serving.self_signed", "herodotus_endpoint.access"),
     "prometheus_client": (
         "scheduler.live.metrics",
+        "scheduler.live.node_series",
         "scheduler.kube.request_metrics",
         "scheduler.offline.observe.metrics",
         "scheduler.commands.health_checks",

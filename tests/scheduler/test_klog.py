@@ -138,3 +138,12 @@ def test_verbosity_changes_while_running(log: io.StringIO) -> None:
     klog.info(5, "heard")
     assert klog.enabled(5)
     assert line(log)[1] == '"heard"\n'
+
+
+def test_lines_about_an_attempt_have_the_trace_s_id_if_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ID is that of the exported spans, which follows from the pod's UID."""
+    uid = "0a1b2c3d-0000-4000-8000-000000000001"
+    monkeypatch.setattr(klog, "_trace_ids", False)
+    assert klog.pod_fields("shop/web", uid) == {"pod": "shop/web"}
+    klog.log_trace_ids()
+    assert klog.pod_fields("shop/web", uid) == {"pod": "shop/web", "trace_id": "0a1b2c3d000040008000000000000001"}

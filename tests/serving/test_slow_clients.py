@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 
 from bench.slow_clients import KINDS, Target
 from herodotus_record import codec
@@ -106,7 +107,9 @@ def test_the_decisions_service_answers_on_all_ports(
 @kinds
 def test_the_scheduler_answers_on_its_port(tmp_path: Path, kind: str) -> None:
     certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
-    content = Content(configuration={}, metrics=lambda: b"x" * 100_000, livez=(HealthCheck("ping", lambda: None),))
+    registry = CollectorRegistry()
+    Gauge("large", "x" * 100_000, registry=registry)
+    content = Content(configuration={}, metrics=registry, livez=(HealthCheck("ping", lambda: None),))
     access = _allow_everything()
     server = StatusServer(("127.0.0.1", 0), certificates.context, StatusRoutes(access, content))
     server.start()

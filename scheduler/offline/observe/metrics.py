@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.process_collector import ProcessCollector
 
 from herodotus_record.model import Reconstruction
@@ -45,8 +45,3 @@ class ObserverMetrics:
     def reconstructed(self, scheduler: str, found: Reconstruction) -> None:
         """Count one reconstructed decision by scheduler name, agreement and cause."""
         self._decisions.labels(scheduler, found.agreement.value, found.cause.value if found.cause else "").inc()
-
-    def exposition(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
-        text: bytes = generate_latest(self.registry)
-        return text

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from herodotus_record.model import Code, DecisionPath, PluginVerdict, Verdict
@@ -14,10 +17,13 @@ from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
 from scheduler.live.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, LoopSizes, SchedulerMetrics
+from tests.builders import a_decision
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Scores, framework
 
 PROFILE = {"profile": "test"}
+
+A_DECISION = a_decision()
 
 
 class Clock:
@@ -39,7 +45,8 @@ def metrics(clock: Clock) -> SchedulerMetrics:
 
 
 def families(metrics: SchedulerMetrics) -> dict[str, Metric]:
-    return {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
+    text = generate_latest(metrics.registry).decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 def a_cycle(*, nodes: int = 2) -> CycleResult:
@@ -54,8 +61,8 @@ def everything(metrics: SchedulerMetrics) -> None:
     metrics.phase("Bind", Code.SUCCESS, "test", 0.003)
     metrics.started("uid")
     metrics.ended("uid", SCHEDULED, "test")
-    metrics.scheduled(1, 0.5)
-    metrics.recorded(0.0001)
+    metrics.scheduled(1, 0.5, A_DECISION)
+    metrics.recorded("uid", A_DECISION, 0.0001)
     metrics.preempted(2)
     metrics.leading("lease", lambda: True)
     metrics.observe(LoopSizes({"active": 1}, {("active", "PodAdd"): 3}, [({"A"}, "test")], 2, 3, 1, 1))
@@ -172,7 +179,7 @@ def test_a_phase_has_kube_scheduler_s_status(
 
 @pytest.mark.parametrize(("attempts", "label"), [(1, "1"), (14, "14"), (15, "15+"), (400, "15+")])
 def test_many_attempts_share_a_label(metrics: SchedulerMetrics, attempts: int, label: str) -> None:
-    metrics.scheduled(attempts, 1.0)
+    metrics.scheduled(attempts, 1.0, A_DECISION)
     assert value(metrics, "scheduler_pod_scheduling_sli_duration_seconds_count", attempts=label) == 1.0
 
 
@@ -209,9 +216,9 @@ def test_counting_a_cycle_costs_microseconds() -> None:
             metrics.beat()
             metrics.started("uid")
             metrics.cycle("test", result, 0.002)
-            metrics.recorded(0.0001)
+            metrics.recorded("uid", A_DECISION, 0.0001)
             metrics.ended("uid", SCHEDULED, "test")
-            metrics.scheduled(1, 0.5)
+            metrics.scheduled(1, 0.5, A_DECISION)
         best = min(best, (time.thread_time() - begun) / rounds)
     print(f"{best * 1e6:.1f} µs a cycle")
     assert best < 200e-6
@@ -223,3 +230,32 @@ def test_requested_shares_are_quantiles_over_the_nodes(metrics: SchedulerMetrics
         q: value(metrics, "herodotus_node_requested_ratio", resource="cpu", quantile=q) for q in ("0", "0.5", "1")
     }
     assert shares == {"0": 0.0, "0.5": 0.25, "1": 0.75}
+
+
+def openmetrics(metrics: SchedulerMetrics) -> str:
+    encode, _ = choose_encoder("application/openmetrics-text; version=1.0.0")
+    return encode(metrics.registry).decode()
+
+
+def test_an_attempt_has_its_decision_as_exemplar(metrics: SchedulerMetrics, clock: Clock) -> None:
+    """In OpenMetrics; Prometheus' text has no exemplars."""
+    metrics.started("uid")
+    metrics.recorded("uid", A_DECISION, 0.0001)
+    metrics.ended("uid", SCHEDULED, "test")
+    metrics.scheduled(1, 0.5, A_DECISION)
+    text = openmetrics(metrics)
+    found = [
+        (family.name, sample.exemplar.labels)
+        for family in parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.exemplar
+    ]
+    labels = {"namespace": A_DECISION.pod.namespace, "decision": A_DECISION.id}
+    names = ("scheduler_scheduling_attempt_duration_seconds", "scheduler_pod_scheduling_sli_duration_seconds")
+    assert found == [(name, labels) for name in names]
+
+
+def test_an_attempt_without_a_record_has_no_exemplar(metrics: SchedulerMetrics) -> None:
+    metrics.started("uid")
+    metrics.ended("uid", UNSCHEDULABLE, "test")
+    assert "# {" not in openmetrics(metrics)

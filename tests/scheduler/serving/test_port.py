@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from herodotus_serving.sockets import ListenError
@@ -315,7 +316,7 @@ def verbosity() -> list[int]:
 def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> StatusServer:
     content = Content(
         configuration={"kind": "KubeSchedulerConfiguration", "parallelism": 16},
-        metrics=SchedulerMetrics().exposition,
+        metrics=SchedulerMetrics().registry,
         readyz=(HealthCheck("good", lambda: None), HealthCheck("bad", lambda: "broken")),
         set_verbosity=verbosity.append,
     )
@@ -365,6 +366,13 @@ class TestRoutes:
         names = {family.name for family in text_string_to_metric_families(answer.text)}
         assert {"scheduler_schedule_attempts", "process_resident_memory_bytes"} <= names
 
+    def test_metrics_are_in_openmetrics_format_for_a_client_that_accepts_it(self, served: StatusServer) -> None:
+        """Only that format has exemplars. Prometheus names both."""
+        accept = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
+        answer = ask(served, "/metrics", headers={**ADA["headers"], "Accept": accept})
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        assert answer.text.endswith("# EOF\n")
+
     def test_the_configuration_is_under_upstream_s_key(self, served: StatusServer) -> None:
         answer = ask(served, "/configz", **ADA)
         assert answer.json() == {"componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16}}
@@ -388,6 +396,6 @@ class TestRoutes:
         assert verbosity == ([7] if code == 200 else [])
 
     def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: Reviewer) -> None:
-        content = Content(configuration={}, metrics=bytes, profiling=False)
+        content = Content(configuration={}, metrics=CollectorRegistry(), profiling=False)
         server = start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))
         assert ask(server, "/debug/flags/v", "PUT", content=b"7", **ADA).status_code == 404

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from herodotus_record import notes
 from herodotus_record.headlines import format_headline
@@ -466,7 +467,8 @@ def test_a_disagreement_has_its_cause(tmp_path: Path, config: str, node: str, ca
     world.pod("MODIFIED", waiting().node(node))
     world.pause()
     assert [r for _, _, r in world.found] == [Reconstruction(Agreement.DISAGREE, cause)]
-    assert f'agreement="disagree",cause="{cause.value}",scheduler="{PROFILE}"' in world.metrics.exposition().decode()
+    exposition = generate_latest(world.metrics.registry).decode()
+    assert f'agreement="disagree",cause="{cause.value}",scheduler="{PROFILE}"' in exposition
 
 
 def test_sampling_explains_what_may_have_been_left_out(tmp_path: Path) -> None:
