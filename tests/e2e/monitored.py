@@ -25,7 +25,14 @@ THEIRS = "default-scheduler"
 NAMESPACE = "shop"
 CLUSTER = "e2e"  # label `cluster` of every target, as kubernetes-mixin expects it of several clusters
 OURS_JOB, THEIRS_JOB = "kube-scheduler", "stock-kube-scheduler"
-PODS = 8  # of each scheduler
+PODS = 4  # of each scheduler, in each of two rounds
+COUNTED = (  # queries that have a result once the first round was counted and scraped
+    f'scheduler_pod_scheduling_sli_duration_seconds_count{{job="{OURS_JOB}"}} > 0',
+    f'scheduler_pod_scheduling_sli_duration_seconds_count{{job="{THEIRS_JOB}"}} > 0',
+    f'rest_client_request_duration_seconds_count{{job="{OURS_JOB}",verb="POST"}} > 0',
+    "herodotus_observer_decisions_total > 0",
+    'herodotus_ingest_frames_total{kind="decisions"} > 0',
+)
 
 
 class Monitored:
@@ -76,10 +83,14 @@ def run_monitored(directory: Path) -> Iterator[Monitored]:
         monitored, prometheus = _start_prometheus(directory, targets)
         closing.callback(prometheus.stop)
         observer.wait_for("Everything was listed")
-        _schedule_pods(cluster)
+        cluster.create_all("/api/v1/nodes", [node(f"n{i}", cpu=str(2 + i)) for i in range(4)])
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        cluster.create("/api/v1/namespaces", namespace)
+        _schedule_pods(cluster, "first")
         eventually(
-            lambda: len(monitored.numbers("up == 1")) == len(targets), "Prometheus to scrape every target", every_s=0.5
+            lambda: all(map(monitored.numbers, COUNTED)), "Prometheus to know what every target counts", every_s=0.5
         )
+        _schedule_pods(cluster, "second")  # a series has no rate before its second value
         yield monitored
 
 
@@ -140,16 +151,18 @@ def _start_prometheus(directory: Path, targets: dict[str, tuple[str, int]]) -> t
     return monitored, process
 
 
-def _schedule_pods(cluster: Cluster) -> None:
-    """Create nodes and pods of both schedulers: some are placed, one of each stays pending."""
-    cluster.create_all("/api/v1/nodes", [node(f"n{i}", cpu=str(2 + i)) for i in range(4)])
-    cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+def _schedule_pods(cluster: Cluster, round_: str) -> None:
+    """Create pods of both schedulers: some are placed, one of each stays pending."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    schedulers = {"ours": "herodotus-scheduler", "theirs": THEIRS}
+    schedulers = {f"{round_}-ours": "herodotus-scheduler", f"{round_}-theirs": THEIRS}
     for name, scheduler in schedulers.items():
         cluster.create_all(path, [pod(f"{name}-{i}", scheduler=scheduler) for i in range(PODS)])
         cluster.create(path, pod(f"{name}-large", cpu="64", scheduler=scheduler))
-    eventually(lambda: len(cluster.bound(NAMESPACE)) == 2 * PODS, "every small pod to be bound")
+
+    def are_bound() -> bool:
+        return {f"{name}-{i}" for name in schedulers for i in range(PODS)} <= set(cluster.bound(NAMESPACE))
+
+    eventually(are_bound, "every small pod to be bound")
     for name in schedulers:
 
         def is_pending(pending: str = f"{name}-large") -> bool:
