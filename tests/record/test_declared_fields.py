@@ -114,7 +114,7 @@ def test_only_fields_that_may_be_unknown_are_in_unknown() -> None:
 def test_the_document_has_the_declared_fields() -> None:
     decision, outcome = (build(kind, frozenset()) for kind in (Decision, Outcome))
     document = build_decision_document(decision, [outcome], a_table(["worker-1"]))
-    assert document["spec"].keys() == SPEC["properties"].keys() - {"origins"}
+    assert document["spec"].keys() == SPEC["properties"].keys() - {"origins", "archive"}
     assert document["status"].keys() == STATUS["properties"].keys() - {"lost"}
     for path in UNKNOWABLE:
         holders = [document["spec"]]

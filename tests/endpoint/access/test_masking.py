@@ -193,7 +193,7 @@ def test_no_document_contains_a_hidden_name(pods: tuple[str, ...], seen: set[str
 
 
 def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
-    """`masked_reader` masks every answer; the others answer no reader: sizes, checks, and the export of traces."""
+    """`masked_reader` masks every answer; the others answer no reader: sizes, checks, traces, the command `archive`."""
     package = Path(herodotus_endpoint.__file__).parent
     users = {
         str(file.relative_to(package))
@@ -202,7 +202,7 @@ def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Attribute) and (node.attr == "reader" or ast.unparse(node).endswith("store.listing"))
     }
-    assert users == {"app.py", "api/masked_reader.py", "readiness.py", "tracing/exporter.py"}
+    assert users == {"app.py", "api/masked_reader.py", "archive/writer.py", "readiness.py", "tracing/exporter.py"}
 
 
 def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() -> None:
