@@ -70,6 +70,9 @@ class Database(Protocol):
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Insert new rows into a table; all rows have the same columns."""
 
+    def insert_missing(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Insert those rows whose primary key is not in the table yet; all rows have the same columns."""
+
     def check_writable(self, connection: sa.Connection) -> None:
         """Check with trial writes that the database can be written. Raises the driver's error if it cannot."""
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.counters import Ints
@@ -126,8 +125,8 @@ def apply_rows(
 ) -> tuple[bool, list[Row]]:
     """Apply a frame of node-table rows to `slot_map`; return whether the frame was new, and the rows to insert.
 
-    Pass these rows to `insert_rows`. Raises NodeRowsMissingError if earlier rows, which the frame continues, are not
-    stored.
+    Some of these rows may already be stored. Raises NodeRowsMissingError if earlier rows, which the frame continues,
+    are not stored.
     """
     if rows.base > slot_map.generation:
         raise NodeRowsMissingError(
@@ -143,13 +142,6 @@ def apply_rows(
     new = rows.generation > slot_map.generation
     slot_map.generation = max(slot_map.generation, rows.generation)
     return new, new_rows
-
-
-def insert_rows(connection: sa.Connection, rows: list[Row]) -> None:
-    """Insert rows into the table `node_rows` and ignore rows that are already stored."""
-    if rows:
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-        connection.execute(insert(NODE_ROWS).on_conflict_do_nothing(), rows)
 
 
 def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: int) -> SlotMap:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
 from herodotus_endpoint.store.connection_string import ConnectionString
 from herodotus_endpoint.store.connection_watchdog import ConnectionWatchdog
@@ -142,6 +143,10 @@ class Postgresql:
                     copy.write_row([_storable(row[column.name]) for column in columns])
         except psycopg.Error as e:  # SQLAlchemy does not see it, for example when the server ends
             raise sa.exc.DBAPIError.instance(statement, None, e, psycopg.Error, dialect=connection.dialect) from e
+
+    def insert_missing(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Insert rows whose primary key is not in the table yet; COPY cannot skip the others."""
+        connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
     def check_writable(self, connection: sa.Connection) -> None:
         """Check with a small committed write that the database can be written.

@@ -23,6 +23,7 @@ from sqlite3 import DatabaseError
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
 
 from herodotus_endpoint.store.database import (
     BUSY_TIMEOUT_S,
@@ -186,9 +187,11 @@ class Sqlite:
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Insert rows into a table with the driver's executemany, which is faster than SQLAlchemy's insert."""
-        columns = [column.name for column in table.c if column.name in rows[0]]
-        statement = table.insert().values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(str(statement), list(map(itemgetter(*columns), rows)))
+        _insert_many(connection, table, sa.insert(table), rows)
+
+    def insert_missing(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Do the same, but skip rows whose primary key is in the table."""
+        _insert_many(connection, table, insert(table).on_conflict_do_nothing(), rows)
 
     def check_writable(self, connection: sa.Connection) -> None:
         """Check that the database can be written: roll back a write larger than SQLite's cache, then commit one page.
@@ -363,6 +366,13 @@ class TemporarySqlite(Sqlite):
         finally:
             engine.dispose()
         self._opened = self._stat_file()
+
+
+def _insert_many(connection: sa.Connection, table: sa.Table, statement: sa.Insert, rows: Sequence[Row]) -> None:
+    """Execute an insert statement for many rows, with the columns that the first row has."""
+    columns = [column.name for column in table.c if column.name in rows[0]]
+    compiled = statement.values(dict.fromkeys(columns)).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(str(compiled), list(map(itemgetter(*columns), rows)))
 
 
 def _migrate_schema(database: Sqlite, *, new: bool) -> None:

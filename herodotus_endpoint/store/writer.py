@@ -30,12 +30,11 @@ from herodotus_endpoint.store.node_rows import (
     NodeRegistry,
     NodeRowsMissingError,
     apply_rows,
-    insert_rows,
     load_slot_map,
 )
 from herodotus_endpoint.store.retention_clock import RetentionClock
 from herodotus_endpoint.store.rollups import Rollup, RollupCache, bucket_of, split_by_part
-from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODES, OUTCOMES, ROLLUPS, SUMMARY
+from herodotus_endpoint.store.schema import DECISIONS, FULL, GAPS, NODE_ROWS, NODES, OUTCOMES, ROLLUPS, SUMMARY
 from herodotus_endpoint.store.sequences import TooManyHolesError
 from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup_row, compress_summaries
@@ -287,7 +286,7 @@ class Writer:
                 f" the stored rows end at {slot_map.generation}: send a complete table"
             )
         if decision.generation < slot_map.since:  # nodes were added or removed since
-            _write_node_rows(connection, batch)
+            self._write_node_rows(connection, batch)
             slot_map = load_slot_map(connection, incarnation.id, decision.generation)
         node_ids = slot_map.nodes_of(decision.slots)
         if slot_map is not incarnation.slot_map:
@@ -416,7 +415,7 @@ class Writer:
         return True
 
     def _write(self, connection: sa.Connection, batch: _Batch) -> None:
-        _write_node_rows(connection, batch)
+        self._write_node_rows(connection, batch)
         compress_summaries(batch.summaries)
         earlier = {}
         for key, to in batch.settled.items():
@@ -436,6 +435,15 @@ class Writer:
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
             incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)
+
+    def _write_node_rows(self, connection: sa.Connection, batch: _Batch) -> None:
+        """Insert the node-table rows that the batch has collected so far, except those that are already stored.
+
+        This is needed before the transaction reads node-table rows, and at its end.
+        """
+        if batch.node_rows:
+            self._database.insert_missing(connection, NODE_ROWS, batch.node_rows)
+        batch.node_rows = []
 
     def _write_rollups(self, connection: sa.Connection, batch: _Batch) -> None:
         """Add the counts of the batch to the stored node histories. Each rollup is read and written once."""
@@ -524,15 +532,6 @@ def _is_stored(connection: sa.Connection, batch: _Batch, incarnation: Incarnatio
 
 def _decision_key(outcome: Row) -> tuple[int, int]:
     return outcome["incarnation_id"], outcome["decision_sequence"]
-
-
-def _write_node_rows(connection: sa.Connection, batch: _Batch) -> None:
-    """Insert the node-table rows that the batch has collected so far.
-
-    This is needed before the transaction reads node-table rows, and at its end.
-    """
-    insert_rows(connection, batch.node_rows)
-    batch.node_rows = []
 
 
 _CONSIDERED: Final = NODES.update().where(NODES.c.id == sa.bindparam("node")).values(considered=True)

@@ -31,6 +31,7 @@ from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy, field_names
 from herodotus_record.codec.columns import (
     DERIVED,
+    SMALL_COLUMN,
     TYPECODES,
     fill_derived_in_place,
     fill_normalized_in_place,
@@ -154,10 +155,12 @@ class DecisionFields:
     """The fields of a decision that was sent as a delta. `bytes` encodes them as the equivalent whole frame.
 
     Columns are encoded, or arrays if the delta patched them. The fields are shared with the base and other deltas: do
-    not change them.
+    not change them. `base` is the name of the base, and `changes` the MessagePack of what differs from it, as sent.
     """
 
     fields: Mapping[str, Any]
+    base: bytes
+    changes: memoryview
 
     def __bytes__(self) -> bytes:
         return codec.build_frame(_DECISION, _encoder.encode(self.fields), _VERSION)
@@ -190,8 +193,9 @@ class DeltaReader:
             return decoded, view
         codec.read_version(view)
         payload = codec.verify_payload(view)
-        decision, document = self._base(bytes(payload[:NAME_BYTES])).apply(payload[NAME_BYTES:])
-        return decision, DecisionFields(document)
+        base, changes = bytes(payload[:NAME_BYTES]), payload[NAME_BYTES:]
+        decision, document = self._base(base).apply(changes)
+        return decision, DecisionFields(document, base, changes)
 
     def add_base(self, frame: bytes | memoryview) -> None:
         """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
@@ -271,14 +275,35 @@ class _DecodedBase:
         if len(where) != len(entries) or (where and min(where) < 0):
             raise ValueError("entries without their slots")
         after = self._column(array, base)[:]
+        if len(where) > SMALL_COLUMN:
+            return _scatter(after, as_numpy(where), as_numpy(entries))
         try:
             for slot, entry in zip(where, entries, strict=True):
                 after[slot] = entry
         except OverflowError:
-            wide = as_numpy(after).astype(np.int64)
-            wide[as_numpy(where)] = as_numpy(entries)
-            return codec.column_from_numpy(wide)
+            return _scatter(after, as_numpy(where), as_numpy(entries))
         return after
+
+
+def _scatter(column: Column, slots: NDArray[Any], entries: NDArray[Any]) -> Column:
+    """Set the entries of a column in these slots, and return it, or a wider column if it cannot hold an entry."""
+    code = narrowest_typecode(int(entries.min()), int(entries.max()))
+    if np.can_cast(np.dtype(code), np.dtype(column.typecode)):
+        np.frombuffer(column, column.typecode)[slots] = entries
+        return column
+    wide = as_numpy(column).astype(np.int64)
+    wide[slots] = entries
+    return codec.column_from_numpy(wide)
+
+
+def apply_changes(base: bytes, changes: bytes) -> bytes:
+    """Return the whole frame of a decision that was sent as a delta.
+
+    `base` is the frame of a whole decision and `changes` the MessagePack of what differs from it
+    (`DecisionFields.changes`). Raises CodecError if they do not fit.
+    """
+    _, document = _DecodedBase(memoryview(base)).apply(memoryview(changes))
+    return bytes(DecisionFields(document, b"", memoryview(changes)))
 
 
 def read_base_name(frame: bytes | memoryview) -> bytes | None:

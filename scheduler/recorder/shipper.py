@@ -31,7 +31,9 @@ from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, list_incarnations
 
-POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up
+POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up and decisions are few
+BUSY_POLL_S: Final = 1.0  # the same while they are many: larger batches cost the service less for each decision
+BUSY_FRAMES: Final = 100  # delivered at once, so many frames (some thirty decisions) are many
 MIN_BATCH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 UNREACHABLE_BACKOFF_S: Final = 1.0  # longest pause where no batch was sent: a try costs little, and readers wait
@@ -107,6 +109,7 @@ class Shipper:
         while time.monotonic() < deadline:
             if stop.is_set() and deadline == float("inf"):
                 deadline = time.monotonic() + drain_s
+            delivered = self.progress.delivered
             try:
                 sent = self.deliver_pending()
                 if last_report > 0:
@@ -116,7 +119,7 @@ class Shipper:
                     self._report_progress(caught_up_s=time.time(), error="")
                     if stop.is_set():
                         return True
-                stop.wait(POLL_S)
+                stop.wait(BUSY_POLL_S if self.progress.delivered - delivered >= BUSY_FRAMES else POLL_S)
             except (NotDeliveredError, OSError) as e:
                 now = time.monotonic()
                 self._report_progress(error=str(e))

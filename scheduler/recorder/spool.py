@@ -38,7 +38,7 @@ from typing import Final
 from scheduler import klog
 
 SEGMENT_BYTES: Final = (4 << 20, 16 << 20)  # the bounds of a segment's size; it is held in memory, and lost at most
-TABLES_IN_SEGMENT: Final = 8  # a segment is this many times its node table and first decision: they add an eighth
+TABLES_IN_SEGMENT: Final = 24  # a segment is this many times its node table and first decision: they add 4%
 SEGMENTS_IN_SPOOL: Final = 8  # in a small spool; the delivered part of the open segment is not free yet
 DEFAULT_LIMIT_BYTES: Final = 1 << 30  # 10,000 decisions on 5,000 nodes while the service is away
 MIN_LIMIT_BYTES: Final = 64 << 10  # eight segments with the node table of a small cluster and a few decisions
