@@ -111,9 +111,7 @@ def mask_decision(decision: Decision, visibility: NamespaceVisibility) -> Decisi
     """Return the decision without the values that the reader may not see; the same object if nothing is hidden."""
     if visibility.everything:
         return decision
-    view = _View(visibility, decision.pod.namespace)
-    view.allow(_sentences(decision, view))
-    shown: Decision = view.part(decision)
+    shown: Decision = _view_of(decision, visibility).part(decision)
     return shown
 
 
@@ -137,7 +135,8 @@ def is_message_public(decision: Decision) -> bool:
     """Return whether every reader of the decision, even one who sees no other namespace, may see its whole message."""
     if not decision.message:
         return True
-    return mask_decision(decision, _OwnNamespace(decision.pod.namespace)).message == decision.message
+    view = _view_of(decision, _OwnNamespace(decision.pod.namespace))
+    return view.message(decision.message) == decision.message
 
 
 def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) -> frozenset[str]:
@@ -182,7 +181,7 @@ class _View:
             Discloses.PODS: self._pods,
             Discloses.POD: self._pod,
             Discloses.TEXT: _hidden_text if own else _empty,
-            Discloses.MESSAGE: (lambda message: self._sentences.only(message)) if own else _empty,
+            Discloses.MESSAGE: self.message if own else _empty,
             Discloses.PARTS: self.part,
             Discloses.TERMS: _same,  # see `_parts`
         }
@@ -190,6 +189,10 @@ class _View:
     def allow(self, sentences: Iterable[str]) -> None:
         """Let messages of the record show these sentences in addition to kube-scheduler's constant ones."""
         self._sentences = _with_constant(frozenset(sentences))
+
+    def message(self, message: str) -> str:
+        """Return a message of a scheduler in which only counts and the allowed sentences are shown."""
+        return self._sentences.only(message)
 
     def part(self, value: Any) -> Any:
         """Return a value of the record, or a tuple of values, with every hidden field masked.
@@ -238,6 +241,13 @@ class _View:
     def _name(self, pod: str) -> str:
         namespace, slash, _ = pod.partition("/")
         return pod if not pod or (slash and self._visibility.sees(namespace)) else HIDDEN
+
+
+def _view_of(decision: Decision, visibility: NamespaceVisibility) -> _View:
+    """Return the view of a decision for a reader, with the sentences that its message may show."""
+    view = _View(visibility, decision.pod.namespace)
+    view.allow(_sentences(decision, view))
+    return view
 
 
 class _Sentences:

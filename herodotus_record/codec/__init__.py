@@ -226,9 +226,8 @@ def decode(frame: bytes | memoryview) -> Frame:
     A delta is refused too, because it can only be decoded together with its base (see `deltas`).
     """
     view = memoryview(frame)
-    ends = [end for end, _ in split_frames(view)]
-    if ends != [len(view)]:
-        raise CodecError(f"expected one frame, found {len(ends)}")
+    if (end := _end_of_frame(view, 0)) != len(view):
+        raise CodecError(f"expected one frame, found {len(view) - end} more bytes")
     version, kind = read_version(view), view[KIND_AT]
     if kind not in _KINDS:
         raise CodecError(
