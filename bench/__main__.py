@@ -3,6 +3,8 @@
 python -m bench algorithm [--nodes N] [--pods N] [--filling N] [--rounds 3] [--short] [WORKLOAD ...]
 python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short]
                               [--json FILE] [WORKLOAD ...]
+python -m bench latency [--rate N | --share 0.9] [--seconds 20] [--contenders NAME ...] [--nodes N] [--pods N]
+                        [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
 python -m bench footprint [--nodes 5000] [--bound 50000] [--pending 100000]
 python -m bench evaluate [SIZE ...]
 python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
@@ -12,9 +14,10 @@ python -m bench extender [--calls N] [--rounds N]
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import algorithm, comparison, ending, extender, footprint, reviews
+from bench import algorithm, comparison, ending, extender, footprint, latency, reviews
 from bench.aims import AIMS
 from bench.evaluation import SIZES, EvaluationResult, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
@@ -39,18 +42,25 @@ def _parser() -> argparse.ArgumentParser:
     real = _add_benchmark(
         benchmarks, "control-plane", "kube-scheduler and Herodotus in turn on etcd and kube-apiserver"
     )
-    real.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
-    real.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
     real.add_argument("--aims", action="store_true", help="the families that have aims, and what of them is reached")
-    real.add_argument(
-        "--contenders",
-        nargs="+",
-        choices=comparison.CONTENDERS,
-        default=comparison.CONTENDERS,
-        metavar="NAME",
-        help=f"beside {comparison.ANCHOR}; default: {', '.join(comparison.CONTENDERS)}",
-    )
+    _add_comparison(real, comparison.CONTENDERS)
     real.set_defaults(run=_compare)
+    constant = _add_benchmark(
+        benchmarks, "latency", "creation to binding with both schedulers, pods created at a constant rate", list(AIMS)
+    )
+    rate = constant.add_mutually_exclusive_group()
+    rate.add_argument("--rate", type=float, metavar="N", help="pods a second; default: a share of what is sustained")
+    rate.add_argument(
+        "--share",
+        type=float,
+        default=0.9,
+        help=f"of what {comparison.ANCHOR} sustains while pods are created; default %(default)s",
+    )
+    constant.add_argument(
+        "--seconds", type=float, default=20.0, help="how long pods are created, at most --pods; default %(default)s"
+    )
+    _add_comparison(constant, (comparison.DELIVERING,))
+    constant.set_defaults(run=_latency)
     held = benchmarks.add_parser("footprint", help="memory by node and pod, and the queue with many pending pods")
     for option, default in (("nodes", 5000), ("bound", 50_000), ("pending", 100_000)):
         held.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
@@ -72,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_benchmark(
-    benchmarks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str
+    benchmarks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, workloads: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
     rig = benchmarks.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     rig.add_argument(
@@ -83,9 +93,29 @@ def _add_benchmark(
     rig.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
     rig.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")
     rig.add_argument("--short", action="store_true", help="the workloads' short sizes")
-    rig.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"default: all; known: {', '.join(BY_NAME)}")
+    default = f"the {len(workloads)} with aims" if workloads else "all"
+    rig.add_argument(
+        "workloads",
+        nargs="*",
+        default=workloads,
+        metavar="WORKLOAD",
+        help=f"default: {default}; known: {', '.join(BY_NAME)}",
+    )
     rig.set_defaults(parser=rig)
     return rig
+
+
+def _add_comparison(rig: argparse.ArgumentParser, contenders: Sequence[str]) -> None:
+    rig.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
+    rig.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
+    rig.add_argument(
+        "--contenders",
+        nargs="+",
+        choices=comparison.CONTENDERS,
+        default=contenders,
+        metavar="NAME",
+        help=f"beside {comparison.ANCHOR}, of {', '.join(comparison.CONTENDERS)}; default: {', '.join(contenders)}",
+    )
 
 
 def _selected_workloads(arguments: argparse.Namespace) -> list[tuple[Workload, Size]]:
@@ -102,6 +132,13 @@ def _compare(arguments: argparse.Namespace) -> int:
     return comparison.main(
         _selected_workloads(arguments), arguments.rounds, arguments.contenders, arguments.json, arguments.keep
     )
+
+
+def _latency(arguments: argparse.Namespace) -> int:
+    options = latency.LatencyOptions(
+        arguments.rate, arguments.share, arguments.seconds, arguments.rounds, tuple(arguments.contenders)
+    )
+    return latency.main(_selected_workloads(arguments), options, arguments.json, arguments.keep)
 
 
 def _algorithm(arguments: argparse.Namespace) -> int:

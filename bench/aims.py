@@ -11,6 +11,10 @@ from typing import Final
 RECORDING: Final = 0.93  # the throughput with delivered records, as a ratio to that without records
 COLD_START_S: Final = 20.0  # the time to the first binding, with 5,000 nodes and 50,000 pods
 COLD_START_MIB: Final = 1024.0
+LATENCY_P50: Final = (
+    1.0  # from creation to binding at equal load, as a ratio to kube-scheduler; at most, in every family
+)
+LATENCY_P99: Final = 0.8
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,24 @@ import os
 import platform
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bench.aims import AIMS, COLD_START_MIB, COLD_START_S, RECORDING
 from bench.algorithm import calibration_ms
 from bench.contenders import Contender, Herodotus, KubeScheduler
-from bench.control_plane import PreparedPlane, RunFigures, measure
+from bench.control_plane import AuditedControlPlane, PreparedPlane, RunFigures, measure
 from bench.workloads import Size, Workload
 from tests.e2e.control_plane import assets
 from tests.processes import ROOT
 
 Json = dict[str, Any]
-Start = Callable[[Path, Path], Contender]
+F = TypeVar("F")  # the figures of one run
+Column = tuple[str, int, int, Callable[[F], float]]  # title, width, digits, figure
 
 ANCHOR: Final = "kube-scheduler"
 PACKAGES: Final = (
@@ -36,7 +39,7 @@ PACKAGES: Final = (
     "herodotus_endpoint",
 )  # packages that the processes import
 DELIVERING, SPOOLING, FORGETTING = CONTENDERS = ("delivering", "spool-only", "no-record")
-_COLUMNS: Final = (
+_COLUMNS: Final[tuple[Column[RunFigures], ...]] = (
     ("PODS/S", 8, 0, lambda f: f.pods_per_s),
     ("P50 MS", 8, 1, lambda f: f.attempt_p50_ms),
     ("P99 MS", 8, 1, lambda f: f.attempt_p99_ms),
@@ -52,14 +55,53 @@ _COLUMNS: Final = (
 )
 
 
-def main(
-    workloads: list[tuple[Workload, Size]],
-    rounds: int,
-    contenders: Sequence[str],
-    report: Path | None,
-    keep: Path | None,
-) -> int:
-    """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
+@dataclass(frozen=True)
+class WorkloadRuns:
+    """The runs of one workload in `directory`, each on a copy of the same prepared control plane."""
+
+    prepared: PreparedPlane
+    directory: Path
+    calibration_ms: float
+
+    def run(self, name: str, folder: str, measure_run: Callable[[AuditedControlPlane, Contender], F]) -> F:
+        """Start a contender on a copy, in a folder of its own, and return what `measure_run` returns."""
+        with ExitStack() as closing:
+            plane = self.prepared.start(self.directory / folder)
+            closing.callback(plane.stop)
+            contender = self._start(name, plane.kubeconfig, self.directory / folder)
+            closing.callback(contender.stop)
+            return measure_run(plane, contender)
+
+    def compare(
+        self, contenders: Sequence[str], rounds: int, measure_run: Callable[[AuditedControlPlane, Contender], F]
+    ) -> dict[str, list[F]]:
+        """Return what `measure_run` returns in every round, by contender: kube-scheduler, then those selected."""
+        names = (ANCHOR, *(name for name in CONTENDERS if name in contenders))
+        figures: dict[str, list[F]] = {name: [] for name in names}
+        for number in range(rounds):
+            for name in names:
+                figures[name].append(self.run(name, f"{number}-{name}", measure_run))
+        return figures
+
+    def report(self, figures: Mapping[str, Sequence[Any]]) -> Json:
+        """Return the workload's part of the JSON."""
+        return {
+            "workload": self.prepared.workload.name,
+            "size": dataclasses.asdict(self.prepared.size),
+            "calibrationMs": self.calibration_ms,
+            "rounds": {name: [dataclasses.asdict(f) for f in each] for name, each in figures.items()},
+        }
+
+    def _start(self, name: str, kubeconfig: Path, folder: Path) -> Contender:
+        if name == ANCHOR:
+            return KubeScheduler(self.prepared.binaries / ANCHOR, kubeconfig, folder)
+        return Herodotus(kubeconfig, folder, delivers=name == DELIVERING, records=name != FORGETTING)
+
+
+def prepare_runs(
+    workloads: list[tuple[Workload, Size]], keep: Path | None, *, backlog: bool = True
+) -> Iterator[WorkloadRuns]:
+    """Yield each workload with its prepared control plane; with `keep`, what its runs leave in their folders stays."""
     with_devices = [workload.name for workload, _ in workloads if workload.measured.devices is not None]
     if with_devices:
         raise SystemExit(f"{', '.join(with_devices)}: no controller makes claims here; measure them with `algorithm`")
@@ -68,88 +110,104 @@ def main(
         raise SystemExit("etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")
     for package in PACKAGES:  # Compile as an installation does; without bytecode every start would compile all modules.
         compileall.compile_dir(ROOT / package, quiet=1)
-    print(f"{os.cpu_count()} cores; CPU S, SHIPPER, SERVICE: seconds for 1,000 pods")
-    results = []
     for workload, size in workloads:
         calibration = calibration_ms()
         with ExitStack() as closing:
             directory = keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            prepared = PreparedPlane(binaries, directory / workload.name / "prepared", workload, size)
-            figures = compare(prepared, directory / workload.name, rounds, contenders)
-        _print(workload, size, figures, calibration)
-        results.append(
-            {
-                "workload": workload.name,
-                "size": dataclasses.asdict(size),
-                "calibrationMs": calibration,
-                "rounds": {name: [dataclasses.asdict(f) for f in each] for name, each in figures.items()},
-            }
-        )
-    if report is not None:
-        machine = {"cores": os.cpu_count(), "platform": platform.platform()}
-        report.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
+            directory /= workload.name
+            prepared = PreparedPlane(binaries, directory / "prepared", workload, size, backlog=backlog)
+            yield WorkloadRuns(prepared, directory, calibration)
+
+
+def main(
+    workloads: list[tuple[Workload, Size]],
+    rounds: int,
+    contenders: Sequence[str],
+    report: Path | None,
+    keep: Path | None,
+) -> int:
+    """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
+    print(f"{os.cpu_count()} cores; CPU S, SHIPPER, SERVICE: seconds for 1,000 pods")
+    results = []
+    for runs in prepare_runs(workloads, keep):
+        figures = runs.compare(contenders, rounds, partial(_measure, runs.prepared))
+        _print(runs, figures)
+        results.append(runs.report(figures))
+    write_report(report, results)
     return 0
 
 
-def compare(
-    prepared: PreparedPlane, directory: Path, rounds: int, contenders: Sequence[str]
-) -> dict[str, list[RunFigures]]:
-    """Return the figures of every round on copies of the prepared control plane, by contender."""
-    starts: dict[str, Start] = {
-        ANCHOR: lambda kubeconfig, folder: KubeScheduler(prepared.binaries / ANCHOR, kubeconfig, folder),
-        DELIVERING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=True),
-        SPOOLING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False),
-        FORGETTING: lambda kubeconfig, folder: Herodotus(kubeconfig, folder, delivers=False, records=False),
-    }
-    starts = {name: start for name, start in starts.items() if name == ANCHOR or name in contenders}
-    figures: dict[str, list[RunFigures]] = {name: [] for name in starts}
-    for number in range(rounds):
-        for name, start in starts.items():
-            folder = directory / f"{number}-{name}"
-            with ExitStack() as closing:
-                plane = prepared.start(folder)
-                closing.callback(plane.stop)
-                contender = start(plane.kubeconfig, folder)
-                closing.callback(contender.stop)
-                figures[name].append(measure(plane, contender, prepared.workload, prepared.size.pods))
-    return figures
+def write_report(path: Path | None, results: Sequence[Json]) -> None:
+    """Write the JSON of all workloads, with the machine; without a path do nothing."""
+    if path is not None:
+        machine = {"cores": os.cpu_count(), "platform": platform.platform()}
+        path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
 
 
-def _print(workload: Workload, size: Size, figures: dict[str, list[RunFigures]], calibration: float) -> None:
-    rounds = f"{len(figures[ANCHOR])} rounds each; medians; calibration {calibration:.1f} ms"
-    print(f"\n{workload.name}: {size.nodes} nodes, {size.before} pods before, {size.pods} pods, {rounds}")
-    print(f"{'':15}" + "".join(f"{title:>{width}}" for title, width, _, _ in _COLUMNS) + "  PODS/S x   CPU x")
+def format_header(runs: WorkloadRuns, rounds: int) -> str:
+    """Return the line above a workload's table."""
+    size = runs.prepared.size
+    return (
+        f"\n{runs.prepared.workload.name}: {size.nodes} nodes, {size.before} pods before, {size.pods} pods, "
+        f"{rounds} rounds each; medians; calibration {runs.calibration_ms:.1f} ms"
+    )
+
+
+def print_table(
+    figures: Mapping[str, Sequence[F]], columns: Sequence[Column[F]], compared: Mapping[str, Callable[[F], float]]
+) -> None:
+    """Print a row of medians for each contender; `compared` has the figures whose ratio to kube-scheduler is added."""
+    print(f"{'':15}" + "".join(f"{title:>{width}}" for title, width, _, _ in columns), end="")
+    print("".join(f"{title:>10}" for title in compared))
     for name, each in figures.items():
-        cells = (f"{_median(each, figure):>{width}.{digits}f}" for _, width, digits, figure in _COLUMNS)
-        ratios = (_ratio(figures, name, ANCHOR, figure) for figure in (_pods_per_s, _cpu))
-        print(f"{name:15}" + "".join(cells) + "".join(f"{ratio:>{8}.2f}" for ratio in ratios), flush=True)
-    for line in _compare_with_targets(workload, figures):
+        cells = (f"{median(each, figure):>{width}.{digits}f}" for _, width, digits, figure in columns)
+        ratios = (median_ratio(figures, name, ANCHOR, figure) for figure in compared.values())
+        print(f"{name:15}" + "".join(cells) + "".join(f"{ratio:>{10}.2f}" for ratio in ratios), flush=True)
+
+
+def _measure(prepared: PreparedPlane, plane: AuditedControlPlane, contender: Contender) -> RunFigures:
+    return measure(plane, contender, prepared.workload, prepared.size.pods)
+
+
+def _print(runs: WorkloadRuns, figures: dict[str, list[RunFigures]]) -> None:
+    print(format_header(runs, len(figures[ANCHOR])))
+    print_table(figures, _COLUMNS, {"PODS/S x": _pods_per_s, "CPU x": _cpu})
+    for line in _compare_with_targets(runs.prepared.workload, figures):
         print(line, flush=True)
 
 
 def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:
     """Yield a line for each target of the family and of recording, compared with the result."""
     if workload.name == "ColdStart" and DELIVERING in figures:
-        first_s, peak = (_median(figures[DELIVERING], figure) for figure in (lambda f: f.first_binding_s, _peak))
-        yield _format_target("first binding, s", first_s, COLD_START_S, least=False)
-        yield _format_target("peak, MiB", peak, COLD_START_MIB, least=False)
+        first_s, peak = (median(figures[DELIVERING], figure) for figure in (lambda f: f.first_binding_s, _peak))
+        yield format_target("first binding, s", first_s, COLD_START_S, least=False)
+        yield format_target("peak, MiB", peak, COLD_START_MIB, least=False)
     aim = AIMS.get(workload.name)
     if aim is None or DELIVERING not in figures:
         return
-    yield _format_target("pods/s", _ratio(figures, DELIVERING, ANCHOR, _pods_per_s), aim.pods_per_s, least=True)
-    yield _format_target("CPU", _ratio(figures, DELIVERING, ANCHOR, _cpu), aim.cpu, least=False)
-    yield _format_target("p99", _ratio(figures, DELIVERING, ANCHOR, lambda f: f.attempt_p99_ms), 1.0, least=False)
+    yield format_target("pods/s", median_ratio(figures, DELIVERING, ANCHOR, _pods_per_s), aim.pods_per_s, least=True)
+    yield format_target("CPU", median_ratio(figures, DELIVERING, ANCHOR, _cpu), aim.cpu, least=False)
+    yield format_target("p99", median_ratio(figures, DELIVERING, ANCHOR, lambda f: f.attempt_p99_ms), 1.0, least=False)
     if FORGETTING in figures:
-        yield _format_target("recording", _ratio(figures, DELIVERING, FORGETTING, _pods_per_s), RECORDING, least=True)
+        yield format_target(
+            "recording", median_ratio(figures, DELIVERING, FORGETTING, _pods_per_s), RECORDING, least=True
+        )
 
 
-def _format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
+def format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
+    """Return the line of a target: the result, the aim, and whether it is reached."""
     reached = ratio >= aim if least else ratio <= aim
     return f"  {what}: {ratio:.2f}, at {'least' if least else 'most'} {aim}{'' if reached else ': NOT REACHED'}"
 
 
-def _ratio(figures: dict[str, list[RunFigures]], name: str, base: str, figure: Callable[[RunFigures], float]) -> float:
-    return _median(figures[name], figure) / _median(figures[base], figure)
+def median_ratio(figures: Mapping[str, Sequence[F]], name: str, base: str, figure: Callable[[F], float]) -> float:
+    """Return the ratio of two contenders' medians over the rounds."""
+    return median(figures[name], figure) / median(figures[base], figure)
+
+
+def median(figures: Sequence[F], figure: Callable[[F], float]) -> float:
+    """Return the median of a figure over the rounds."""
+    return statistics.median(map(figure, figures))
 
 
 def _pods_per_s(figures: RunFigures) -> float:
@@ -162,7 +220,3 @@ def _peak(figures: RunFigures) -> float:
 
 def _cpu(figures: RunFigures) -> float:
     return figures.cpu_s["scheduler"]
-
-
-def _median(figures: list[RunFigures], figure: Callable[[RunFigures], float]) -> float:
-    return statistics.median(figure(f) for f in figures)

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 
 QPS: Final = 5000  # the value of scheduler_perf
 DELIVERED_S: Final = 120.0
+READY_S: Final = 180.0  # timeout until the caches are filled
 _EVALUATED: Final = re.compile(r"evaluatedNodes=(\d+)")
 _UNVERIFIED: Final = ssl._create_unverified_context()  # The contenders serve self-signed certificates.
 
@@ -36,6 +37,16 @@ class Contender(ABC):
     process: Process
     port: int
 
+    def raise_if_exited(self) -> bool:
+        """Raise RuntimeError if the scheduler has exited; otherwise return False."""
+        if not self.process.running:
+            raise RuntimeError(f"{self.name} ended:\n{self.process.output()[-3000:]}")
+        return False
+
+    def wait_until_ready(self) -> None:
+        """Wait until /readyz succeeds, which both schedulers answer so only when their caches are filled."""
+        eventually(lambda: self._is_ready() or self.raise_if_exited(), f"{self.name} to be ready", READY_S, 0.02)
+
     def metrics(self) -> str:
         """Return the scheduler's metrics in the exposition format."""
         with urllib.request.urlopen(f"https://127.0.0.1:{self.port}/metrics", context=_UNVERIFIED) as answer:
@@ -45,6 +56,13 @@ class Contender(ABC):
     def processes(self) -> dict[str, list[int]]:
         """Return its process ids by role; `scheduler` is always present."""
         return {"scheduler": [self.process.pid]}
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"https://127.0.0.1:{self.port}/readyz", context=_UNVERIFIED) as answer:
+                return bool(answer.status == 200)
+        except OSError:  # It does not listen yet, or it answers that it is not ready.
+            return False
 
     def settle(self) -> None:  # noqa: B027  # A scheduler without later work need not wait.
         """Wait until all work for the bound pods is done."""

@@ -57,9 +57,11 @@ class RunFigures:
 
 
 class PreparedPlane:
-    """A workload's objects in an etcd whose data can be copied."""
+    """A workload's objects in an etcd whose data can be copied; without `backlog` all but the measured pods."""
 
-    def __init__(self, binaries: Path, directory: Path, workload: Workload, size: Size) -> None:
+    def __init__(
+        self, binaries: Path, directory: Path, workload: Workload, size: Size, *, backlog: bool = True
+    ) -> None:
         self.binaries = binaries
         self.workload, self.size = workload, size
         directory.mkdir(parents=True)
@@ -67,7 +69,7 @@ class PreparedPlane:
         try:
             plane.wait_until_ready()
             with closing(FillClient(plane.url)) as client:
-                fill(client, workload, size)
+                fill(client, workload, size, backlog=backlog)
         finally:
             plane.stop()
         self._etcd = directory / "etcd"
@@ -80,14 +82,19 @@ class PreparedPlane:
 
 
 class AuditedControlPlane:
-    """An etcd and a kube-apiserver that logs bindings."""
+    """An etcd and a kube-apiserver that logs creations and bindings of measured pods.
+
+    `created` and `bound` have the times by pod, in seconds since 1970, as of the last `read_audit_log`: when the API
+    server received the creation, and when it had answered the binding.
+    """
 
     def __init__(self, binaries: Path, directory: Path) -> None:
         policy = directory / "audit.yaml"
-        bindings = {
+        measured = {
             "level": "Metadata",
             "verbs": ["create"],
-            "resources": [{"group": "", "resources": ["pods/binding"]}],
+            "resources": [{"group": "", "resources": ["pods", "pods/binding"]}],
+            "namespaces": [MEASURED],
         }
         policy.write_text(
             yaml.safe_dump(
@@ -95,7 +102,7 @@ class AuditedControlPlane:
                     "apiVersion": "audit.k8s.io/v1",
                     "kind": "Policy",
                     "omitStages": ["RequestReceived"],
-                    "rules": [bindings, {"level": "None"}],
+                    "rules": [measured, {"level": "None"}],
                 }
             )
         )
@@ -103,7 +110,8 @@ class AuditedControlPlane:
         log.touch()
         self._log = log.open("rb")
         self._rest = b""
-        self._bindings: list[float] = []
+        self.created: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
         self._plane = ControlPlane(
             binaries, directory, *FLAGS, f"--audit-policy-file={policy}", f"--audit-log-path={log}"
         )
@@ -116,13 +124,25 @@ class AuditedControlPlane:
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(self._plane.kubeconfig()))
 
-    def bindings(self) -> list[float]:
-        """Return when each measured pod's binding was answered, in order, in seconds since 1970."""
+    def read_audit_log(self) -> None:
+        """Add what the log has got since the last call to `created` and `bound`."""
         *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
         for event in map(msgspec.json.decode, lines):
-            if event["responseStatus"]["code"] == 201 and event["objectRef"]["namespace"] == MEASURED:
-                self._bindings.append(datetime.fromisoformat(event["stageTimestamp"]).timestamp())
-        return sorted(self._bindings)
+            if event["responseStatus"]["code"] != 201:
+                continue
+            pod = event["objectRef"]
+            binding = pod.get("subresource") == "binding"
+            times, key = (self.bound, "stageTimestamp") if binding else (self.created, "requestReceivedTimestamp")
+            times[pod["name"]] = datetime.fromisoformat(event[key]).timestamp()
+
+    def bindings(self) -> list[float]:
+        """Return when each measured pod's binding was answered, in order, in seconds since 1970."""
+        self.read_audit_log()
+        return sorted(self.bound.values())
+
+    def processes(self) -> dict[str, list[int]]:
+        """Return the process ids of kube-apiserver and etcd."""
+        return {"apiserver": [self._plane.apiserver_pid], "etcd": [self._plane.etcd_pid]}
 
     def waiting(self) -> int:
         """Return how many measured pods have no node in the API server."""
@@ -143,11 +163,11 @@ def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload
     """
     started = time.time()
     with run_churn(plane.client, workload.churn):
-        eventually(lambda: bool(plane.bindings()) or _raise_if_exited(contender), "a first binding", FIRST_S, POLL_S)
+        eventually(lambda: bool(plane.bindings()) or contender.raise_if_exited(), "a first binding", FIRST_S, POLL_S)
         processes = contender.processes()
         before = {name: cpu_s(pids) for name, pids in processes.items()}
         eventually(
-            lambda: len(plane.bindings()) >= pods or _raise_if_exited(contender),
+            lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(),
             "the last binding",
             WHOLE_S,
             POLL_S,
@@ -170,10 +190,3 @@ def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload
         peak_mib={name: peak_mib(pids) for name, pids in processes.items()},
         said=contender.reported_figures(),
     )
-
-
-def _raise_if_exited(contender: Contender) -> bool:
-    """Raise an error if the scheduler has exited; otherwise return False."""
-    if not contender.process.running:
-        raise RuntimeError(f"{contender.name} ended:\n{contender.process.output()[-3000:]}")
-    return False

@@ -74,14 +74,14 @@ class FillClient:
         return response.status, response.read()
 
 
-def fill(client: FillClient, workload: Workload, size: Size) -> None:
-    """Create every object of a workload: dependencies first, the measured pods last."""
+def fill(client: FillClient, workload: Workload, size: Size, *, backlog: bool = True) -> None:
+    """Create every object of a workload: dependencies first, the measured pods last and only with `backlog`."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         for objects in (
             workload.others(size),
             ((NODES, node) for node in workload.nodes(size)),
             _pods(workload.pods_before(size)),
-            _pods(workload.pods(size)),
+            _pods(workload.pods(size) if backlog else ()),
         ):
             for _ in pool.map(lambda each: client.create(*each), objects):
                 pass

@@ -14,6 +14,7 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 ATTEMPTS: Final = "scheduler_scheduling_attempt_duration_seconds"
+SLI: Final = "scheduler_pod_scheduling_sli_duration_seconds"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -27,16 +28,21 @@ def peak_mib(pids: Iterable[int]) -> float:
     return sum(_peak_kib(pid) for pid in pids) / 1024
 
 
-def attempt_buckets(exposition: str) -> dict[float, float]:
-    """Return the histogram of attempts that ended in a binding: count by upper bound in seconds."""
+def histogram_buckets(exposition: str, name: str, **labels: str) -> dict[float, float]:
+    """Return a histogram of seconds, summed over its series with these labels: count by upper bound."""
     buckets: dict[float, float] = {}
     for family in text_string_to_metric_families(exposition):
-        if family.name == ATTEMPTS:
+        if family.name == name:
             for sample in family.samples:
-                if sample.name.endswith("_bucket") and sample.labels["result"] == "scheduled":
+                if sample.name.endswith("_bucket") and labels.items() <= sample.labels.items():
                     bound = float(sample.labels["le"])
                     buckets[bound] = buckets.get(bound, 0.0) + sample.value
     return buckets
+
+
+def attempt_buckets(exposition: str) -> dict[float, float]:
+    """Return the histogram of attempts that ended in a binding."""
+    return histogram_buckets(exposition, ATTEMPTS, result="scheduled")
 
 
 def counter(exposition: str, name: str) -> float:

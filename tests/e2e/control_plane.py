@@ -90,6 +90,10 @@ class ControlPlane:
         self._apiserver.stop(90.0)
 
     @property
+    def apiserver_pid(self) -> int:
+        return self._apiserver.pid
+
+    @property
     def etcd_pid(self) -> int:
         return self._etcd.pid
 

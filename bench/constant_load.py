@@ -1,0 +1,228 @@
+"""One scheduler gets pods at a constant rate on a real control plane, and each pod's time to its binding is measured.
+
+Owns: the creator of the pods, the figures of one run, and the rate that a scheduler sustains. Does not own: the control
+plane and its audit log (`control_plane`), the schedulers (`contenders`), the runs and their table (`latency`).
+
+The latency of a pod begins when the API server receives its creation (`requestReceivedTimestamp`) and ends when it has
+answered the binding (`stageTimestamp`), both from the audit log. The schedulers' own figures are the differences of
+their histograms over the same pods. A creator that is late would hide latency, so its lateness is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from bench.contenders import Contender
+from bench.control_plane import POLL_S, AuditedControlPlane
+from bench.filling import PODS, FillClient, run_churn
+from bench.processes import SLI, attempt_buckets, cpu_s, histogram_buckets, peak_mib, quantile
+from bench.workloads import MEASURED, PodShape, Workload
+from tests.processes import eventually
+
+CREATORS: Final = 32  # connections: enough for 300 pods a second if the API server takes 0.1 s for each
+WARM_UP: Final = 0.1  # pods that are created and bound before the measured ones, as a share of these
+BACKLOG: Final = (
+    500  # pods waiting while the sustained rate is measured; kube-scheduler has up to 300 bindings in flight
+)
+SUSTAINED_S: Final = 10.0  # how long the sustained rate is measured
+STALLED_S: Final = 300.0  # timeout of the bindings that remain after the last creation
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """The distribution of a latency in milliseconds."""
+
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+    @classmethod
+    def from_seconds(cls, seconds: Collection[float]) -> Quantiles:
+        """Return the distribution of measured values."""
+        return cls(*(float(ms) for ms in np.percentile(list(seconds), [50, 90, 99]) * 1000))
+
+    @classmethod
+    def from_buckets(cls, buckets: Mapping[float, float]) -> Quantiles:
+        """Return the distribution of a histogram of seconds, interpolated in its buckets."""
+        return cls(*(quantile(buckets, q) * 1000 for q in (0.5, 0.9, 0.99)))
+
+
+@dataclass(frozen=True)
+class LatencyFigures:
+    """The figures of one run under constant load."""
+
+    offered_per_s: float
+    created_per_s: float  # what the API server received
+    late: Quantiles  # from a creation's time in the plan to its request
+    waiting: int  # pods without an answered binding when the last pod was created
+    binding: Quantiles  # from creation to binding
+    sli: Quantiles  # the scheduler's own pod_scheduling_sli_duration_seconds
+    attempt: Quantiles  # its attempts that ended in a binding
+    cpu_s: dict[str, float]  # per 1,000 pods, by process; of the creator including the reading of the audit log
+    peak_mib: dict[str, float]
+    said: dict[str, float]  # Contender.reported_figures
+
+
+@dataclass(frozen=True)
+class ConstantLoad:
+    """How many pods are measured, and how many of them are created per second."""
+
+    pods: int
+    per_s: float
+
+    @property
+    def warm_up(self) -> int:
+        """The number of pods created at the same rate before the measured ones."""
+        return max(1, round(self.pods * WARM_UP))
+
+
+class PodCreator(AbstractContextManager["PodCreator"]):
+    """Creates consecutive pods of a template over connections that stay open."""
+
+    def __init__(self, client: FillClient, template: PodShape) -> None:
+        self._client, self._template = client, template
+        self._pool = ThreadPoolExecutor(CREATORS, "creator")
+        self._requests: list[Future[float]] = []
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def requested(self) -> int:
+        """The number of pods so far."""
+        return len(self._requests)
+
+    def request(self, count: int) -> None:
+        """Create more pods as soon as a connection is free, without waiting for them."""
+        for _ in range(count):
+            self._submit(time.monotonic())
+
+    def create(self, count: int, per_s: float) -> list[float]:
+        """Create pods at a constant rate, wait for the answers, and return how late each request was, in seconds."""
+        first, began = self.requested, time.monotonic()
+        for number in range(count):
+            at = began + number / per_s
+            time.sleep(max(0.0, at - time.monotonic()))
+            self._submit(at)
+        return [request.result() for request in self._requests[first:]]
+
+    def raise_if_refused(self) -> bool:
+        """Raise the error of a failed creation; otherwise return False."""
+        for request in self._requests:
+            if request.done():
+                request.result()
+        return False
+
+    def _submit(self, at: float) -> None:
+        self._requests.append(self._pool.submit(self._create, self.requested, at))
+
+    def _create(self, number: int, at: float) -> float:
+        late = time.monotonic() - at
+        self._client.create(PODS.format(MEASURED), self._template.pod(number, MEASURED))
+        return late
+
+
+def measure_latency(
+    plane: AuditedControlPlane, contender: Contender, workload: Workload, load: ConstantLoad
+) -> LatencyFigures:
+    """Create pods at a constant rate, wait until the scheduler has bound them, and return the figures."""
+    contender.wait_until_ready()
+    with PodCreator(plane.client, workload.measured) as creator, run_churn(plane.client, workload.churn):
+        creator.create(load.warm_up, load.per_s)
+        _wait_for_bindings(plane, contender, load.warm_up)
+        contender.settle()
+        processes = {**contender.processes(), **plane.processes(), "creator": [os.getpid()]}
+        sli, attempts = _histograms(contender, load.warm_up)
+        before = {name: cpu_s(pids) for name, pids in processes.items()}
+        late = creator.create(load.pods, load.per_s)
+        _wait_for_bindings(plane, contender, load.warm_up + load.pods)
+        taken = {name: cpu_s(pids) - before[name] for name, pids in processes.items()}
+    sli_after, attempts_after = _histograms(contender, load.warm_up + load.pods)
+    contender.settle()
+    for name in processes.keys() & {"shipper", "service"}:
+        taken[name] = cpu_s(processes[name]) - before[name]
+    names = [name for name in plane.created if int(name.rpartition("-")[2]) >= load.warm_up]
+    created, bound = ([times[name] for name in names] for times in (plane.created, plane.bound))
+    return LatencyFigures(
+        offered_per_s=load.per_s,
+        created_per_s=(load.pods - 1) / (max(created) - min(created)),
+        late=Quantiles.from_seconds(late),
+        waiting=sum(at > max(created) for at in bound),
+        binding=Quantiles.from_seconds([until - since for since, until in zip(created, bound, strict=True)]),
+        sli=Quantiles.from_buckets(subtract_buckets(sli_after, sli)),
+        attempt=Quantiles.from_buckets(subtract_buckets(attempts_after, attempts)),
+        cpu_s={name: seconds / load.pods * 1000 for name, seconds in taken.items()},
+        peak_mib={name: peak_mib(pids) for name, pids in contender.processes().items()},
+        said=contender.reported_figures(),
+    )
+
+
+def measure_sustained_rate(plane: AuditedControlPlane, contender: Contender, workload: Workload, pods: int) -> float:
+    """Return how many pods the scheduler binds per second while a creator keeps a backlog of constant length.
+
+    A new pod is created for each binding, so creation takes its share of the cores, as under constant load. At most
+    `pods` pods are created, within SUSTAINED_S.
+    """
+    contender.wait_until_ready()
+    backlog = min(BACKLOG, pods // 4)
+    with PodCreator(plane.client, workload.measured) as creator, run_churn(plane.client, workload.churn):
+
+        def refill() -> bool:
+            bound = len(plane.bindings())
+            if creator.requested >= pods or (plane.created and _full_for_s(plane, backlog) > SUSTAINED_S):
+                return True
+            creator.request(min(pods, bound + backlog) - creator.requested)
+            return creator.raise_if_refused() or contender.raise_if_exited()
+
+        eventually(refill, f"{contender.name} to bind under load", STALLED_S, POLL_S)
+    plane.read_audit_log()
+    return compute_rate(sorted(plane.created.values()), plane.bindings(), backlog)
+
+
+def compute_rate(created: Sequence[float], bound: Sequence[float], backlog: int) -> float:
+    """Return the bindings per second from when the backlog was full until the last creation; all times are sorted.
+
+    Raises ValueError if fewer pods were created than the backlog holds.
+    """
+    if len(created) <= backlog:
+        raise ValueError(f"{len(created)} pods were created: too few for a backlog of {backlog}")
+    full, last = created[backlog], created[-1]
+    return (bisect_right(bound, last) - bisect_right(bound, full)) / (last - full)
+
+
+def subtract_buckets(after: Mapping[float, float], before: Mapping[float, float]) -> dict[float, float]:
+    """Return the histogram of what was observed between two readings."""
+    return {bound: count - before.get(bound, 0.0) for bound, count in after.items()}
+
+
+def _full_for_s(plane: AuditedControlPlane, backlog: int) -> float:
+    """Return for how long the backlog has been full, 0 if it is not yet."""
+    created = list(plane.created.values())
+    return time.time() - created[backlog] if len(created) > backlog else 0.0
+
+
+def _wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: int) -> None:
+    eventually(
+        lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(), "the last binding", STALLED_S, POLL_S
+    )
+
+
+def _histograms(contender: Contender, pods: int) -> tuple[dict[float, float], dict[float, float]]:
+    """Return the scheduler's histograms (SLI, attempts) once it has observed the bindings of `pods` pods."""
+
+    def observed() -> tuple[dict[float, float], dict[float, float]] | None:
+        exposed = contender.metrics()
+        both = histogram_buckets(exposed, SLI), attempt_buckets(exposed)
+        return both if all(each.get(inf) == pods for each in both) else None
+
+    return eventually(observed, f"{contender.name} to observe {pods} bindings")
