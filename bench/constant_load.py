@@ -15,10 +15,10 @@ import time
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from threading import Barrier
+from typing import Final, Self
 
 import numpy as np
 
@@ -86,13 +86,27 @@ class ConstantLoad:
         return max(1, round(self.pods * WARM_UP))
 
 
-class PodCreator(AbstractContextManager["PodCreator"]):
+class PodCreator:
     """Creates consecutive pods of a template over connections that stay open."""
 
     def __init__(self, client: FillClient, template: PodShape) -> None:
         self._client, self._template = client, template
         self._pool = ThreadPoolExecutor(CREATORS, "creator")
         self._requests: list[Future[float]] = []
+
+    def __enter__(self) -> Self:
+        """Open every connection, so that no creation waits for a handshake."""
+        together = Barrier(
+            CREATORS
+        )  # Without it a thread would serve several of the calls, and others would not start.
+
+        def connect() -> None:
+            together.wait()
+            self._client.get("/version")
+
+        for connected in [self._pool.submit(connect) for _ in range(CREATORS)]:
+            connected.result()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
