@@ -5,6 +5,7 @@ python -m bench control-plane [--aims] [--contenders NAME ...] [--nodes N] [--po
                               [--json FILE] [WORKLOAD ...]
 python -m bench latency [--rate N | --share 0.9] [--seconds 20] [--contenders NAME ...] [--nodes N] [--pods N]
                         [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
+python -m bench start [--contenders NAME ...] [--nodes N] [--pods N] [--rounds 3] [--short] [--json FILE] [WORKLOAD ...]
 python -m bench footprint [--nodes 5000] [--bound 50000] [--pending 100000]
 python -m bench evaluate [SIZE ...]
 python -m bench reviews [--nodes 5000] [--pods 50000] [--replicas 1] [--rounds 3]
@@ -17,7 +18,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import algorithm, comparison, ending, extender, footprint, latency, reviews
+from bench import algorithm, comparison, ending, extender, footprint, latency, reviews, start
 from bench.aims import AIMS
 from bench.evaluation import SIZES, EvaluationResult, measure
 from bench.workloads import BY_NAME, WORKLOADS, Size, Workload
@@ -61,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_comparison(constant, (comparison.DELIVERING,))
     constant.set_defaults(run=_latency)
+    begin = _add_benchmark(
+        benchmarks, "start", "start and failover of both schedulers, with leader election", ["ColdStart"]
+    )
+    _add_comparison(begin, (comparison.DELIVERING,))
+    begin.set_defaults(run=_start)
     held = benchmarks.add_parser("footprint", help="memory by node and pod, and the queue with many pending pods")
     for option, default in (("nodes", 5000), ("bound", 50_000), ("pending", 100_000)):
         held.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
@@ -93,13 +99,12 @@ def _add_benchmark(
     rig.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
     rig.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")
     rig.add_argument("--short", action="store_true", help="the workloads' short sizes")
-    default = f"the {len(workloads)} with aims" if workloads else "all"
     rig.add_argument(
         "workloads",
         nargs="*",
         default=workloads,
         metavar="WORKLOAD",
-        help=f"default: {default}; known: {', '.join(BY_NAME)}",
+        help=f"default: {', '.join(workloads) or 'all'}; known: {', '.join(BY_NAME)}",
     )
     rig.set_defaults(parser=rig)
     return rig
@@ -139,6 +144,12 @@ def _latency(arguments: argparse.Namespace) -> int:
         arguments.rate, arguments.share, arguments.seconds, arguments.rounds, tuple(arguments.contenders)
     )
     return latency.main(_selected_workloads(arguments), options, arguments.json, arguments.keep)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    return start.main(
+        _selected_workloads(arguments), arguments.rounds, arguments.contenders, arguments.json, arguments.keep
+    )
 
 
 def _algorithm(arguments: argparse.Namespace) -> int:

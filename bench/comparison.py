@@ -62,6 +62,7 @@ class WorkloadRuns:
     prepared: PreparedPlane
     directory: Path
     calibration_ms: float
+    elects: bool = False  # whether the contenders elect a leader
 
     def run(self, name: str, folder: str, measure_run: Callable[[AuditedControlPlane, Contender], F]) -> F:
         """Start a contender on a copy, in a folder of its own, and return what `measure_run` returns."""
@@ -94,8 +95,9 @@ class WorkloadRuns:
 
     def _start(self, name: str, kubeconfig: Path, folder: Path) -> Contender:
         if name == ANCHOR:
-            return KubeScheduler(self.prepared.binaries / ANCHOR, kubeconfig, folder)
-        return Herodotus(kubeconfig, folder, delivers=name == DELIVERING, records=name != FORGETTING)
+            return KubeScheduler(self.prepared.binaries / ANCHOR, kubeconfig, folder, elects=self.elects)
+        delivers, records = name == DELIVERING, name != FORGETTING
+        return Herodotus(kubeconfig, folder, delivers=delivers, records=records, elects=self.elects)
 
 
 def prepare_runs(

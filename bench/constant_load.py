@@ -89,8 +89,9 @@ class ConstantLoad:
 class PodCreator:
     """Creates consecutive pods of a template over connections that stay open."""
 
-    def __init__(self, client: FillClient, template: PodShape) -> None:
-        self._client, self._template = client, template
+    def __init__(self, client: FillClient, template: PodShape, first: int = 0) -> None:
+        """Prepare to create pods from number `first` on."""
+        self._client, self._template, self._first = client, template, first
         self._pool = ThreadPoolExecutor(CREATORS, "creator")
         self._requests: list[Future[float]] = []
 
@@ -113,8 +114,8 @@ class PodCreator:
 
     @property
     def requested(self) -> int:
-        """The number of pods so far."""
-        return len(self._requests)
+        """The number of pods so far, those before the first one included."""
+        return self._first + len(self._requests)
 
     def request(self, count: int) -> None:
         """Create more pods as soon as a connection is free, without waiting for them."""
@@ -123,7 +124,7 @@ class PodCreator:
 
     def create(self, count: int, per_s: float) -> list[float]:
         """Create pods at a constant rate, wait for the answers, and return how late each request was, in seconds."""
-        first, began = self.requested, time.monotonic()
+        first, began = len(self._requests), time.monotonic()
         for number in range(count):
             at = began + number / per_s
             time.sleep(max(0.0, at - time.monotonic()))
@@ -153,13 +154,13 @@ def measure_latency(
     contender.wait_until_ready()
     with PodCreator(plane.client, workload.measured) as creator, run_churn(plane.client, workload.churn):
         creator.create(load.warm_up, load.per_s)
-        _wait_for_bindings(plane, contender, load.warm_up)
+        wait_for_bindings(plane, contender, load.warm_up)
         contender.settle()
         processes = {**contender.processes(), **plane.processes(), "creator": [os.getpid()]}
         sli, attempts = _histograms(contender, load.warm_up)
         before = {name: cpu_s(pids) for name, pids in processes.items()}
         late = creator.create(load.pods, load.per_s)
-        _wait_for_bindings(plane, contender, load.warm_up + load.pods)
+        wait_for_bindings(plane, contender, load.warm_up + load.pods)
         taken = {name: cpu_s(pids) - before[name] for name, pids in processes.items()}
     sli_after, attempts_after = _histograms(contender, load.warm_up + load.pods)
     contender.settle()
@@ -219,16 +220,17 @@ def subtract_buckets(after: Mapping[float, float], before: Mapping[float, float]
     return {bound: count - before.get(bound, 0.0) for bound, count in after.items()}
 
 
+def wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: int) -> None:
+    """Wait until so many pods are bound. Raises RuntimeError if the scheduler exits before."""
+    eventually(
+        lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(), "the last binding", STALLED_S, POLL_S
+    )
+
+
 def _full_for_s(plane: AuditedControlPlane, backlog: int) -> float:
     """Return for how long the backlog has been full, 0 if it is not yet."""
     created = list(plane.created.values())
     return time.time() - created[backlog] if len(created) > backlog else 0.0
-
-
-def _wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: int) -> None:
-    eventually(
-        lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(), "the last binding", STALLED_S, POLL_S
-    )
 
 
 def _histograms(contender: Contender, pods: int) -> tuple[dict[float, float], dict[float, float]]:

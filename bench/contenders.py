@@ -10,6 +10,7 @@ import re
 import ssl
 import urllib.request
 from abc import ABC, abstractmethod
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ class Contender(ABC):
         return False
 
     def wait_until_ready(self) -> None:
-        """Wait until /readyz succeeds, which both schedulers answer so only when their caches are filled."""
+        """Wait until /readyz succeeds: the caches are filled, or Herodotus waits for the Lease and fills them later."""
         eventually(lambda: self._is_ready() or self.raise_if_exited(), f"{self.name} to be ready", READY_S, 0.02)
 
     def metrics(self) -> str:
@@ -68,6 +69,10 @@ class Contender(ABC):
         """Wait until all work for the bound pods is done."""
 
     @abstractmethod
+    def start_replica(self, directory: Path) -> Contender:
+        """Start another replica with the same settings, in a directory of its own."""
+
+    @abstractmethod
     def reported_figures(self) -> dict[str, float]:
         """Return nodes evaluated per decision and what it recorded. Call it after `settle` and before `stop`."""
 
@@ -81,14 +86,16 @@ class KubeScheduler(Contender):
 
     name = "kube-scheduler"
 
-    def __init__(self, binary: Path, kubeconfig: Path, directory: Path) -> None:
+    def __init__(self, binary: Path, kubeconfig: Path, directory: Path, *, elects: bool = False) -> None:
+        """Start it; with `elects` it schedules only while it holds the Lease."""
+        self._replicate = partial(KubeScheduler, binary, kubeconfig, elects=elects)
         connection = {
             "kubeconfig": str(kubeconfig),
             "qps": QPS,
             "burst": QPS,
             "contentType": "application/vnd.kubernetes.protobuf",
         }
-        config = _configuration(directory, clientConnection=connection)
+        config = _configuration(directory, elects, clientConnection=connection)
         self.port = free_port()
         self.process = Process(
             self.name,
@@ -104,6 +111,10 @@ class KubeScheduler(Contender):
             directory / "kube-scheduler.log",
         )
 
+    def start_replica(self, directory: Path) -> Contender:
+        """Start another replica."""
+        return self._replicate(directory)
+
     def reported_figures(self) -> dict[str, float]:
         """Return the figures from its log, which has a line for each binding."""
         evaluated = [int(n) for n in _EVALUATED.findall(self.process.output())]
@@ -113,11 +124,15 @@ class KubeScheduler(Contender):
 class Herodotus(Contender):
     """Herodotus, which delivers to a decisions service with SQLite, only spools, or does not record."""
 
-    def __init__(self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True) -> None:
+    def __init__(
+        self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True, elects: bool = False
+    ) -> None:
+        """Start it with its decisions service; with `elects` it schedules only while it holds the Lease."""
+        self._replicate = partial(Herodotus, kubeconfig, delivers=delivers, records=records, elects=elects)
         self.name = "herodotus"
         self.port = free_port()
         self._service = _Service(directory) if delivers else None
-        config = _configuration(directory)
+        config = _configuration(directory, elects)
         command = python(
             *("scheduler", "run", "--kubeconfig", str(kubeconfig), "--config", str(config)),
             *("--spool", str(directory / "spool"), "--secure-port", str(self.port), "--bind-address", "127.0.0.1"),
@@ -133,6 +148,10 @@ class Herodotus(Contender):
             return own
         service = self._service.process.pid
         return own | {"shipper": children(self.process.pid), "service": [service, *children(service)]}
+
+    def start_replica(self, directory: Path) -> Contender:
+        """Start another replica, with a spool and a decisions service of its own."""
+        return self._replicate(directory)
 
     def settle(self) -> None:
         """Wait until the spool is delivered."""
@@ -194,12 +213,12 @@ class _Service:
             return False
 
 
-def _configuration(directory: Path, **more: Json) -> Path:
+def _configuration(directory: Path, elects: bool, **more: Json) -> Path:
     path = directory / "configuration.yaml"
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
+        "leaderElection": {"leaderElect": elects, "resourceName": SCHEDULER},
         "profiles": [{"schedulerName": SCHEDULER}],
         **more,
     }
