@@ -10,7 +10,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity fixes drains questions bench bench-aims bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity fixes drains questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -147,6 +147,13 @@ bench: $(STAMP) ## the table of docs/performance.md; hours (BENCH narrows)
 bench-aims: $(STAMP) ## the targets against kube-scheduler; an hour
 	$(RUN) bench control-plane --aims --pods 2000 --rounds 3 --contenders delivering no-record
 	$(RUN) bench control-plane --rounds 2 --contenders delivering ColdStart
+
+# For each family: ten seconds for the rate that kube-scheduler sustains, then a run of each scheduler. BENCH narrows.
+bench-latency: $(STAMP) ## creation to binding at equal load, kube-scheduler and Herodotus; half an hour (BENCH narrows)
+	$(RUN) bench latency $(BENCH)
+
+bench-start: $(STAMP) ## time to the first binding, and failover gaps, kube-scheduler and Herodotus (BENCH narrows)
+	$(RUN) bench start $(BENCH)
 
 examples: $(STAMP) ## refresh the example changes of tests/contract/examples
 	$(RUN) scripts.examples

@@ -10,6 +10,7 @@ import re
 import ssl
 import urllib.request
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +38,7 @@ class Contender(ABC):
     name: str
     process: Process
     port: int
+    _replicate: Callable[[Path], Contender]
 
     def raise_if_exited(self) -> bool:
         """Raise RuntimeError if the scheduler has exited; otherwise return False."""
@@ -68,9 +70,9 @@ class Contender(ABC):
     def settle(self) -> None:  # noqa: B027  # A scheduler without later work need not wait.
         """Wait until all work for the bound pods is done."""
 
-    @abstractmethod
     def start_replica(self, directory: Path) -> Contender:
-        """Start another replica with the same settings, in a directory of its own."""
+        """Start another replica with the same settings and return it; its spool and its service are in `directory`."""
+        return self._replicate(directory)
 
     @abstractmethod
     def reported_figures(self) -> dict[str, float]:
@@ -111,10 +113,6 @@ class KubeScheduler(Contender):
             directory / "kube-scheduler.log",
         )
 
-    def start_replica(self, directory: Path) -> Contender:
-        """Start another replica."""
-        return self._replicate(directory)
-
     def reported_figures(self) -> dict[str, float]:
         """Return the figures from its log, which has a line for each binding."""
         evaluated = [int(n) for n in _EVALUATED.findall(self.process.output())]
@@ -148,10 +146,6 @@ class Herodotus(Contender):
             return own
         service = self._service.process.pid
         return own | {"shipper": children(self.process.pid), "service": [service, *children(service)]}
-
-    def start_replica(self, directory: Path) -> Contender:
-        """Start another replica, with a spool and a decisions service of its own."""
-        return self._replicate(directory)
 
     def settle(self) -> None:
         """Wait until the spool is delivered."""
