@@ -60,13 +60,6 @@ class Contender(ABC):
         """Return its process ids by role; `scheduler` is always present."""
         return {"scheduler": [self.process.pid]}
 
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"https://127.0.0.1:{self.port}/readyz", context=_UNVERIFIED) as answer:
-                return bool(answer.status == 200)
-        except OSError:  # It does not listen yet, or it answers that it is not ready.
-            return False
-
     def settle(self) -> None:  # noqa: B027  # A scheduler without later work need not wait.
         """Wait until all work for the bound pods is done."""
 
@@ -81,6 +74,14 @@ class Contender(ABC):
     def stop(self) -> None:
         """Stop the processes of this contender."""
         self.process.stop()
+
+    def _is_ready(self) -> bool:
+        try:
+            url = f"https://127.0.0.1:{self.port}/readyz"
+            with urllib.request.urlopen(url, context=_UNVERIFIED, timeout=READY_S) as answer:
+                return bool(answer.status == 200)
+        except OSError:  # It does not listen yet, or it answers that it is not ready.
+            return False
 
 
 class KubeScheduler(Contender):
