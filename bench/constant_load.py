@@ -29,7 +29,7 @@ from bench.processes import SLI, attempt_buckets, cpu_s, histogram_buckets, peak
 from bench.workloads import MEASURED, PodShape, Workload
 from tests.processes import eventually
 
-CREATORS: Final = 32  # connections: enough for 300 pods a second if the API server takes 0.1 s for each
+CREATORS: Final = 100  # connections: enough for 300 pods a second if the API server takes 0.3 s for each
 WARM_UP: Final = 0.1  # pods that are created and bound before the measured ones, as a share of these
 BACKLOG: Final = (
     500  # pods waiting while the sustained rate is measured; kube-scheduler has up to 300 bindings in flight
