@@ -94,12 +94,11 @@ class PodCreator:
         self._client, self._template, self._first = client, template, first
         self._pool = ThreadPoolExecutor(CREATORS, "creator")
         self._requests: list[Future[float]] = []
+        self._answered = 0  # creations that `raise_if_refused` has found successful, without a gap
 
     def __enter__(self) -> Self:
         """Open every connection, so that no creation waits for a handshake."""
-        together = Barrier(
-            CREATORS
-        )  # Without it a thread would serve several of the calls, and others would not start.
+        together = Barrier(CREATORS)  # Without it one thread could make several of the calls, and others none.
 
         def connect() -> None:
             together.wait()
@@ -133,9 +132,9 @@ class PodCreator:
 
     def raise_if_refused(self) -> bool:
         """Raise the error of a failed creation; otherwise return False."""
-        for request in self._requests:
-            if request.done():
-                request.result()
+        while self._answered < len(self._requests) and self._requests[self._answered].done():
+            self._requests[self._answered].result()
+            self._answered += 1
         return False
 
     def _submit(self, at: float) -> None:
