@@ -3,11 +3,10 @@
 Owns: omitting fields that follow from others, compression against a key frame, assigning decisions to chains. Does not
 own: where blobs are stored (`writer`, `record_loader`), when chains are deleted (`retention`).
 
-The blob of a key frame is a zstd frame. The blob of a delta begins with the first DIGEST_BYTES of the digest of its key
-frame. If the sender also sent the decision as a short delta to this key frame, the byte `_AS_SENT` and the compressed
-changes follow: storing them takes the least processor time. Otherwise a zstd frame with the key frame as dictionary
-follows: decisions of one pod template differ in a few entries of a few columns. To read a delta, its key frame is
-needed and no other delta. Blobs that were stored before chains existed are compressed wire frames.
+The blob of a key frame is a zstd frame. The blob of a delta is the first DIGEST_BYTES of the digest of its key frame,
+then a zstd frame with the key frame as dictionary: decisions of one pod template differ in a few entries of a few
+columns. To read a delta, its key frame is needed and no other delta. Blobs that were stored before chains existed are
+compressed wire frames.
 
 Invariant: `decode_decision(decompress_blob(...))` returns what was packed, including fields that this version does not
 know. A chain has one incarnation, source, namespace and pod template, and so one cluster and profile. It has at most
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -29,26 +27,18 @@ from numpy.typing import NDArray
 
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, field_names
-from herodotus_record.codec.deltas import (
-    MAX_DELTAS_PER_BASE,
-    DecisionFields,
-    EncodedFrame,
-    apply_changes,
-    read_base_name,
-)
+from herodotus_record.codec.deltas import DecisionFields, EncodedFrame
 from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
 
-MAX_MEMBERS: Final = 1 + MAX_DELTAS_PER_BASE  # a whole decision with all deltas that a sender writes to it
+MAX_MEMBERS: Final = 32  # a key frame is as large as 30 deltas: longer chains save little
 LIFETIME_S: Final = 600.0  # a chain is deleted as a unit, so its oldest decision may stay this much longer
 PARTITION_US: Final = (
     6 * 3_600_000_000
 )  # of ingest time; chains end with a partition, because PostgreSQL drops it as a unit
 MAX_KEY_FRAME_BYTES: Final = 32 << 20  # key frames of open chains; zstd's tables double it
-MAX_SENT_BYTES: Final = 4096  # larger deltas of senders, of which many rows differ, take a quarter when encoded again
 DIGEST_BYTES: Final = 8  # detects a wrong key frame; zstd's checksum detects damage
 MAX_RANGE: Final = 1 << 20  # largest range of totals for which ranks are counted instead of sorted
-_AS_SENT: Final = b"s"  # no zstd frame begins with it
 _MAGIC: Final = b"HR\x01"  # a stored decision, version 1
 _WIRE: Final = b"HF"
 _DECISION: Final = 1
@@ -73,19 +63,11 @@ class _OpenChain:
     """A key frame with its deltas, to which the writer can add more decisions until `until_us`."""
 
     base: int
-    name: bytes  # by which a sender's deltas refer to the key frame; empty if it was sent as a delta itself
-    content: bytes
+    digest: bytes
+    compressor: zstandard.ZstdCompressor
+    size: int
+    members: int
     until_us: int
-    members: int = 1
-    has_sent_deltas: bool = False  # whether a member is stored as a delta that the sender made
-
-    @cached_property
-    def digest(self) -> bytes:
-        return _digest(self.content)
-
-    @cached_property
-    def compressor(self) -> zstandard.ZstdCompressor:
-        return _compressor(self.content)
 
 
 class OpenChains:
@@ -95,7 +77,7 @@ class OpenChains:
     """
 
     def __init__(self) -> None:
-        self._open: Lru[_ChainKey, _OpenChain] = Lru(MAX_KEY_FRAME_BYTES, lambda chain: len(chain.content))
+        self._open: Lru[_ChainKey, _OpenChain] = Lru(MAX_KEY_FRAME_BYTES, lambda chain: chain.size)
 
     def base_sequences(self, incarnation_id: int) -> set[int]:
         """Return the sequence numbers of the key frames of a scheduler incarnation's open chains."""
@@ -123,23 +105,21 @@ class OpenChains:
         of a new chain. `feasible` is the decision's mask of feasible nodes, with an entry per node slot. `raw` is its
         frame as it was sent; `now_us` is the ingest time in microseconds.
         """
+        content = _strip_derived(raw, decision, feasible)
         pod = decision.pod
         profile = decision.scheduler.profile
         key = _ChainKey(incarnation_id, decision.key.source.value, profile, pod.namespace, pod.digest, decision.slots)
         chain = self._open.get(key)
-        # A sender that writes deltas writes the next ones to this decision if it sent it whole.
-        is_next_base = chain is not None and chain.has_sent_deltas and not isinstance(raw, DecisionFields)
-        if chain is None or is_next_base or chain.members >= MAX_MEMBERS or now_us >= chain.until_us:
-            content = _strip_derived(raw, decision, feasible)
-            until_us = min(now_us + int(LIFETIME_S * 1e6), now_us - now_us % PARTITION_US + PARTITION_US)
-            name = b"" if isinstance(raw, DecisionFields) else read_base_name(raw) or b""
-            self._open.put(key, _OpenChain(decision.sequence, name, content, until_us))
-            return decision.sequence, _compressor().compress(content)
-        chain.members += 1
-        if isinstance(raw, DecisionFields) and raw.base == chain.name and len(raw.changes) <= MAX_SENT_BYTES:
-            chain.has_sent_deltas = True
-            return chain.base, chain.digest + _AS_SENT + codec.compress(raw.changes)
-        return chain.base, chain.digest + chain.compressor.compress(_strip_derived(raw, decision, feasible))
+        if chain and chain.members < MAX_MEMBERS and now_us < chain.until_us:
+            chain.members += 1
+            return chain.base, chain.digest + chain.compressor.compress(content)
+        self._begin(key, decision.sequence, content, now_us)
+        return decision.sequence, _compressor().compress(content)
+
+    def _begin(self, key: _ChainKey, sequence: int, content: bytes, now_us: int) -> None:
+        until_us = min(now_us + int(LIFETIME_S * 1e6), now_us - now_us % PARTITION_US + PARTITION_US)
+        chain = _OpenChain(sequence, _digest(content), _compressor(content), len(content), 1, until_us)
+        self._open.put(key, chain)
 
 
 def compress_chain(contents: Sequence[bytes]) -> list[bytes]:
@@ -186,9 +166,6 @@ def encode_wire_frame(content: bytes) -> bytes:
 def _from_delta(blob: bytes, base: bytes) -> bytes:
     if blob[:DIGEST_BYTES] != _digest(base):
         raise CodecError("the key frame is not the one that this decision was stored against")
-    if blob[DIGEST_BYTES : DIGEST_BYTES + len(_AS_SENT)] == _AS_SENT:
-        changes = codec.decompress(blob[DIGEST_BYTES + len(_AS_SENT) :], codec.MAX_FRAME_BYTES)
-        return apply_changes(encode_wire_frame(base), changes)
     dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     try:
         content: bytes = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(blob[DIGEST_BYTES:])

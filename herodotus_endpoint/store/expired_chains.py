@@ -22,7 +22,7 @@ from herodotus_endpoint.store.schema import DECISIONS, KEPT_LONGER, OUTCOMES, SU
 
 ROWS_PER_STEP: Final = 200  # decisions read in one step: about 10 ms
 OUTCOME_BYTES: Final = 250  # size of a row of `outcomes`
-CHAINS_PER_STEP: Final = 2  # per transaction: at most 258 decisions
+CHAINS_PER_STEP: Final = 8  # per transaction: at most 256 decisions
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from herodotus_endpoint.store.rollups import Rollup
 from herodotus_endpoint.store.schema import DECISIONS, OUTCOMES, ROLLUPS
 from herodotus_endpoint.store.writer import Writer
 
-DECISIONS_PER_STEP: Final = 25  # in one transaction; at worst each leaves a chain of 128 to compress again
+DECISIONS_PER_STEP: Final = 100  # in one transaction; at worst each leaves a chain of 31 to compress again
 ROLLUPS_PER_STEP: Final = 50
 
 

@@ -271,7 +271,7 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
     return decoded
 
 
-def compress(data: bytes | memoryview) -> bytes:
+def compress(data: bytes) -> bytes:
     """Return the bytes compressed with zstd, for a batch to send or a frame to store."""
     return _zstd.compressor.compress(data)
 

@@ -155,12 +155,10 @@ class DecisionFields:
     """The fields of a decision that was sent as a delta. `bytes` encodes them as the equivalent whole frame.
 
     Columns are encoded, or arrays if the delta patched them. The fields are shared with the base and other deltas: do
-    not change them. `base` is the name of the base, and `changes` the MessagePack of what differs from it, as sent.
+    not change them.
     """
 
     fields: Mapping[str, Any]
-    base: bytes
-    changes: memoryview
 
     def __bytes__(self) -> bytes:
         return codec.build_frame(_DECISION, _encoder.encode(self.fields), _VERSION)
@@ -193,9 +191,8 @@ class DeltaReader:
             return decoded, view
         codec.read_version(view)
         payload = codec.verify_payload(view)
-        base, changes = bytes(payload[:NAME_BYTES]), payload[NAME_BYTES:]
-        decision, document = self._base(base).apply(changes)
-        return decision, DecisionFields(document, base, changes)
+        decision, document = self._base(bytes(payload[:NAME_BYTES])).apply(payload[NAME_BYTES:])
+        return decision, DecisionFields(document)
 
     def add_base(self, frame: bytes | memoryview) -> None:
         """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
@@ -294,16 +291,6 @@ def _scatter(column: Column, slots: NDArray[Any], entries: NDArray[Any]) -> Colu
     wide = as_numpy(column).astype(np.int64)
     wide[slots] = entries
     return codec.column_from_numpy(wide)
-
-
-def apply_changes(base: bytes, changes: bytes) -> bytes:
-    """Return the whole frame of a decision that was sent as a delta.
-
-    `base` is the frame of a whole decision and `changes` the MessagePack of what differs from it
-    (`DecisionFields.changes`). Raises CodecError if they do not fit.
-    """
-    _, document = _DecodedBase(memoryview(base)).apply(memoryview(changes))
-    return bytes(DecisionFields(document, b"", memoryview(changes)))
 
 
 def read_base_name(frame: bytes | memoryview) -> bytes | None:

@@ -13,15 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import (
-    Pruner,
-    PruneResult,
-    RetentionLimits,
-    Store,
-    delta_chains,
-    expired_chains,
-    sqlite_url,
-)
+from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, expired_chains, sqlite_url
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
 from herodotus_endpoint.store.retention_limits import DAY_S, build_scopes
@@ -369,7 +361,6 @@ def test_a_kill_between_two_steps_loses_and_duplicates_nothing(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds after any step, and the next pass continues."""
-    monkeypatch.setattr(delta_chains, "MAX_MEMBERS", 32)  # four chains
     put(store, ROWS, *with_outcomes(decisions(1, 199, nodes=NODES[:3])), *decisions(301, 319))
     clock.now_s += 8 * DAY_S
     put(store, *decisions(1001, 1001))

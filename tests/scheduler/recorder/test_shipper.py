@@ -307,6 +307,27 @@ def test_final_delivery_is_bounded_and_reports_the_rest(tmp_path: Path, service:
     assert service.stored == []
 
 
+class Stop(threading.Event):
+    """An event that keeps how long was waited for it, and is set at the third wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        if len(self.waits) == 3:
+            self.set()
+        return self.is_set()
+
+
+def test_while_many_records_are_written_batches_are_rarer_and_larger(tmp_path: Path, shipper: Shipper) -> None:
+    write(tmp_path, *range(1, module.BUSY_FRAMES + 1))
+    stop = Stop()
+    assert shipper.run(stop)
+    assert stop.waits == [module.BUSY_POLL_S, module.POLL_S, module.POLL_S]
+
+
 HOLDER = """
 import fcntl, os, sys
 fcntl.flock(os.open(sys.argv[1], os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
