@@ -22,6 +22,7 @@ from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import (
     aggregates,
     cluster_reviews,
+    clusters,
     comparisons,
     explanations,
     ingest,
@@ -60,6 +61,8 @@ def create_app(
     and readiness are created if they are None.
     """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
+    names = settings.senders.names if settings.senders else {}
+    known = guard.KnownClusters(settings.cluster, store.reader.list_cluster_ids, names)
     reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster, settings.archive)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -76,10 +79,11 @@ def create_app(
     app.register_blueprint(review_queue.blueprint(store, settings))
     app.register_blueprint(open_decisions.blueprint(store, settings))
     app.register_blueprint(legacy.blueprint(reader))
+    app.register_blueprint(clusters.blueprint(store, known))
     app.register_blueprint(routes.discovery_blueprint())
     app.register_blueprint(pages.blueprint())
     app.register_blueprint(_service_blueprint(store, settings, metrics, readiness))
-    guard.install_guard(app, settings.access, settings.cluster, store.reader.clusters)
+    guard.install_guard(app, settings.access, known)
     reader_limits.install_reader_limits(app, threads or {})
     app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app

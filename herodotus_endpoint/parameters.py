@@ -220,7 +220,9 @@ class TimeParameter(Parameter):
 
 
 CLUSTER: Final = NameParameter(
-    "cluster", "The UID of a cluster's namespace kube-system. Without it, the API server's own cluster."
+    "cluster",
+    "A cluster: the UID of its namespace kube-system, or the common name of its sender's certificate. Without it, the"
+    " API server's own cluster.",
 )
 UID: Final = NameParameter("uid", "Only the pod of this UID.")
 ATTEMPT: Final = IntegerParameter("attempt", "Number of the pod's stored attempt, ordered by start.", minimum=1)

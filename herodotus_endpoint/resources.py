@@ -32,6 +32,7 @@ class ServedResource:
 DECISION: Final = ServedResource("Decision", "decisions", "decision", True, ("dec",))
 EXPLANATION: Final = ServedResource("PodExplanation", "podexplanations", "podexplanation", True)
 HISTORY: Final = ServedResource("NodeHistory", "nodehistories", "nodehistory", False, ("nh",))
+CLUSTER: Final = ServedResource("Cluster", "clusters", "cluster", False)  # without objects of the API server
 INCARNATION: Final = ServedResource("Incarnation", "incarnations", "incarnation", False)
 POD_HISTORY: Final = ServedResource("PodHistory", "podhistories", "podhistory", True)
 POD_COMPARISON: Final = ServedResource("PodComparison", "podcomparisons", "podcomparison", True)
@@ -49,6 +50,7 @@ RESOURCES: Final = (
     DECISION,
     EXPLANATION,
     HISTORY,
+    CLUSTER,
     INCARNATION,
     POD_HISTORY,
     POD_COMPARISON,

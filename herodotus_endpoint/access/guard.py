@@ -15,7 +15,7 @@ Invariant: if a right cannot be checked, the answer is 503.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
+from herodotus_endpoint.resources import CLUSTER
 from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
 from herodotus_kube.errors import KubeError
 from herodotus_record.model import API_GROUP
@@ -43,13 +44,30 @@ class AccessControl:
     rights: ReviewCache
 
 
-def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: Callable[[], Sequence[str]]) -> None:
+@dataclass(frozen=True)
+class KnownClusters:
+    """The clusters that a request may be about.
+
+    `own` is the ID of the API server's cluster, or "" without an API server. `recorded` returns the IDs of the clusters
+    that have records. `names` maps further names of clusters to their IDs.
+    """
+
+    own: str
+    recorded: Callable[[], Sequence[str]]
+    names: Mapping[str, str]
+
+    def resolve(self, name: str) -> str:
+        """Return the ID of the cluster that a request names by its ID or by one of `names`; "" stays ""."""
+        return self.names.get(name, name)
+
+
+def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters) -> None:
     """Make the app check before each request that its reader has the right that the route requires.
 
-    If `access` is None, every request is allowed. `own` is the ID of the API server's cluster, or "" without an API
-    server. `clusters` returns the IDs of the clusters that have records. Raises RouteDeclarationError if a route of the
-    app has no declaration.
+    If `access` is None, every request is allowed. Raises RouteDeclarationError if a route of the app has no
+    declaration.
     """
+    own = known.own
     if access is not None and not own:
         raise ValueError("access control needs the cluster of the API server")
     routes = install_routes(app)
@@ -59,9 +77,10 @@ def install_guard(app: Flask, access: AccessControl | None, own: str, clusters: 
         g.look = _all_namespaces_visible
         g.user = ""
         g.access = access
-        g.clusters = clusters
+        g.known = known
         g.right = _find_required_right(routes[request.endpoint]) if request.endpoint else None
-        g.cluster = (parameters.CLUSTER.parse() if isinstance(g.right, ResourceRight) else "") or own
+        named = parameters.CLUSTER.parse() if isinstance(g.right, ResourceRight) else ""
+        g.cluster = known.resolve(named) or own
         whole = access is not None and g.cluster != own
         if whole:
             g.right = _right_to_cluster(g.cluster)
@@ -86,20 +105,47 @@ def request_cluster() -> str:
     Raises StatusError 400 if neither the request nor the service determines the cluster and several have records.
     """
     if not g.cluster:
-        g.cluster = _only_cluster(g.clusters())
+        g.cluster = _only_cluster(g.known.recorded())
     found: str = g.cluster
     return found
 
 
-def switch_cluster(other: str) -> None:
-    """Make the rest of this request read the cluster with the ID `other`, with all of its namespaces.
+def named_cluster() -> str:
+    """Return the ID of the cluster that the parameter `cluster` of this request names, or "" without it."""
+    return g.cluster if parameters.CLUSTER.is_set() else ""
 
-    Raises StatusError 403 if the reader may not read that cluster.
+
+def keep_readable(clusters: Sequence[str]) -> list[str]:
+    """Return those of `clusters`, by ID, whose records the reader of this request may read at least in part.
+
+    Of the API server's own cluster, that depends on the namespace. Raises StatusError 503 if a right cannot be checked.
     """
+    access: AccessControl | None = g.access
+    if access is None:
+        return list(clusters)
+    try:
+        if access.rights.is_allowed(g.identity, ResourceRight("get", CLUSTER.plural)):
+            return list(clusters)
+        return [c for c in clusters if c == g.known.own or access.rights.is_allowed(g.identity, _right_to_cluster(c))]
+    except KubeError as e:
+        raise retry_later(503, f"cannot check which clusters are readable: {e}") from e
+
+
+def switch_cluster(name: str) -> str:
+    """Make the rest of this request read the cluster that its body names, with all of its namespaces; return its ID.
+
+    Nothing changes if the name is "" or that of the API server's own cluster. Raises StatusError 403 if the reader may
+    not read that cluster.
+    """
+    known: KnownClusters = g.known
+    other = known.resolve(name)
+    if other in ("", known.own):
+        return other
     if g.access is not None:
         _authorize(g.access, g.identity, _right_to_cluster(other))
         g.look = _all_namespaces_visible
     g.cluster = other
+    return other
 
 
 def visible_namespaces(namespaces: frozenset[str]) -> VisibleNamespaces:
@@ -121,12 +167,13 @@ def _find_required_right(route: Route) -> Right | None:
 
 
 def _right_to_cluster(cluster: str) -> Right:
-    return ResourceRight("get", "clusters", name=cluster)
+    return ResourceRight("get", CLUSTER.plural, name=cluster)
 
 
 def _only_cluster(known: Sequence[str]) -> str:
     if len(known) > 1:
-        raise StatusError(400, f"several clusters have records: set cluster= to one of {', '.join(known)}")
+        names = ", ".join(known)
+        raise StatusError(400, f"several clusters have records; name one (cluster=, or --cluster of the plugin): {names}")
     return known[0] if known else ""
 
 

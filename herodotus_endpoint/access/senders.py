@@ -45,6 +45,11 @@ class SenderAuthenticator:
             raise StatusError(403, f'"{name}" is not a configured sender of records (--ingest-sender)')
         return self.clusters[name]
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The ID of each cluster by the common name of its sender's certificate; empty if senders use tokens."""
+        return self.clusters if self.rights is None else {}
+
     def _certified(self, environ: Environ) -> str:
         der = client_certificate(environ)
         return (verified_common_name(der, self.authority()) or "") if der else ""

@@ -95,9 +95,8 @@ class ClusterReviewViews:
     )
     def create(self) -> Response:
         """Queue the request's ClusterReview, or continue one, and return the answer or how far it is."""
-        spec = _parse_request()
-        if spec.cluster not in ("", self._own):
-            guard.switch_cluster(spec.cluster)
+        asked = _parse_request()
+        spec = msgspec.structs.replace(asked, cluster=guard.switch_cluster(asked.cluster))
         queued = self._continue(spec) if spec.continue_ else self._queue(spec)
         answer = self._wait(queued)
         if answer is None or answer.type == PROGRESS:

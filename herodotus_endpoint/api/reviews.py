@@ -63,7 +63,7 @@ class PlacementReviewSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=
     If `replicas` is None, the object's number of replicas is used. `scheduler_name` overrides the object's scheduler.
     The response has details about `node`, or about every node if `all_nodes` is true.
 
-    `cluster` is the ID of a cluster, or "" for the service's own.
+    `cluster` is the ID or name of a cluster, or "" for the service's own.
     """
 
     object: dict[str, Any] | None = None
@@ -135,10 +135,9 @@ class ReviewViews:
         """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
         _refuse_other_sites()
         asked = _parse_request(check_name(namespace, "the namespace"))
-        if asked.spec.cluster not in ("", self._own):
-            guard.switch_cluster(asked.spec.cluster)
+        cluster = guard.switch_cluster(asked.spec.cluster)
         known = review_queue.list_schedulers(self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind)
-        reviewer = find_reviewer(known, asked.scheduler, asked.spec.cluster, self._own)
+        reviewer = find_reviewer(known, asked.scheduler, cluster, self._own)
         answer = self._answer(ReviewQuestion(new_review_id(self._clock()), reviewer, asked.body()))
         return json_response(self._document(answer, asked), 201)
 
@@ -276,7 +275,8 @@ def find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: 
         raise StatusError(404, said, details=details)
     if len(found) > 1:
         clusters = ", ".join(r.cluster for r in found)
-        raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" answers reviews in several clusters: {clusters}')
+        where = f"answers reviews in several clusters; name one (--cluster of the plugin): {clusters}"
+        raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" {where}')
     return found[0]
 
 

@@ -194,6 +194,18 @@ SCHEMAS: Final[Json] = {
                 anything("A node."),
             ),
         ),
+        "Cluster": _object_schema(
+            "Cluster",
+            "A cluster whose records the service has, which `cluster` of a request names.",
+            displayName=string("Common name of its sender's certificate; null without one.", nullable=True),
+            own=boolean("Whether it is the API server's own cluster."),
+            lastSeenAt=string("Time at which its last record arrived."),
+            schedulers=array("Profiles (spec.schedulerName) for which its schedulers decided.", string("A profile.")),
+            incarnations=integer("Number of runs of scheduler processes."),
+            missing=integer("Number of records that did not arrive."),
+            explainedByGaps=integer("Number of missing records that gap records explain."),
+        ),
+        "ClusterList": _list_schema("Cluster"),
         "Incarnation": _object_schema(
             "Incarnation",
             "One run of a scheduler process, and which of its records are missing.",

@@ -8,6 +8,7 @@ from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_endpoint.store.node_rows import NodeRowsMissingError
 from herodotus_endpoint.store.query_results import (
     AttemptOrigin,
+    ClusterStatus,
     ClusterTotals,
     IncarnationStatus,
     NodeDecision,
@@ -25,6 +26,7 @@ from herodotus_endpoint.store.writer import BatchError, ForeignClusterError, Ing
 __all__ = [
     "AttemptOrigin",
     "BatchError",
+    "ClusterStatus",
     "ClusterTotals",
     "DamagedError",
     "Database",

@@ -93,6 +93,22 @@ class IncarnationStatus:
 
 
 @dataclass(frozen=True)
+class ClusterStatus:
+    """The runs of scheduler processes of one cluster together: how many, for which profiles, and what is missing.
+
+    `cluster` is the cluster's ID, `last_us` the arrival of its latest record. `missing` and `explained` count records
+    as `IncarnationStatus` does.
+    """
+
+    cluster: str
+    last_us: int
+    incarnations: int
+    profiles: tuple[str, ...]
+    missing: int
+    explained: int
+
+
+@dataclass(frozen=True)
 class TierSize:
     """The number of decisions in a tier of retention, and the bytes that they use."""
 

@@ -30,6 +30,7 @@ from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.node_rows import find_slot
 from herodotus_endpoint.store.query_results import (
     AttemptOrigin,
+    ClusterStatus,
     ClusterTotals,
     IncarnationStatus,
     NodeDecision,
@@ -64,6 +65,7 @@ MAX_SEARCHED: Final = 50  # newest decisions searched for decisions of a node
 NAMESPACES: Final = 10  # other namespaces returned for a pod name
 INCARNATIONS_SHOWN: Final = 100  # newest first
 CLUSTERS_NAMED: Final = 20  # clusters in the error message that asks for one
+CLUSTERS_SHOWN: Final = 500  # those heard of last; the rights of each are checked
 HOLES_SHOWN: Final = 20  # of each incarnation
 _COUNTED: Final = [CounterName(counter) for counter in COUNTED]
 
@@ -102,7 +104,7 @@ class Reader:
         with self._snapshot() as connection:
             return connection.scalar(known) is not None
 
-    def clusters(self) -> list[str]:
+    def list_cluster_ids(self) -> list[str]:
         """Return the ids of the clusters whose schedulers sent records, at most CLUSTERS_NAMED."""
         known = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.cluster != "").distinct()
         with self._snapshot() as connection:
@@ -302,6 +304,39 @@ class Reader:
         statement = sa.select(INCARNATIONS).where(*of_it).order_by(INCARNATIONS.c.id.desc()).limit(INCARNATIONS_SHOWN)
         with self._snapshot() as connection:
             return [self._load_incarnation(connection, row) for row in connection.execute(statement)]
+
+    def list_clusters(self, cluster: str = "") -> list[ClusterStatus]:
+        """Return the clusters whose schedulers sent records, sorted by ID, at most CLUSTERS_SHOWN.
+
+        If `cluster` is given, only this one is returned.
+        """
+        row, hole = INCARNATIONS.c, HOLES.c
+        named = [row.cluster != "", *_cluster_condition(row.cluster, cluster)]
+        last_us = sa.func.max(row.last_us)
+        known = sa.select(row.cluster, last_us, sa.func.count()).where(*named).group_by(row.cluster)
+        profiles = sa.select(row.cluster, PROFILES.c.profile).where(*named).distinct()
+        lost = sa.select(row.cluster, hole.explained, sa.func.sum(hole.last - hole.first + 1)).where(*named)
+        lost = lost.join(HOLES, hole.incarnation_id == row.id).where(~hole.left_out)
+        names: dict[str, list[str]] = {}
+        with self._snapshot() as connection:
+            found = connection.execute(known.order_by(last_us.desc()).limit(CLUSTERS_SHOWN)).all()
+            for id, profile in connection.execute(profiles.join(PROFILES, PROFILES.c.incarnation_id == row.id)):
+                names.setdefault(id, []).append(profile)
+            lost_of = {
+                (id, bool(explained)): int(records)
+                for id, explained, records in connection.execute(lost.group_by(row.cluster, hole.explained))
+            }
+        return [
+            ClusterStatus(
+                id,
+                seen_us,
+                incarnations,
+                tuple(sorted(names.get(id, ()))),
+                lost_of.get((id, False), 0),
+                lost_of.get((id, True), 0),
+            )
+            for id, seen_us, incarnations in sorted(map(tuple, found))
+        ]
 
     def _load_incarnation(self, connection: sa.Connection, row: sa.Row[Any]) -> IncarnationStatus:
         of_it = sa.select(HOLES).where(HOLES.c.incarnation_id == row.id, ~HOLES.c.left_out).order_by(HOLES.c.first)

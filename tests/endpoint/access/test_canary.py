@@ -213,7 +213,7 @@ def allowed_rights() -> set[tuple[str, str, str, str]]:
             found |= {("admin", verb, kind.plural, namespace) for namespace in ("", "*")}
             if kind.namespaced:
                 found |= {(user, verb, kind.plural, NAMESPACE_OF[user]) for user in ("outsider", "tenant")}
-            else:
+            elif (kind, verb) != (CLUSTER_RESOURCE, "get"):  # which opens the records of every other cluster
                 found.add(("node-reader", verb, kind.plural, ""))
     return found
 

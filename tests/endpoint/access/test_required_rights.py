@@ -14,6 +14,7 @@ RIGHTS = {
     "getPodHistory": "get podhistories/pod",
     "getPodComparison": "list decisions",  # the other pod may be any of the namespace
     "getNodeComparison": "get nodecomparisons/pod",
+    "listClusters": "list clusters",  # and of each other cluster that it shows: get clusters
     "listIncarnations": "list incarnations",
     "listPendingPods": "list pendingpods",
     "listAllPendingPods": "list pendingpods",
