@@ -38,12 +38,12 @@ RESOURCES = {
 class ReviewOptions(NamedTuple):
     """The options of a question and of its answer's display.
 
-    `title` names the question on the screen. `cluster` holds paths of files with the objects to use instead of a
+    `title` names the question on the screen. `cluster_files` holds paths of files with the objects to use instead of a
     running cluster. `every_row` is --all.
     """
 
     title: str
-    cluster: tuple[str, ...]
+    cluster_files: tuple[str, ...]
     every_row: bool
 
 
@@ -55,10 +55,10 @@ def run(
     environment: Environment,
 ) -> bool:
     """Ask the question, print the answer, and return whether every pod finds a node and none is blocked."""
-    if options.cluster:
+    if options.cluster_files:
         from herodotus_cli.transport.local import review_files
 
-        answer = review_files(options.cluster, connection.scheduler_config, _build_document(spec))
+        answer = review_files(options.cluster_files, connection.scheduler_config, _build_document(spec))
     else:
         answer = ask(connect(connection, environment.environ), spec)
     from herodotus_cli.render import cluster_review as screen
@@ -105,11 +105,12 @@ def fetch_object(
 ) -> Json:
     """Return a pod or workload from the API server. `kind` is a key of RESOURCES.
 
-    Raises CliError with --endpoint, because only kubectl can read it.
+    Raises CliError with --endpoint, because only kubectl can read it, and with --cluster.
     """
-    if connection.endpoint:
+    if not connection.reaches_cluster:
+        option = "--cluster" if connection.cluster else "--endpoint"
         raise CliError(
-            f"error: {kind}/{name} must be read from the API server: leave out --endpoint",
+            f"error: {kind}/{name} must be read from the API server: leave out {option}",
             ["or give its manifest: -f FILE"],
         )
     from herodotus_cli.transport.kubectl import KubectlTransport

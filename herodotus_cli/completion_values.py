@@ -74,15 +74,23 @@ def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[st
 
 
 def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return completions of `word`: the cluster's namespaces, from the API server."""
+    """Return completions of `word`: the cluster's namespaces, from the API server; none with --cluster."""
 
     def fetch(connection: ConnectionSettings, _get: Callable[[str], Json]) -> list[Json]:
+        if connection.cluster:
+            return []
         from herodotus_cli.transport.kubectl import KubectlTransport
 
         transport = KubectlTransport(connection, environment_of(ctx).environ)
         return list(transport.get_from_api_server(api_paths.namespaces()).get("items", []))
 
     return _matching(word, (item["metadata"]["name"] for item in _fetch(ctx, fetch)))
+
+
+def clusters(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the clusters that the user may read, by name, or by ID if they have no name."""
+    found = _fetch(ctx, lambda connection, get: get(api_paths.clusters()).get("items", []))
+    return _matching(word, (item["displayName"] or item["metadata"]["name"] for item in found))
 
 
 def _decisions(ctx: click.Context) -> list[Json]:

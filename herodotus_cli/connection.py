@@ -33,7 +33,8 @@ class ConnectionSettings:
 
     The service is at the URL `endpoint`. If that is empty, it is reached with kubectl through the API server.
     `request_timeout_s` of 0 means no limit. With `local` no service is used: the cluster is read and evaluated, with
-    the KubeSchedulerConfiguration in the file `scheduler_config` unless that is empty.
+    the KubeSchedulerConfiguration in the file `scheduler_config` unless that is empty. `cluster` is the ID or name of
+    the cluster whose records are asked about; if it is empty, the service chooses its own.
     """
 
     def __init__(
@@ -47,9 +48,19 @@ class ConnectionSettings:
         as_groups: tuple[str, ...] = (),
         local: bool = False,
         scheduler_config: str = "",
+        cluster: str = "",
     ) -> None:
         self.context, self.kubeconfig = context, kubeconfig
         self.endpoint, self.service = endpoint, service
         self.request_timeout_s = request_timeout_s
         self.as_user, self.as_groups = as_user, as_groups
         self.local, self.scheduler_config = local, scheduler_config
+        self.cluster = cluster
+
+    @property
+    def reaches_cluster(self) -> bool:
+        """Whether kubectl reaches the API server of the cluster that the answers are about.
+
+        Otherwise its objects, such as a pod of the same name, are not known.
+        """
+        return not self.endpoint and not self.cluster

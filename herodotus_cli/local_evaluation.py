@@ -1,4 +1,4 @@
-"""`whatif --cluster`: runs the scheduler's own `evaluate` command on files, without a cluster.
+"""`whatif --cluster-file`: runs the scheduler's own `evaluate` command on files, without a cluster.
 
 Owns: finding the program, its command line, messages of its failures. Does not own: decisions. The plugin does not
 contain the scheduler, which comes with the servers' package.
@@ -52,9 +52,9 @@ def _program(environ: Mapping[str, str]) -> list[str]:
     if find_spec("scheduler") is not None and find_spec("scheduler.offline.evaluate") is not None:
         return [sys.executable, "-m", "scheduler"]
     raise CliError(
-        f"error: --cluster needs the scheduler, which is not part of the plugin: no {PROGRAM} on PATH",
+        f"error: --cluster-file needs the scheduler, which is not part of the plugin: no {PROGRAM} on PATH",
         [
             "it comes with the servers' package: pip install herodotus-servers",
-            "or leave out --cluster, to use a running cluster",
+            "or leave out --cluster-file, to use a running cluster",
         ],
     )

@@ -31,8 +31,9 @@ FIRST_DECISION_TIMEOUT_S = 5.0
 RETRY_INTERVAL_S = 0.3
 _MAX_NAMES = 5  # similar names or other namespaces in a hint
 _NO_RECORDS = [
-    "this service has no records of any scheduler yet; after an installation they take a minute or two",
+    "this service has no records of the cluster's schedulers yet; after an installation they take a minute or two",
     "for an older installation: see the scheduler's log",
+    "records of other clusters: kubectl herodotus clusters",
 ]
 _POD_COLUMNS = "custom-columns=SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,GATES:.spec.schedulingGates[*].name"
 
@@ -117,7 +118,7 @@ def fetch_pod_answer(
 
 
 def _no_records_hints(error: ServerError) -> list[str]:
-    """Return hints if the error says that the decisions service has no records at all, otherwise []."""
+    """Return hints if the error says that the decisions service has no records of the cluster, otherwise []."""
     return _NO_RECORDS if error.details.get("noRecords") else []
 
 
@@ -133,8 +134,8 @@ def _attempt_hints(error: ServerError) -> list[str]:
 
 
 def _look_up_pod(request: PodRequest) -> PodLookup:
-    """Ask the API server for the Pod object. With --endpoint the result is unknown, because kubectl is not used."""
-    if request.connection.endpoint:
+    """Ask the API server for the Pod object. With --endpoint or --cluster the result is unknown."""
+    if not request.connection.reaches_cluster:
         return PodLookup()
     from herodotus_cli.transport.kubectl import KubectlTransport
 

@@ -37,6 +37,7 @@ CONNECTION_NAMES = (
     "kubeconfig",
     "endpoint",
     "service",
+    "cluster",
     "request_timeout",
     "as_user",
     "as_groups",
@@ -63,6 +64,8 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         raise click.UsageError("--as needs the API server: leave out --endpoint")
     if chosen.get("local") and "endpoint" in own:
         raise click.UsageError("--local and --endpoint exclude each other")
+    if chosen.get("cluster") and (chosen.get("local") or chosen.get("scheduler_config")):
+        raise click.UsageError("--cluster needs a decisions service: leave out --local and --config")
     return ConnectionSettings(
         context=chosen.get("context", ""),
         kubeconfig=chosen.get("kubeconfig", ""),
@@ -73,6 +76,7 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         as_groups=chosen.get("as_groups", ()),
         local=chosen.get("local", False) or bool(chosen.get("scheduler_config")),
         scheduler_config=chosen.get("scheduler_config", ""),
+        cluster=chosen.get("cluster", ""),
     )
 
 
@@ -84,6 +88,7 @@ def connection_words(settings: ConnectionSettings) -> list[str]:
         "as": settings.as_user,
         "endpoint": "" if settings.local else settings.endpoint,
         "config": settings.scheduler_config,
+        "cluster": settings.cluster,
     }
     service = settings.service
     return [

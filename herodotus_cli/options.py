@@ -41,6 +41,12 @@ _CONNECTION = (
         " [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
     ),
     click.option(
+        "--cluster",
+        metavar="NAME",
+        shell_complete=completion_values.clusters,
+        help="Another cluster whose records the service has; `clusters` lists them [the service's own].",
+    ),
+    click.option(
         "--local",
         is_flag=True,
         help="Read the cluster and evaluate it here, as is done where there is no decisions service.",
@@ -55,6 +61,14 @@ _CONNECTION = (
     click.option(
         "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
+)
+cluster_files_option = click.option(
+    "--cluster-file",
+    "cluster_files",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
 )
 _NAMESPACE = click.option(
     "-n",

@@ -125,6 +125,52 @@ class ChangedNode(TypedDict, total=False):
     schedulable: bool
 
 
+class ClusterMetadata(TypedDict, total=False):
+    """Standard object's metadata."""
+
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    creationTimestamp: str
+    labels: dict[str, str]
+
+
+class Cluster(TypedDict, total=False):
+    """A cluster whose records the service has, which `cluster` of a request names."""
+
+    apiVersion: str
+    kind: Literal["Cluster"]
+    metadata: ClusterMetadata
+    displayName: str | None
+    own: bool
+    lastSeenAt: str
+    schedulers: list[str]
+    incarnations: int
+    missing: int
+    explainedByGaps: int
+
+
+# Metadata of the page.
+ClusterListMetadata = TypedDict(
+    "ClusterListMetadata",
+    {
+        "continue": "str",
+        "resourceVersion": "str",
+    },
+    total=False,
+)
+
+
+class ClusterList(TypedDict, total=False):
+    """A page of items of kind Cluster."""
+
+    apiVersion: str
+    kind: Literal["ClusterList"]
+    metadata: ClusterListMetadata
+    items: list[Cluster]
+
+
 class ClusterReview(TypedDict, total=False):
     """What would follow if a cluster were changed, and how many pods would fit."""
 

@@ -39,7 +39,8 @@ class Client:
 
     `url` is the service's own, that of `kubectl proxy` followed by the path of the Service, or that of an API server
     where the service is registered as an APIService. `token` is a bearer token. `verify` is False, or a TLS context
-    with the certificate authority of the server. `transport` replaces the network, for tests.
+    with the certificate authority of the server. `transport` replaces the network, for tests. `cluster` is the ID or
+    name of the cluster that the questions are about, one of those of `list_clusters`; by default the service's own.
 
     Methods raise ServiceError for a refusal, and exceptions of httpx where the service cannot be reached in time.
     """
@@ -49,15 +50,17 @@ class Client:
         url: str,
         *,
         token: str = "",
+        cluster: str = "",
         verify: Any = True,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._cluster = cluster
         self._http = httpx.Client(**_settings(url, token, verify, timeout_s), transport=transport)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(self._http.send(_build(self._http, question))))
+        return cast(Answer, _read(self._http.send(_build(self._http, question, self._cluster))))
 
     def watch(self, namespace: str = "", *, labels: str = "", fields: str = "") -> Iterator[Decision]:
         """Yield each new or changed decision from now on, until the service ends the watch.
@@ -65,7 +68,7 @@ class Client:
         An empty namespace means all namespaces; `labels` and `fields` are selectors.
         """
         newest = self.ask(list_decisions(namespace, limit=1))
-        path = _watch_path(newest, namespace, labels, fields)
+        path = _watch_path(newest, namespace, labels, fields, self._cluster)
         with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
             if response.is_error:
                 response.read()
@@ -92,20 +95,22 @@ class AsyncClient:
         url: str,
         *,
         token: str = "",
+        cluster: str = "",
         verify: Any = True,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        self._cluster = cluster
         self._http = httpx.AsyncClient(**_settings(url, token, verify, timeout_s), transport=transport)
 
     async def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(await self._http.send(_build(self._http, question))))
+        return cast(Answer, _read(await self._http.send(_build(self._http, question, self._cluster))))
 
     async def watch(self, namespace: str = "", *, labels: str = "", fields: str = "") -> AsyncIterator[Decision]:
         """Yield each new or changed decision from now on, as `Client.watch` does."""
         newest = await self.ask(list_decisions(namespace, limit=1))
-        path = _watch_path(newest, namespace, labels, fields)
+        path = _watch_path(newest, namespace, labels, fields, self._cluster)
         async with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
             if response.is_error:
                 await response.aread()
@@ -138,10 +143,11 @@ def _settings(url: str, token: str, verify: Any, timeout_s: float | None) -> dic
     }
 
 
-def _build(http: httpx.Client | httpx.AsyncClient, question: Question[Any]) -> httpx.Request:
+def _build(http: httpx.Client | httpx.AsyncClient, question: Question[Any], cluster: str) -> httpx.Request:
     if question.document is None:
-        return http.build_request("GET", question.path)
-    return http.build_request("POST", question.path, json=question.document)
+        return http.build_request("GET", api_paths.select_cluster(question.path, cluster))
+    document = api_paths.select_cluster_of_review(question.document, cluster)
+    return http.build_request("POST", question.path, json=document)
 
 
 def _read(response: httpx.Response) -> Mapping[str, Any]:
@@ -159,10 +165,11 @@ def _read(response: httpx.Response) -> Mapping[str, Any]:
     return document
 
 
-def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str) -> str:
+def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str, cluster: str) -> str:
     """Return the path of a watch that starts after the list `newest`."""
     selector = api_paths.DecisionSelector(fields, labels)
-    return api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
+    path = api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
+    return api_paths.select_cluster(path, cluster)
 
 
 def _read_event(line: str) -> Iterator[Decision]:

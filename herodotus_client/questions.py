@@ -61,6 +61,11 @@ def list_pending_pods(namespace: str = "", *, labels: str = "") -> Question[answ
     return Question(api_paths.pending_pods(namespace, labels=labels))
 
 
+def list_clusters() -> Question[answers.ClusterList]:
+    """Ask for the clusters whose records the service has; their names are for `Client(cluster=…)`."""
+    return Question(api_paths.clusters())
+
+
 def compare_pods(namespace: str, name: str, other: str) -> Question[answers.PodComparison]:
     """Ask for a comparison of the last attempts of two pods."""
     return Question(api_paths.pod_comparison(namespace, name, other))

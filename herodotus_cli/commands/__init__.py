@@ -26,6 +26,7 @@ COMMANDS = (
     "preemptions",
     "disagreements",
     "watch",
+    "clusters",
     "explain",
     "schema",
     "ui",

@@ -36,13 +36,7 @@ MAX_PODS = 100_000
 )
 @click.option("--all", "every_row", is_flag=True, help="All nodes.")
 @click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
-@click.option(
-    "--cluster",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
-)
+@options.cluster_files_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -65,8 +59,8 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
         raise click.UsageError("name one object: -f FILE, pod NAME, or KIND/NAME")
     given, environment = ctx.params, environment_of(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
-    if words and given["cluster"]:
-        raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
+    if words and given["cluster_files"]:
+        raise click.UsageError("--cluster-file goes with -f FILE: there is no cluster to ask for the object")
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
     kind, name = parse_object(words) if words else ("", "")
     size = given["group_size"] or 0
@@ -77,7 +71,7 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
         obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
     question = {"object": obj, "limit": given["limit"], "namespace": namespace}
     spec = {"capacity": question | ({"groupSize": size} if size else {})}
-    asked = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster"], given["every_row"])
+    asked = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster_files"], given["every_row"])
     cluster_review.run(
         spec | {"schedulerName": given["scheduler"]}, asked, connection, option_values.output_options(ctx), environment
     )

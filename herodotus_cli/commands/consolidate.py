@@ -18,13 +18,7 @@ from herodotus_cli.environment import environment_of
 @click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")
 @click.option("--blockers", is_flag=True, help="Everything that keeps an autoscaler from removing each node.")
 @click.option("--all", "every_row", is_flag=True, help="All nodes, however many there are.")
-@click.option(
-    "--cluster",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
-)
+@options.cluster_files_option
 @options.ignored_namespace_option
 @options.output_options
 @options.connection_options
@@ -52,7 +46,7 @@ def consolidate(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object)
         raise click.UsageError("--blockers lists every reason: leave out --force and --keep-emptydir-data")
     cluster_review.run(
         {"scaleDown": chosen} if given["blockers"] else {"consolidate": question | chosen},
-        ReviewOptions(title, given["cluster"], given["every_row"]),
+        ReviewOptions(title, given["cluster_files"], given["every_row"]),
         option_values.connection_settings(ctx, environment.environ),
         option_values.output_options(ctx),
         environment,

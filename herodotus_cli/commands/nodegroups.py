@@ -23,13 +23,7 @@ from herodotus_cli.environment import environment_of
 @node_groups.node_group_options
 @click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
 @click.option("--all", "every_row", is_flag=True, help="All rows of every table.")
-@click.option(
-    "--cluster",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
-)
+@options.cluster_files_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -61,8 +55,8 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
         title = f"node groups for {file or f'{kind}/{name}'}"
         if kind == "pod":
             pods = [f"{namespace}/{name}"]
-        elif words and given["cluster"]:
-            raise click.UsageError("--cluster goes with -f FILE or pod NAME: there is no cluster to ask for the object")
+        elif words and given["cluster_files"]:
+            raise click.UsageError("--cluster-file goes with -f FILE or pod NAME: there is no cluster to ask for the object")
         else:
             obj = (
                 manifests.read(file)
@@ -72,7 +66,7 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
             asked |= {"object": obj, "namespace": namespace}
     cluster_review.run(
         {"nodeGroups": node_groups.build_question(given, pods, **asked), "schedulerName": given["scheduler"]},
-        ReviewOptions(title, given["cluster"], given["every_row"]),
+        ReviewOptions(title, given["cluster_files"], given["every_row"]),
         connection,
         option_values.output_options(ctx),
         environment,

@@ -33,7 +33,7 @@ SORT_FIELDS = {
 }
 _MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
 _NO_RECORDS = (
-    "This decisions service has no records of any scheduler yet, so it does not know which pods are pending.",
+    "This decisions service has no records of the cluster's schedulers yet, so it does not know which pods are pending.",
     "  after an installation, records take a minute or two; to see pending pods: kubectl get pods -A"
     " --field-selector status.phase=Pending",
 )
@@ -92,8 +92,8 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
 
     The reason is that of most nodes in the pod's last attempt. Pods that were not tried again in time are marked as
     overdue: the scheduler is not running. The API server adds pods without a recorded attempt, such as those that wait
-    for scheduling gates, and deleted pods are left out. With --endpoint the API server is not contacted, so deleted
-    pods are listed as overdue.
+    for scheduling gates, and deleted pods are left out. With --endpoint or --cluster the API server is not
+    contacted, so deleted pods are listed as overdue.
 
     \b
     kubectl herodotus pending -A
@@ -183,9 +183,9 @@ def _unassigned_pods(
 ) -> UnassignedPodsQuery:
     """Start a request to the API server for the pods without a node.
 
-    With --endpoint kubectl is not used; then return a query without a result.
+    With --endpoint or --cluster the pods are not known; then return a query without a result.
     """
-    if connection.endpoint:
+    if not connection.reaches_cluster:
         return UnassignedPodsQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 

@@ -216,7 +216,7 @@ def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environm
     from herodotus_cli import batch_queues  # here, because most pods wait for neither
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    if connection.endpoint:
+    if not connection.reaches_cluster:
         return {}
     return batch_queues.read_queue(pod, KubectlTransport(connection, environment.environ).get_from_api_server)
 
@@ -279,7 +279,7 @@ def _live_pod(
 
     Return a query without a result if kubectl is not used, if an attempt was named, or if no screen is drawn.
     """
-    if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+    if not connection.reaches_cluster or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
         return LivePodQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
@@ -297,7 +297,7 @@ def _read_live_facts(
 
     They are only about pods without a node.
     """
-    if connection.endpoint or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+    if not connection.reaches_cluster or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
         return []
     if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
         return []

@@ -28,6 +28,7 @@ KINDS = {
     "preemptions": ("Preemptions",),
     "disagreements": ("Agreements",),
     "watch": ("Decision",),
+    "clusters": ("ClusterList",),
     "explain": ("PluginExplanation", "PluginExplanationList"),
 }
 

@@ -48,6 +48,8 @@ def ui(ctx: click.Context, /, port: int, opens: bool, **_given: object) -> None:
 
 def run(port: int, opens: bool, connection: ConnectionSettings, environment: Environment) -> None:
     """Print the link to the web pages and serve them until interrupted. With --endpoint, only print the link."""
+    if connection.cluster:
+        raise CliError("error: the web pages show the service's own cluster only: leave out --cluster")
     if connection.endpoint:
         _print_link(f"{connection.endpoint}{api_paths.web_pages()}", opens, environment)
         return

@@ -33,7 +33,7 @@ _POD_KINDS = ("pod", "pods", "po")
 class WhatIfArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus whatif`: either `file`, or `kind` and `name`, say which pods to place.
 
-    `obj` is the only object in the file, unless the question is about files: then it is not read here. `cluster` holds
+    `obj` is the only object in the file, unless the question is about files: then it is not read here. `cluster_files` holds
     paths of files with the objects to use instead of a running cluster. `every_node` is --all.
     """
 
@@ -46,7 +46,7 @@ class WhatIfArguments(NamedTuple):
     node: str
     every_node: bool
     scheduler: str
-    cluster: tuple[str, ...]
+    cluster_files: tuple[str, ...]
 
 
 class WhatIf(click.Command):
@@ -85,13 +85,7 @@ class WhatIf(click.Command):
 @click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod does not fit.")
 @click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
-@click.option(
-    "--cluster",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable; needs the servers' package.",
-)
+@options.cluster_files_option
 @options.output_options
 @options.connection_options
 @click.pass_context
@@ -114,17 +108,17 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     kubectl herodotus whatif -f deployment.yaml --replicas 20
     kubectl herodotus whatif pod payments-0 -n shop --node worker-3
     kubectl herodotus whatif deploy/checkout --replicas 5
-    kubectl herodotus whatif -f pod.yaml --cluster nodes.yaml --cluster pods.yaml
+    kubectl herodotus whatif -f pod.yaml --cluster-file nodes.yaml --cluster-file pods.yaml
     kubectl herodotus whatif drain worker-3 --then 'scale deploy/web=5 -n shop'
     """
     if bool(words) == bool(file):
         raise click.UsageError("name one object: -f FILE, pod NAME, or KIND/NAME")
-    if ctx.params["cluster"] and not file:
-        raise click.UsageError("--cluster goes with -f FILE: there is no cluster to ask for the object")
+    if ctx.params["cluster_files"] and not file:
+        raise click.UsageError("--cluster-file goes with -f FILE: there is no cluster to ask for the object")
     from herodotus_cli import manifests
 
     kind, name = parse_object(words) if words else ("", "")
-    objects = manifests.read_all(file, with_groups=True) if file and not ctx.params["cluster"] else []
+    objects = manifests.read_all(file, with_groups=True) if file and not ctx.params["cluster_files"] else []
     if len(objects) > 1:
         _create(ctx, objects)
         return
@@ -138,7 +132,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
         node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",
         every_node=ctx.params["every_node"],
         scheduler=ctx.params["scheduler"],
-        cluster=ctx.params["cluster"],
+        cluster_files=ctx.params["cluster_files"],
     )
     environment = environment_of(ctx)
     fits = run(
@@ -177,7 +171,7 @@ def run(
     """
     answer = (
         _evaluate_files(arguments, connection, environment)
-        if arguments.cluster
+        if arguments.cluster_files
         else _review(arguments, connection, environment)
     )
     from herodotus_cli.render import whatif as whatif_screen
@@ -254,7 +248,7 @@ def _hints(e: ServerError, connection: ConnectionSettings) -> list[str]:
 def _evaluate_files(arguments: WhatIfArguments, connection: ConnectionSettings, environment: Environment) -> Json:
     from herodotus_cli import local_evaluation
 
-    command = ["--cluster", *arguments.cluster, "--pod", arguments.file]
+    command = ["--cluster", *arguments.cluster_files, "--pod", arguments.file]
     named = {"--replicas": arguments.replicas, "--node": arguments.node, "--namespace": arguments.namespace}
     named["--scheduler"] = arguments.scheduler
     command += [word for name, value in named.items() if value for word in (name, str(value))]

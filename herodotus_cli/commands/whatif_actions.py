@@ -39,15 +39,9 @@ _COMMON = (
     ),
     click.option("--all", "every_row", is_flag=True, help="All pods and nodes, however many there are."),
     click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod finds no node or is blocked."),
-    click.option(
-        "--cluster",
-        multiple=True,
-        type=click.Path(),
-        metavar="FILE",
-        help="Without a cluster: its objects as kubectl get -o yaml printed them, repeatable.",
-    ),
+    options.cluster_files_option,
 )
-_INHERITED = ("cluster", "namespace", *option_values.CONNECTION_NAMES)
+_INHERITED = ("cluster_files", "namespace", *option_values.CONNECTION_NAMES)
 _NODES = click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
 _ITEMS = click.argument("words", metavar="NODE… CHANGE…", nargs=-1, required=True)
 _FILE = click.option(
@@ -83,7 +77,7 @@ def _run(ctx: click.Context) -> None:
     actions = [ctx, *(_parse_then(text, ctx) for text in ctx.params["then"])]
     changes = [change for action in actions for change in _build(action, environment)]
     title = ", then ".join(f"{action.command.name} {_describe(action)}".rstrip() for action in actions)
-    asked = ReviewOptions(title, ctx.params["cluster"], ctx.params["every_row"])
+    asked = ReviewOptions(title, ctx.params["cluster_files"], ctx.params["every_row"])
     fits = cluster_review.run({"changes": changes}, asked, connection, option_values.output_options(ctx), environment)
     if ctx.params["exit_code"] and not fits:
         ctx.exit(1)
@@ -202,7 +196,7 @@ def _scale_one(
     if kind not in _KINDS:
         raise click.UsageError(f"a {kind} cannot be scaled")
     obj = None
-    if not (ctx.params["cluster"] or connection.endpoint):
+    if not (ctx.params["cluster_files"] or not connection.reaches_cluster):
         try:
             obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
         except ServerError as e:

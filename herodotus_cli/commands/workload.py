@@ -100,10 +100,10 @@ def _once(
 def _zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
     """Return {"zones": [{"zone": NAME, "pods": N}, …]} by the present node labels, or {} if no zone is known.
 
-    With --endpoint no zone is known, because only kubectl can fetch nodes.
+    With --endpoint or --cluster no zone is known, because kubectl reads the nodes of its own cluster.
     """
     pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_MAX_ZONE_NODES]}
-    if connection.endpoint or not pods:
+    if not connection.reaches_cluster or not pods:
         return {}
     from herodotus_cli.transport.kubectl import KubectlTransport
 

@@ -26,13 +26,20 @@ def connect(
     """
     if connection.local:
         return open_local(connection, environ)
+    transport: Transport
     if connection.endpoint:
         from herodotus_cli.transport.http import HttpTransport
 
-        return HttpTransport(connection.endpoint, connection.request_timeout_s)
-    from herodotus_cli.transport.kubectl import KubectlTransport
+        transport = HttpTransport(connection.endpoint, connection.request_timeout_s)
+    else:
+        from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, environ, prefetched)
+        transport = KubectlTransport(connection, environ, prefetched)
+    if connection.cluster:
+        from herodotus_cli.transport.one_cluster import ClusterTransport  # here, because few requests need it
+
+        transport = ClusterTransport(transport, connection.cluster)
+    return transport
 
 
 def open_local(connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> LocalTransport:

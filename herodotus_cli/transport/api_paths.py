@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
 _API = "/apis/herodotus.dev/v1alpha1"
@@ -193,6 +194,26 @@ def nodes_by_hostname(names: Sequence[str]) -> str:
     """
     selector = f"kubernetes.io/hostname in ({','.join(names)})"
     return f"/api/v1/nodes{_query_string({'labelSelector': selector, 'limit': 500})}"
+
+
+def clusters() -> str:
+    """Return the path of the list of clusters whose records the decisions service has."""
+    return f"{_API}/clusters"
+
+
+def select_cluster(path: str, cluster: str) -> str:
+    """Return the path with the parameter that makes the answer be about a cluster, given by ID or name.
+
+    If `cluster` is empty, the path is unchanged.
+    """
+    if not cluster:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}cluster={_escape(cluster)}"
+
+
+def select_cluster_of_review(document: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    """Return a review with the cluster that it is about, given by ID or name, or unchanged if `cluster` is empty."""
+    return {**document, "spec": {**document["spec"], "cluster": cluster}} if cluster else dict(document)
 
 
 def service_version() -> str:

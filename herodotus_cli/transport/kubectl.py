@@ -56,6 +56,7 @@ _NEEDED = {
     "get": "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes",
     "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
 }
+_NEEDED_OF_CLUSTERS = "needed: get on clusters.herodotus.dev with that cluster's ID, and list (docs/fleet.md)"
 _CLUSTER_HINTS = (
     "which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
     "or ask the decisions service directly: --endpoint URL",
@@ -124,7 +125,7 @@ class KubectlTransport:
         A user without the right to the service's proxy is refused whether or not the Service exists. If the user may
         not see the Service either, it counts as missing.
         """
-        if self._kubectl.has_custom_service:
+        if self._kubectl.has_custom_service or self._connection.cluster:  # local mode reads another cluster
             return False
         if isinstance(failure, ServiceMissingError):
             return True
@@ -334,6 +335,8 @@ class KubectlTransport:
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             local = "or evaluate the cluster with your own rights: --local"
             return ServerError(reason, words, hints=[f"{needs} in namespace {service.namespace}", local])
+        if reason == "Forbidden" and words.startswith("clusters."):
+            return ServerError(reason, words, hints=[_NEEDED_OF_CLUSTERS])
         if reason == "Forbidden" and self._kubectl.route == API_SERVICE:
             return ServerError(reason, words, hints=[_NEEDED[verb]])
         return ServerError(reason, words)

@@ -50,8 +50,9 @@ def test_unknown_pod_lists_possible_reasons(service: Service, capsys: pytest.Cap
 
 
 NO_RECORDS = (
-    "  this service has no records of any scheduler yet; after an installation they take a minute or two\n"
+    "  this service has no records of the cluster's schedulers yet; after an installation they take a minute or two\n"
     "  for an older installation: see the scheduler's log\n"
+    "  records of other clusters: kubectl herodotus clusters\n"
 )
 
 

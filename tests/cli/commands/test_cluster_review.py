@@ -101,8 +101,8 @@ def cluster(tmp_path: Path) -> Path:
 def ask(cluster: Path, *words: str) -> Ran:
     files = {"FILE": "new.json", "SHAPES": "shapes.yaml"}
     named = [str(cluster.parent / files[word]) if word in files else word for word in words]
-    more = ("--cluster", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
-    return command(*named, "--cluster", str(cluster), *more)
+    more = ("--cluster-file", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
+    return command(*named, "--cluster-file", str(cluster), *more)
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
@@ -165,12 +165,12 @@ def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_pa
         (("whatif", "cordon", "n0", "--then", "explode n1"), 2, "'explode' is not an action: use one of drain"),
         (("whatif", "cordon", "n0", "--then", ""), 2, "name an action"),
         (("capacity",), 2, "name one object"),
-        (("capacity", "pod", "web-0"), 2, "--cluster goes with -f FILE"),
+        (("capacity", "pod", "web-0"), 2, "--cluster-file goes with -f FILE"),
         (("consolidate", "gone"), 1, 'nodes "gone" not found'),
         (("consolidate", "gone", "--blockers"), 1, 'scaleDown: nodes "gone" not found'),
         (("consolidate", "--blockers", "--force"), 2, "--blockers lists every reason"),
         (("nodegroups", "pod", "gone", "-n", "shop"), 1, 'pods: "shop/gone" is not a pod without a node'),
-        (("nodegroups", "deploy/web", "-n", "shop"), 2, "--cluster goes with -f FILE or pod NAME"),
+        (("nodegroups", "deploy/web", "-n", "shop"), 2, "--cluster-file goes with -f FILE or pod NAME"),
         (("nodegroups", "-f", "FILE", "pod", "x"), 2, "name one object"),
         (("nodegroups", "--node-groups-file", "FILE"), 1, "expected a list nodeGroups whose items have a name"),
     ],
@@ -183,17 +183,17 @@ def test_wrong_questions_are_errors(
 
 
 def test_a_cluster_without_node_groups_is_one_line_and_no_error(cluster: Path) -> None:
-    ran = command("nodegroups", "--cluster", str(cluster), "-o", "json")
+    ran = command("nodegroups", "--cluster-file", str(cluster), "-o", "json")
     status = json.loads(ran.out)["status"]
     assert (ran.code, status["nodeGroups"]["groups"], len(status["notes"])) == (0, [], 1)
     assert "no node group is known here" in status["notes"][0]
-    screen = command("nodegroups", "--cluster", str(cluster)).out
+    screen = command("nodegroups", "--cluster-file", str(cluster)).out
     assert len([line for line in screen.splitlines() if "node group" in line and "note:" not in line]) == 2
 
 
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.yaml").write_text("kind: Pod\nmetadata: {name: x}\n")
-    assert command("whatif", "drain", "n0", "--cluster", str(tmp_path / "x.yaml")).code == 1
+    assert command("whatif", "drain", "n0", "--cluster-file", str(tmp_path / "x.yaml")).code == 1
     assert "the cluster has no nodes" in capsys.readouterr().err
 
 

@@ -147,4 +147,4 @@ def test_pending_is_sorted_by_a_field(service: Service, field: str, names: list[
 def test_pending_without_any_record_says_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(PENDING, build_pending_pods([], now_us=10**15) | {"noRecords": True})
     assert command("pending", "-n", "shop", "--endpoint", service.url).code == 0
-    assert capsys.readouterr().err.startswith("This decisions service has no records of any scheduler yet")
+    assert capsys.readouterr().err.startswith("This decisions service has no records of the cluster's schedulers yet")

@@ -283,7 +283,7 @@ def test_rejects_files_without_one_workload(
         (("pod", "a", "b"), 2, "names several objects: give one"),
         (("ds/a",), 2, "the controller of a daemonset pins one pod to each node"),
         (("svc/a",), 2, "is not a workload"),
-        (("pod", "a", "--cluster", "x"), 2, "--cluster goes with -f FILE"),
+        (("pod", "a", "--cluster-file", "x"), 2, "--cluster-file goes with -f FILE"),
         (("pod", "a", "--replicas", "101"), 2, "'101' is not a whole number from 1 to 100"),
         (
             ("pod", "a", "--endpoint", "http://127.0.0.1:1"),
@@ -312,7 +312,7 @@ def test_cluster_files_run_the_scheduler_locally(tmp_path: Path) -> None:
     container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
     file = written(tmp_path, json.dumps(POD | {"spec": {"containers": [container]}}))
     environ = {"PATH": str(tmp_path)}
-    ran = command("whatif", "-f", file, "--cluster", str(cluster), "--replicas", "9", "-o", "name", environ=environ)
+    ran = command("whatif", "-f", file, "--cluster-file", str(cluster), "--replicas", "9", "-o", "name", environ=environ)
     assert (ran.code, sorted(ran.out.split())) == (0, ["node/large", "node/large", "node/small"])
 
 
@@ -321,18 +321,18 @@ def test_missing_scheduler_names_its_package(
 ) -> None:
     monkeypatch.setattr("herodotus_cli.local_evaluation.find_spec", lambda _name: None)
     file = written(tmp_path, json.dumps(POD))
-    assert command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(tmp_path)}).code == 1
+    assert command("whatif", "-f", file, "--cluster-file", file, environ={"PATH": str(tmp_path)}).code == 1
     assert capsys.readouterr().err == (
-        "error: --cluster needs the scheduler, which is not part of the plugin: no herodotus-scheduler on PATH\n"
+        "error: --cluster-file needs the scheduler, which is not part of the plugin: no herodotus-scheduler on PATH\n"
         "  it comes with the servers' package: pip install herodotus-servers\n"
-        "  or leave out --cluster, to use a running cluster\n"
+        "  or leave out --cluster-file, to use a running cluster\n"
     )
 
 
 def test_passes_on_errors_of_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, json.dumps(POD))
     assert (
-        command("whatif", "-f", file, "--cluster", file, environ={"PATH": str(Path(sys.executable).parent / "no")}).code
+        command("whatif", "-f", file, "--cluster-file", file, environ={"PATH": str(Path(sys.executable).parent / "no")}).code
         == 1
     )
     assert capsys.readouterr().err.endswith("no Node in the cluster\n")

@@ -26,7 +26,7 @@ HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writ
   resources: [nodehistories]
   verbs: [get, list]
 - apiGroups: [herodotus.dev]
-  resources: [incarnations, balances]
+  resources: [clusters, incarnations, balances]
   verbs: [list]
 {{- end }}
 {{- define "herodotus.readers.version" -}}
