@@ -25,7 +25,7 @@ def clusters(ctx: click.Context, /, **_given: object) -> None:
     """List the clusters whose records the decisions service has and you may read.
 
     A cluster's ID is the UID of its namespace kube-system; its name is that of its sender's certificate. Every command
-    takes either one with --cluster. MISSING counts records that never arrived.
+    takes either one with --cluster. AGE is that of the latest record; MISSING counts records that never arrived.
 
     \b
     kubectl herodotus clusters

@@ -56,7 +56,9 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
         if kind == "pod":
             pods = [f"{namespace}/{name}"]
         elif words and given["cluster_files"]:
-            raise click.UsageError("--cluster-file goes with -f FILE or pod NAME: there is no cluster to ask for the object")
+            raise click.UsageError(
+                "--cluster-file goes with -f FILE or pod NAME: there is no cluster to ask for the object"
+            )
         else:
             obj = (
                 manifests.read(file)

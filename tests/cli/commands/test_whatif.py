@@ -312,7 +312,9 @@ def test_cluster_files_run_the_scheduler_locally(tmp_path: Path) -> None:
     container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
     file = written(tmp_path, json.dumps(POD | {"spec": {"containers": [container]}}))
     environ = {"PATH": str(tmp_path)}
-    ran = command("whatif", "-f", file, "--cluster-file", str(cluster), "--replicas", "9", "-o", "name", environ=environ)
+    ran = command(
+        "whatif", "-f", file, "--cluster-file", str(cluster), "--replicas", "9", "-o", "name", environ=environ
+    )
     assert (ran.code, sorted(ran.out.split())) == (0, ["node/large", "node/large", "node/small"])
 
 
@@ -332,7 +334,9 @@ def test_missing_scheduler_names_its_package(
 def test_passes_on_errors_of_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, json.dumps(POD))
     assert (
-        command("whatif", "-f", file, "--cluster-file", file, environ={"PATH": str(Path(sys.executable).parent / "no")}).code
+        command(
+            "whatif", "-f", file, "--cluster-file", file, environ={"PATH": str(Path(sys.executable).parent / "no")}
+        ).code
         == 1
     )
     assert capsys.readouterr().err.endswith("no Node in the cluster\n")
