@@ -33,7 +33,8 @@ SORT_FIELDS = {
 }
 _MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
 _NO_RECORDS = (
-    "This decisions service has no records of the cluster's schedulers yet, so it does not know which pods are pending.",
+    "This decisions service has no records of the cluster's schedulers yet, so it does not know which pods are"
+    " pending.",
     "  after an installation, records take a minute or two; to see pending pods: kubectl get pods -A"
     " --field-selector status.phase=Pending",
 )

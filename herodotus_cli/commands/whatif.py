@@ -33,8 +33,8 @@ _POD_KINDS = ("pod", "pods", "po")
 class WhatIfArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus whatif`: either `file`, or `kind` and `name`, say which pods to place.
 
-    `obj` is the only object in the file, unless the question is about files: then it is not read here. `cluster_files` holds
-    paths of files with the objects to use instead of a running cluster. `every_node` is --all.
+    `obj` is the only object in the file, unless the question is about files: then it is not read here. `cluster_files`
+    holds paths of files with the objects to use instead of a running cluster. `every_node` is --all.
     """
 
     file: str

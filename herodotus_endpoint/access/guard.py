@@ -172,10 +172,8 @@ def _right_to_cluster(cluster: str) -> Right:
 
 def _only_cluster(known: Sequence[str]) -> str:
     if len(known) > 1:
-        names = ", ".join(known)
-        raise StatusError(
-            400, f"several clusters have records; name one (cluster=, or --cluster of the plugin): {names}"
-        )
+        said = "several clusters have records; name one (cluster=, or --cluster of the plugin)"
+        raise StatusError(400, f"{said}: {', '.join(known)}")
     return known[0] if known else ""
 
 

@@ -44,8 +44,8 @@ _SHOWN: Final = 20  # of each list, as text
 def add_snapshot_options(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `snapshot` to its parser."""
     command.description = (
-        "Write what scheduling reads of a cluster to one file, for evaluate --cluster, whatif --cluster-file and replay."
-        " Images' environment, commands, annotations and all else that scheduling does not read are left out."
+        "Write what scheduling reads of a cluster to one file, for evaluate --cluster, whatif --cluster-file and"
+        " replay. Images' environment, commands, annotations and all else that scheduling does not read are left out."
     )
     command.add_argument("file", type=Path, metavar="FILE", help="where to; it is readable by its owner alone")
     command.add_argument("--full", action="store_true", help="whole objects, secrets in their environment included")

@@ -67,9 +67,9 @@ def shared(
     opened = a_service(tmp_path, access=api.access())
     opened.stored(*here())
     opened.stored(*there())
-    certificate = Authority(tmp_path).server("localhost")  # kubectl sends no token without TLS
+    certificate, key = Authority(tmp_path).server("localhost")  # kubectl sends no token without TLS
     server = make_server(
-        "127.0.0.1", 0, opened.client.application, threaded=True, ssl_context=tuple(map(str, certificate))
+        "127.0.0.1", 0, opened.client.application, threaded=True, ssl_context=(str(certificate), str(key))
     )
     with serve_in_thread(server) as found:
         config = tmp_path / "config"

@@ -30,6 +30,7 @@ from herodotus_endpoint.parameters import (
     Parameter,
     TimeParameter,
 )
+from herodotus_endpoint.resources import CLUSTER as CLUSTER_RESOURCE
 from herodotus_endpoint.resources import CLUSTER_REVIEW, RESOURCES
 from herodotus_endpoint.routing import Access, Route, list_routes
 from herodotus_endpoint.store import Pruner, RetentionLimits
