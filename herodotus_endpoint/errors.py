@@ -9,6 +9,7 @@ the database driver.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -63,13 +64,11 @@ class StatusError(Exception):
         self.headers = dict(headers or {})
 
 
-def retry_later(code: int, message: str) -> StatusError:
-    """Return an error whose Retry-After header tells the client to try again after RETRY_AFTER_S seconds."""
+def retry_later(code: int, message: str, after_s: float = RETRY_AFTER_S) -> StatusError:
+    """Return an error whose Retry-After header tells the client to try again after `after_s` seconds, rounded up."""
+    seconds = math.ceil(after_s)
     return StatusError(
-        code,
-        message,
-        details={"retryAfterSeconds": RETRY_AFTER_S},
-        headers={"Retry-After": str(RETRY_AFTER_S)},
+        code, message, details={"retryAfterSeconds": seconds}, headers={"Retry-After": str(seconds)}
     )
 
 

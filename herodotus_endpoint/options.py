@@ -25,7 +25,7 @@ from herodotus_serving.sockets import Address
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
 FILE: Final = "herodotus.db"  # in the data directory
-DEFAULT_THREADS: Final = 8  # half of them may be in ingest, see settings.MAX_CONCURRENT_INGESTS
+DEFAULT_THREADS: Final = 8  # for queries; ingest has threads of its own (`pools`)
 MAX_THREADS: Final = 64  # more would only wait for each other
 MAX_WORKERS: Final = 16
 AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that a stolen one is useless elsewhere

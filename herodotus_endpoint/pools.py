@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_endpoint import errors
+from herodotus_endpoint.access.ingest_turns import MAX_WAITING
 from herodotus_endpoint.api import cluster_reviews, ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 SENDER_PREFIX: Final = "/ingest/"  # paths that schedulers request
 PROBE_PATHS: Final = ("/livez", "/readyz")
-QUEUED_BATCHES: Final = 4  # batches that wait in memory for a thread; a refused shipper sends again after a second
+SENDER_THREADS: Final = 8  # for requests of senders while MAX_WAITING batches wait for their turn: most are short
+QUEUED_BATCHES: Final = 32  # requests of senders that wait for a thread, of which only those are left
 QUEUED_QUERIES: Final = 64
 REFUSAL_THREADS: Final = 2  # for watches beyond --max-watches, whose refusal names the user
 MAX_IGNORED_BODY: Final = 4 << 10  # of requests that are answered without reading the body
@@ -36,7 +38,7 @@ class Pools:
 
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
         watches = settings.max_watches + REFUSAL_THREADS
-        ingests = settings.max_concurrent_ingests
+        ingests = settings.max_concurrent_ingests + MAX_WAITING + SENDER_THREADS
         self.probes = WorkerPool("probes", 1, 256, per_address=16)  # each takes a millisecond and waits for nothing
         self.queries = WorkerPool("queries", threads, QUEUED_QUERIES, per_address=(threads + QUEUED_QUERIES) // 2)
         self.ingest = WorkerPool("ingest", ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc)

@@ -19,7 +19,7 @@ MAX_WATCHES: Final = 32  # each occupies a thread, which reads twice a second
 MAX_WATCHES_PER_USER: Final = 8
 MAX_REVIEWS: Final = 8  # at the same time; each occupies a thread while a scheduler decides
 MAX_POLLS: Final = 8  # schedulers that wait for a review at the same time, a thread each (`review_queue`)
-MAX_CONCURRENT_INGESTS: Final = 4  # one writes, one decodes, two wait
+MAX_CONCURRENT_INGESTS: Final = 2  # one writes, one is unpacked; more would compete for the write lock in no order
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 BURST_S: Final = 10.0  # a scheduler's backlog after a short pause
+MIN_WAIT_S: Final = 0.1  # of a refused cluster
 
 
 class IngestQuota:
@@ -28,18 +29,19 @@ class IngestQuota:
         self._lock = threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}  # by cluster: bytes left at a time
 
-    def take(self, cluster: str, size: int) -> bool:
-        """Count a batch of `size` bytes, and return False without counting it if the cluster's quota is used up.
+    def take(self, cluster: str, size: int) -> float:
+        """Count a batch of `size` bytes and return 0; if the cluster's quota is used up, count nothing.
 
-        A batch that is larger than what is left is accepted, and the cluster waits longer for its next one. Otherwise a
-        batch above the burst would never be accepted.
+        Then return the seconds after which the cluster has a quota again. A batch that is larger than what is left is
+        accepted, and the cluster waits longer for its next one. Otherwise a batch above the burst would never be
+        accepted.
         """
         if not self._rate:
-            return True
+            return 0.0
         with self._lock:
             now_s = self._clock()
             left, at_s = self._left.get(cluster, (self._rate * BURST_S, now_s))
             left = min(self._rate * BURST_S, left + (now_s - at_s) * self._rate)
             accepted = left > 0
             self._left[cluster] = (left - size if accepted else left, now_s)
-            return accepted
+            return 0.0 if accepted else max(MIN_WAIT_S, -left / self._rate)

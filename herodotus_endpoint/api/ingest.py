@@ -1,7 +1,7 @@
 """The route `POST /ingest/v1/frames`, through which schedulers deliver records.
 
 Owns: authentication of senders, limits, decoding, and the status code of each refusal. Does not own: storing (`store`),
-the frame format (`herodotus_record.codec`), retries of the shipper.
+the order of batches (`access.ingest_turns`), the frame format (`herodotus_record.codec`), retries of the shipper.
 
 Invariant: the service answers 200 only after the commit. With any other code it stores nothing of the batch.
 
@@ -12,6 +12,7 @@ loopback peer too.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
@@ -19,6 +20,7 @@ from typing import Final
 from flask import Blueprint, Response, request
 
 from herodotus_endpoint.access.ingest_quota import IngestQuota
+from herodotus_endpoint.access.ingest_turns import BusyError, IngestTurns
 from herodotus_endpoint.api import request_body
 from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
@@ -27,15 +29,16 @@ from herodotus_endpoint.parameters import ChoiceParameter
 from herodotus_endpoint.routing import Access, Answer, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
-from herodotus_endpoint.tracing.span_queue import SpanQueue
 from herodotus_endpoint.tracing.traced_records import TracedRecord, select_traced
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Frame
+from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/frames"
 MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,000 nodes, fifty times a usual batch
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame fits, and four such batches take 256 MiB
+MAX_TOKEN_REVIEWS: Final = 4  # at the same time: many requests wait for their turn, and each may have a new token
 MAX_FRAMES: Final = 20_000  # bounds the time that the write lock is held to some seconds
 
 _ENCODING: Final = ChoiceParameter(
@@ -54,6 +57,8 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     New records are put into `settings.traces` after the commit, unless it is None.
     """
     quota = IngestQuota(settings.ingest_quota)
+    turns = IngestTurns(settings.max_concurrent_ingests)
+    authenticating = threading.BoundedSemaphore(MAX_TOKEN_REVIEWS)
 
     @declare(
         Route(
@@ -69,11 +74,21 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
         )
     )
     def frames() -> Response:
-        cluster = authenticate_sender(settings)
-        if not quota.take(cluster, request.content_length or 0):
+        with authenticating:
+            cluster = authenticate_sender(settings)
+        body = _read_batch()
+        after_s = quota.take(cluster, len(body))
+        if after_s:
             metrics.refused.labels("quota").inc()
-            raise retry_later(429, f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later')
-        return _store(store, metrics, settings.traces, cluster, int(settings.clock() * 1e6))
+            said = f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later'
+            raise retry_later(429, said, after_s)
+        try:
+            with turns.take(cluster, len(body)):
+                _check_connection()
+                return _store(store, settings, metrics, cluster, body)
+        except BusyError as e:
+            metrics.refused.labels("busy").inc()
+            raise retry_later(429, str(e), e.after_s) from e
 
     routes = build_blueprint("ingest", (frames,))
 
@@ -89,13 +104,22 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     return routes
 
 
-def _store(store: Store, metrics: EndpointMetrics, traces: SpanQueue | None, cluster: str, now_us: int) -> Response:
-    """Store the batch of frames in the request's body and return a response with the numbers of stored records.
+def _check_connection() -> None:
+    """Raise StatusError 503 if nobody reads the response: the client has gone while it waited, or the server stops."""
+    cancelled: threading.Event | None = request.environ.get(CANCELLED)
+    if cancelled is not None and cancelled.is_set():
+        raise retry_later(503, "the connection ended before the batch was stored")
+
+
+def _store(
+    store: Store, settings: ServiceSettings, metrics: EndpointMetrics, cluster: str, sent: bytes
+) -> Response:
+    """Store a batch of frames, given as sent, and return a response with the numbers of stored records.
 
     `cluster` is the ID of the cluster that the sender is bound to, or "" if it is bound to none. Raises StatusError if
     the batch is refused.
     """
-    body = _read_batch()
+    body, traces, now_us = _unpack(sent), settings.traces, int(settings.clock() * 1e6)
     traced: list[TracedRecord] = []
     collect = None if traces is None else lambda record, node: traced.append(select_traced(record, node))
     try:
@@ -156,20 +180,27 @@ def _is_loopback(peer: str) -> bool:
 
 
 def _read_batch() -> bytes:
-    """Return the decompressed body of this request, which is a batch of frames.
+    """Return the body of this request as sent, which is a batch of frames.
 
-    Raises StatusError 413 if the body is too large, 415 for an unsupported type or encoding, and 400 if it is damaged.
+    Raises StatusError 413 if the body is too large, and 415 for an unsupported type or encoding.
     """
     if request.mimetype != codec.CONTENT_TYPE:
         raise StatusError(415, f"Content-Type must be {codec.CONTENT_TYPE}")
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding not in _ENCODING.choices:
         raise StatusError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
-    body = request_body.read_body(MAX_BODY_BYTES, "a batch")
-    if encoding == "identity":
-        return body
+    return request_body.read_body(MAX_BODY_BYTES, "a batch")
+
+
+def _unpack(sent: bytes) -> bytes:
+    """Return the decompressed body of this request.
+
+    Raises StatusError 413 if it is too large, and 400 if it is damaged.
+    """
+    if request.headers.get("Content-Encoding", "identity") == "identity":
+        return sent
     try:
-        return codec.decompress(body, MAX_UNPACKED_BYTES)
+        return codec.decompress(sent, MAX_UNPACKED_BYTES)
     except codec.CodecError as e:
         code = 413 if "unpacks to more" in str(e) else 400
         raise StatusError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e

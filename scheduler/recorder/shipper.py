@@ -57,6 +57,10 @@ class NotDeliveredError(Exception):
         self.after_s = after_s
 
 
+class BusyError(NotDeliveredError):
+    """The decisions service has no turn for the batch yet, and names the time after which it expects to have one."""
+
+
 class UnreachableError(NotDeliveredError):
     """The decisions service could not be connected to, or our credentials are not there yet; nothing was sent."""
 
@@ -129,6 +133,8 @@ class Shipper:
                 after_s = e.after_s if isinstance(e, NotDeliveredError) else 0.0
                 longest = UNREACHABLE_BACKOFF_S if isinstance(e, UnreachableError) else BACKOFF_S[1]
                 wait = max(min(pause, longest) * random.uniform(1, 1.5), after_s)
+                if isinstance(e, BusyError):  # a longer pause would only delay records: our place is kept
+                    wait, pause = after_s * random.uniform(1, 1.25), BACKOFF_S[0]
                 if stop.is_set():
                     time.sleep(min(wait, max(deadline - now, 0)))
                 else:
@@ -210,7 +216,9 @@ class Shipper:
             raise NotDeliveredError(f"415, and not from the decisions service: {_parse_message(response)}")
         if response.status_code in _RETRY_LATER:
             after = response.headers.get("Retry-After", "")
-            raise NotDeliveredError(_parse_message(response), float(after) if after.isdigit() else 0.0)
+            busy = response.status_code == 429 and after.isdigit() and int(after) > 0
+            failure = BusyError if busy else NotDeliveredError
+            raise failure(_parse_message(response), float(after) if after.isdigit() else 0.0)
         return response.status_code, _parse_message(response)
 
     def _set_aside(self, frame: bytes, why: str) -> None:
