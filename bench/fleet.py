@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 import zlib
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -86,7 +87,10 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Send until `stopped` is set."""
-        connection = _connect(self.fleet.authority, self.port, self.cluster)
+        with closing(connect(self.fleet.authority, self.port, self.cluster)) as connection:
+            self._send_until_stopped(connection)
+
+    def _send_until_stopped(self, connection: HTTPSConnection) -> None:
         due_s = time.monotonic() + random.random() * self.every_s
         while not self.stopped.wait(max(0.0, due_s - time.monotonic())):
             body = self.fleet.build_batch(self.cluster)
@@ -96,7 +100,6 @@ class Sender(threading.Thread):
                     return
             self.times.append((time.perf_counter() - began) * 1000)
             due_s = max(due_s + self.every_s, time.monotonic())
-        connection.close()
 
     def _send(self, connection: HTTPSConnection, body: bytes) -> bool:
         connection.request("POST", PATH, body, HEADERS)
@@ -183,7 +186,7 @@ def _print(senders: list[Sender], answers: dict[str, list[float]], seconds: floa
 
 def _ask(fleet: Fleet, port: int, until_s: float) -> dict[str, list[float]]:
     """Ask about random pods and lists of random clusters until `until_s`, and return the response times by kind."""
-    rng, connection = random.Random(1), _connect(fleet.authority, port, fleet.clusters[0])
+    rng, connection = random.Random(1), connect(fleet.authority, port, fleet.clusters[0])
     found: dict[str, list[float]] = {"a pod": [], "500 newest of a namespace": []}
     while time.monotonic() < until_s:
         for name, times in found.items():
@@ -227,7 +230,7 @@ def _change_frame(frame: bytes, parts: list[tuple[bytes, bytes]]) -> bytes:
     return frame[: codec.HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(payload)) + payload
 
 
-def _connect(authority: Authority, port: int, cluster: str) -> HTTPSConnection:
+def connect(authority: Authority, port: int, cluster: str) -> HTTPSConnection:
     """Return a connection with the client certificate of a cluster's sender."""
     context = ssl.create_default_context(cadata=authority.pem)
     with _LOCK:

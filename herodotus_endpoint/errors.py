@@ -67,9 +67,7 @@ class StatusError(Exception):
 def retry_later(code: int, message: str, after_s: float = RETRY_AFTER_S) -> StatusError:
     """Return an error whose Retry-After header tells the client to try again after `after_s` seconds, rounded up."""
     seconds = math.ceil(after_s)
-    return StatusError(
-        code, message, details={"retryAfterSeconds": seconds}, headers={"Retry-After": str(seconds)}
-    )
+    return StatusError(code, message, details={"retryAfterSeconds": seconds}, headers={"Retry-After": str(seconds)})
 
 
 def json_response(

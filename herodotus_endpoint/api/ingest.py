@@ -33,7 +33,6 @@ from herodotus_endpoint.tracing.traced_records import TracedRecord, select_trace
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Frame
-from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/frames"
 MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,000 nodes, fifty times a usual batch
@@ -84,7 +83,6 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
             raise retry_later(429, said, after_s)
         try:
             with turns.take(cluster, len(body)):
-                _check_connection()
                 return _store(store, settings, metrics, cluster, body)
         except BusyError as e:
             metrics.refused.labels("busy").inc()
@@ -104,16 +102,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     return routes
 
 
-def _check_connection() -> None:
-    """Raise StatusError 503 if nobody reads the response: the client has gone while it waited, or the server stops."""
-    cancelled: threading.Event | None = request.environ.get(CANCELLED)
-    if cancelled is not None and cancelled.is_set():
-        raise retry_later(503, "the connection ended before the batch was stored")
-
-
-def _store(
-    store: Store, settings: ServiceSettings, metrics: EndpointMetrics, cluster: str, sent: bytes
-) -> Response:
+def _store(store: Store, settings: ServiceSettings, metrics: EndpointMetrics, cluster: str, sent: bytes) -> Response:
     """Store a batch of frames, given as sent, and return a response with the numbers of stored records.
 
     `cluster` is the ID of the cluster that the sender is bound to, or "" if it is bound to none. Raises StatusError if

@@ -153,7 +153,9 @@ def test_a_refused_cluster_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("after_s", "next_one"), [(ingest_turns.KEEP_S - 1.0, "c1 again"), (ingest_turns.KEEP_S, "b2")], ids=["kept", "late"]
+    ("after_s", "next_one"),
+    [(ingest_turns.KEEP_S - 1.0, "c1 again"), (ingest_turns.KEEP_S, "b2")],
+    ids=["kept", "late"],
 )
 def test_a_kept_place_expires(monkeypatch: pytest.MonkeyPatch, after_s: float, next_one: str) -> None:
     monkeypatch.setattr(ingest_turns, "MAX_WAITING", 2)

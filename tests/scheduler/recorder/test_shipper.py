@@ -168,6 +168,30 @@ def test_retry_after_is_waited_for(tmp_path: Path, service: Service, shipper: Sh
     assert service.stored == [1]
 
 
+@pytest.mark.parametrize(
+    ("status", "longest_s"), [(429, 1.25), (503, 15.0)], ids=["busy: as it says", "away: longer each time"]
+)
+def test_a_busy_service_says_how_long_to_wait(
+    tmp_path: Path, service: Service, shipper: Shipper, status: int, longest_s: float
+) -> None:
+    """It keeps our place in its order, so that a longer pause would only delay the records."""
+    write(tmp_path, 1)
+    service.answers = [httpx.Response(status, headers={"Retry-After": "1"}) for _ in range(9)]
+    waits: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            if service.stored:
+                self.set()
+            return True
+
+    shipper.run(Stop(), drain_s=0.0)
+    assert service.stored == [1]
+    assert min(waits[:9]) >= 1.0
+    assert longest_s / 1.5 <= max(waits[:9]) <= longest_s
+
+
 def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
     shipper.deliver_pending()
