@@ -39,8 +39,10 @@ class Client:
 
     `url` is the service's own, that of `kubectl proxy` followed by the path of the Service, or that of an API server
     where the service is registered as an APIService. `token` is a bearer token. `verify` is False, or a TLS context
-    with the certificate authority of the server. `transport` replaces the network, for tests. `cluster` is the ID or
-    name of the cluster that the questions are about, one of those of `list_clusters`; by default the service's own.
+    with the certificate authority of the server. `transport` replaces the network, for tests.
+
+    `cluster` of a method is the ID or name of the cluster that the answer is about, one of those of `list_clusters`; by
+    default the service's own.
 
     Methods raise ServiceError for a refusal, and exceptions of httpx where the service cannot be reached in time.
     """
@@ -50,25 +52,25 @@ class Client:
         url: str,
         *,
         token: str = "",
-        cluster: str = "",
         verify: Any = True,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._cluster = cluster
         self._http = httpx.Client(**_settings(url, token, verify, timeout_s), transport=transport)
 
-    def ask(self, question: Question[Answer]) -> Answer:
+    def ask(self, question: Question[Answer], *, cluster: str = "") -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(self._http.send(_build(self._http, question, self._cluster))))
+        return cast(Answer, _read(self._http.send(_build(self._http, question, cluster))))
 
-    def watch(self, namespace: str = "", *, labels: str = "", fields: str = "") -> Iterator[Decision]:
+    def watch(
+        self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
+    ) -> Iterator[Decision]:
         """Yield each new or changed decision from now on, until the service ends the watch.
 
         An empty namespace means all namespaces; `labels` and `fields` are selectors.
         """
-        newest = self.ask(list_decisions(namespace, limit=1))
-        path = _watch_path(newest, namespace, labels, fields, self._cluster)
+        newest = self.ask(list_decisions(namespace, limit=1), cluster=cluster)
+        path = api_paths.select_cluster(_watch_path(newest, namespace, labels, fields), cluster)
         with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
             if response.is_error:
                 response.read()
@@ -95,22 +97,22 @@ class AsyncClient:
         url: str,
         *,
         token: str = "",
-        cluster: str = "",
         verify: Any = True,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._cluster = cluster
         self._http = httpx.AsyncClient(**_settings(url, token, verify, timeout_s), transport=transport)
 
-    async def ask(self, question: Question[Answer]) -> Answer:
+    async def ask(self, question: Question[Answer], *, cluster: str = "") -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(await self._http.send(_build(self._http, question, self._cluster))))
+        return cast(Answer, _read(await self._http.send(_build(self._http, question, cluster))))
 
-    async def watch(self, namespace: str = "", *, labels: str = "", fields: str = "") -> AsyncIterator[Decision]:
+    async def watch(
+        self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
+    ) -> AsyncIterator[Decision]:
         """Yield each new or changed decision from now on, as `Client.watch` does."""
-        newest = await self.ask(list_decisions(namespace, limit=1))
-        path = _watch_path(newest, namespace, labels, fields, self._cluster)
+        newest = await self.ask(list_decisions(namespace, limit=1), cluster=cluster)
+        path = api_paths.select_cluster(_watch_path(newest, namespace, labels, fields), cluster)
         async with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
             if response.is_error:
                 await response.aread()
@@ -165,11 +167,10 @@ def _read(response: httpx.Response) -> Mapping[str, Any]:
     return document
 
 
-def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str, cluster: str) -> str:
+def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str) -> str:
     """Return the path of a watch that starts after the list `newest`."""
     selector = api_paths.DecisionSelector(fields, labels)
-    path = api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
-    return api_paths.select_cluster(path, cluster)
+    return api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
 
 
 def _read_event(line: str) -> Iterator[Decision]:

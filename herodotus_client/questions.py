@@ -62,7 +62,7 @@ def list_pending_pods(namespace: str = "", *, labels: str = "") -> Question[answ
 
 
 def list_clusters() -> Question[answers.ClusterList]:
-    """Ask for the clusters whose records the service has; their names are for `Client(cluster=…)`."""
+    """Ask for the clusters whose records the service has; their IDs and names are for `ask(…, cluster=…)`."""
     return Question(api_paths.clusters())
 
 

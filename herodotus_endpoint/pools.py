@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_endpoint import errors
-from herodotus_endpoint.access.ingest_turns import MAX_WAITING
+from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING
 from herodotus_endpoint.api import cluster_reviews, ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings

@@ -1,7 +1,7 @@
 """The route `POST /ingest/v1/frames`, through which schedulers deliver records.
 
 Owns: authentication of senders, limits, decoding, and the status code of each refusal. Does not own: storing (`store`),
-the order of batches (`access.ingest_turns`), the frame format (`herodotus_record.codec`), retries of the shipper.
+the order of batches (`access.fair_ingest_queue`), the frame format (`herodotus_record.codec`), retries of the shipper.
 
 Invariant: the service answers 200 only after the commit. With any other code it stores nothing of the batch.
 
@@ -19,8 +19,8 @@ from typing import Final
 
 from flask import Blueprint, Response, request
 
+from herodotus_endpoint.access.fair_ingest_queue import FairIngestQueue, QueueFullError
 from herodotus_endpoint.access.ingest_quota import IngestQuota
-from herodotus_endpoint.access.ingest_turns import BusyError, IngestTurns
 from herodotus_endpoint.api import request_body
 from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
@@ -56,7 +56,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     New records are put into `settings.traces` after the commit, unless it is None.
     """
     quota = IngestQuota(settings.ingest_quota)
-    turns = IngestTurns(settings.max_concurrent_ingests)
+    queue = FairIngestQueue(settings.max_concurrent_ingests)
     authenticating = threading.BoundedSemaphore(MAX_TOKEN_REVIEWS)
 
     @declare(
@@ -82,9 +82,9 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
             said = f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later'
             raise retry_later(429, said, after_s)
         try:
-            with turns.take(cluster, len(body)):
+            with queue.admit(cluster, len(body)):
                 return _store(store, settings, metrics, cluster, body)
-        except BusyError as e:
+        except QueueFullError as e:
             metrics.refused.labels("busy").inc()
             raise retry_later(429, str(e), e.after_s) from e
 

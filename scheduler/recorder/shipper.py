@@ -57,7 +57,7 @@ class NotDeliveredError(Exception):
         self.after_s = after_s
 
 
-class BusyError(NotDeliveredError):
+class ServiceBusyError(NotDeliveredError):
     """The decisions service has no turn for the batch yet, and names the time after which it expects to have one."""
 
 
@@ -133,7 +133,7 @@ class Shipper:
                 after_s = e.after_s if isinstance(e, NotDeliveredError) else 0.0
                 longest = UNREACHABLE_BACKOFF_S if isinstance(e, UnreachableError) else BACKOFF_S[1]
                 wait = max(min(pause, longest) * random.uniform(1, 1.5), after_s)
-                if isinstance(e, BusyError):  # a longer pause would only delay records: our place is kept
+                if isinstance(e, ServiceBusyError):  # a longer pause would only delay records: our place is kept
                     wait, pause = after_s * random.uniform(1, 1.25), BACKOFF_S[0]
                 if stop.is_set():
                     time.sleep(min(wait, max(deadline - now, 0)))
@@ -217,7 +217,7 @@ class Shipper:
         if response.status_code in _RETRY_LATER:
             after = response.headers.get("Retry-After", "")
             busy = response.status_code == 429 and after.isdigit() and int(after) > 0
-            failure = BusyError if busy else NotDeliveredError
+            failure = ServiceBusyError if busy else NotDeliveredError
             raise failure(_parse_message(response), float(after) if after.isdigit() else 0.0)
         return response.status_code, _parse_message(response)
 

@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.skipif(assets() is None, reason=NO_BI
 
 NAME = "herodotus-endpoint.herodotus.svc"
 SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
+OTHER_SENDER, OTHER_CLUSTER = "system:serviceaccount:ci:default", "0c6f5be5-6d0b-4d4c-8a3c-5b1df9a4a7a1"
 MANIFEST = list(yaml.safe_load_all((ROOT / "deploy" / "aggregated-api" / "herodotus.yaml").read_text()))
 API = "/apis/herodotus.dev/v1alpha1"
 UNDISCOVERED = "the server doesn't have a resource type"
@@ -165,6 +166,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
                 "127.0.0.1:0",
                 "--ingest-sender",
                 SENDER,
+                "--ingest-sender",
+                f"{OTHER_SENDER}={OTHER_CLUSTER}",
             )
         else:
             module, where, files = (
@@ -173,6 +176,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
                 ("cert", "key"),
             )
             flags = ("--data", str(directory / "data"), "--sender", SENDER)
+            flags += ("--sender", f"{OTHER_SENDER}={OTHER_CLUSTER}")
         shown = [word for name, file in zip(files, tls, strict=True) for word in (f"--{name}", str(file))]
         command = python(module, *where, *flags, *shown, "--kubeconfig", str(kubeconfigs["service"]))
         process = Process(f"replica {number}", command, directory / f"replica-{number}.log")
@@ -541,6 +545,53 @@ def test_records_of_another_cluster_or_sender_are_rejected(system: System) -> No
     assert system.send(system.token, a_decision(cluster="another", sequence=50)).status_code == 403
     other = system.kubectl("-n", "herodotus", "create", "token", "herodotus-endpoint", "--audience=herodotus-endpoint")
     assert system.send(other.strip(), a_decision(cluster=system.cluster, sequence=50)).status_code == 403
+
+
+FLEET_READER = f"""
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: fleet-reader}}
+rules:
+  - apiGroups: [herodotus.dev]
+    resources: [clusters]
+    verbs: [list]
+  - apiGroups: [herodotus.dev]
+    resources: [clusters]
+    resourceNames: [{OTHER_CLUSTER}]
+    verbs: [get]
+"""
+
+
+def test_right_to_a_cluster_is_by_its_name(system: System) -> None:
+    """It opens the records of that cluster and no others, in the namespaces that the API server lets through."""
+    system.run("-n", "ci", "create", "serviceaccount", "default")  # unless its controller has made it
+    token = system.kubectl("-n", "ci", "create", "token", "default", "--audience=herodotus-endpoint").strip()
+    theirs = {"cluster": OTHER_CLUSTER, "incarnation": "of-another-cluster"}
+    table = a_table(("there-1",)).rows(*theirs.values())
+    decision = a_decision(pod="web-1", nodes=("there-1",), sequence=1, **theirs)
+    assert system.send(token, table, decision).status_code == 200
+
+    def ask(*words: str, namespace: str = "shop", cluster: str = OTHER_CLUSTER) -> subprocess.CompletedProcess[str]:
+        return system.herodotus("pod", *words, "-n", namespace, "--cluster", cluster, user="ada")
+
+    refused = ask("web-1")
+    assert f'clusters.herodotus.dev "{OTHER_CLUSTER}" is forbidden: User "ada" cannot get' in refused.stderr
+    assert 'cannot list resource "clusters"' in system.herodotus("clusters", user="ada").stderr
+
+    system.kubectl("apply", "-f", "-", stdin=FLEET_READER)
+    system.kubectl("create", "clusterrolebinding", "fleet-reader", "--clusterrole=fleet-reader", "--user=ada")
+
+    def answer() -> str | None:
+        found = ask("web-1")
+        return None if found.returncode else found.stdout
+
+    assert "there-1" in eventually(answer, "the new right to take effect")
+    assert "web-2" not in ask().stdout
+    assert "worker-1" in system.herodotus("pod", "web-1", "-n", "shop", user="ada").stdout
+    listed = json.loads(system.herodotus("clusters", "-o", "json", user="ada").stdout)["items"]
+    assert {(c["metadata"]["name"], c["own"]) for c in listed} == {(system.cluster, True), (OTHER_CLUSTER, False)}
+    assert 'clusters.herodotus.dev "another" is forbidden' in ask("web-1", cluster="another").stderr
+    assert 'podexplanations.herodotus.dev "web-1" is forbidden' in ask("web-1", namespace="ci").stderr
 
 
 def gone(system: System, namespace: str) -> bool:

@@ -150,12 +150,11 @@ def test_python_client_asks_about_a_cluster(url: str) -> None:
         names = [cluster["metadata"]["name"] for cluster in client.ask(list_clusters())["items"]]
         with pytest.raises(ServiceError, match="several clusters"):
             client.ask(explain_pod("shop", POD))
-    assert names == [CLUSTER, OTHER]
-    for cluster, node in ((CLUSTER, "worker-1"), ("sender-b", None)):
-        with Client(url, cluster=cluster) as client:
-            assert client.ask(explain_pod("shop", POD))["outcome"]["node"] == node
+        assert names == [CLUSTER, OTHER]
+        for cluster, node in ((CLUSTER, "worker-1"), ("sender-b", None)):
+            assert client.ask(explain_pod("shop", POD), cluster=cluster)["outcome"]["node"] == node
             with pytest.raises(ServiceError, match="no scheduler answers reviews"):
-                client.ask(review_placement("shop", {"object": pod_manifest()}))
+                client.ask(review_placement("shop", {"object": pod_manifest()}), cluster=cluster)
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ MAX_WAIT_S: Final = 10.0  # a shipper gives up after 30 s; storing the batch tak
 MAX_RETRY_AFTER_S: Final = 30.0  # the estimate may be wrong
 KEEP_S: Final = 120.0  # four times as long, for senders that back off on their own
 MIN_COST: Final = 64 << 10  # bytes: a commit costs as much as this, however small the batch
-_FIRST_TURN_S: Final = 0.05  # until the first measurement
-_WEIGHT: Final = 0.1  # of a new measurement of a turn's duration
+_FIRST_INTERVAL_S: Final = 0.05  # until the first measurement
+_WEIGHT: Final = 0.1  # of a new measurement of the interval
 
 
-class BusyError(Exception):
+class QueueFullError(Exception):
     """Too many batches wait. `after_s` is the number of seconds after which there should be room for this one."""
 
     def __init__(self, after_s: float) -> None:
@@ -61,7 +61,7 @@ class _Waiting:
         return max(self.size, MIN_COST)
 
 
-class IngestTurns:
+class FairIngestQueue:
     """The queue of batches of all clusters in this process. Safe for concurrent use."""
 
     def __init__(self, concurrent: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,14 +75,14 @@ class IngestTurns:
         self._virtual = 0.0  # start of the latest batch in progress
         self._finish: dict[str, float] = {}  # by cluster: virtual end of its last batch
         self._keeps_place_until: dict[str, float] = {}  # by cluster that was refused and has not come back
-        self._turn_s = _FIRST_TURN_S  # mean time between two ends while batches wait
+        self._interval_s = _FIRST_INTERVAL_S  # mean time between two ends while batches wait
         self._busy_since: float | None = None  # the last end, if batches waited then
 
     @contextmanager
-    def take(self, cluster: str, size: int) -> Iterator[None]:
+    def admit(self, cluster: str, size: int) -> Iterator[None]:
         """Wait for the turn of a batch of `size` bytes, and let the next batch begin when the block ends.
 
-        Raises BusyError if too many batches of other clusters wait before it, or if its turn does not come within
+        Raises QueueFullError if too many batches of other clusters wait before it, or if its turn does not come within
         MAX_WAIT_S.
         """
         batch = self._enter(cluster, size)
@@ -92,7 +92,7 @@ class IngestTurns:
                     self._waiting.remove(batch)
                     self._refuse(batch)
         if batch.refused_s:
-            raise BusyError(batch.refused_s)
+            raise QueueFullError(batch.refused_s)
         try:
             yield
         finally:
@@ -120,7 +120,7 @@ class IngestTurns:
         with self._lock:
             now_s = self._clock()
             if self._busy_since is not None:
-                self._turn_s += (now_s - self._busy_since - self._turn_s) * _WEIGHT
+                self._interval_s += (now_s - self._busy_since - self._interval_s) * _WEIGHT
             self._busy_since = now_s if self._waiting else None
             self._in_progress -= 1
             self._begin_next()
@@ -134,7 +134,7 @@ class IngestTurns:
 
     def _capacity(self) -> int:
         """Return how many batches may wait: as many as are stored within MAX_WAIT_S, and at least one."""
-        return max(1, min(MAX_WAITING, int(MAX_WAIT_S / max(self._turn_s, 1e-9))))
+        return max(1, min(MAX_WAITING, int(MAX_WAIT_S / max(self._interval_s, 1e-9))))
 
     def _is_too_long(self) -> bool:
         waiting = len(self._waiting)
@@ -153,6 +153,6 @@ class IngestTurns:
         self._keeps_place_until[batch.cluster] = now_s + KEEP_S
         refused = [c for c, kept_s in self._keeps_place_until.items() if kept_s > now_s and c != batch.cluster]
         before = len(self._waiting) + sum(self._finish[c] <= batch.start for c in refused)
-        after_s = (before + 1 - self._capacity() / 2) * self._turn_s
+        after_s = (before + 1 - self._capacity() / 2) * self._interval_s
         batch.refused_s = float(math.ceil(min(MAX_RETRY_AFTER_S, max(1.0, after_s))))
         batch.decided.set()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_endpoint.access import ingest_turns
-from herodotus_endpoint.access.ingest_turns import MAX_WAITING, MIN_COST, BusyError, IngestTurns
+from herodotus_endpoint.access import fair_ingest_queue
+from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING, MIN_COST, FairIngestQueue, QueueFullError
 from tests.endpoint.service import Clock
 from tests.processes import eventually
 
@@ -26,7 +26,7 @@ class Queue:
     """Turns with one batch in progress, whose order of begin is in `begun`; refusals are in `refused`."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.turns = IngestTurns(1, clock or Clock(0.0))
+        self.fair = FairIngestQueue(1, clock or Clock(0.0))
         self.begun: list[str] = []
         self.refused: dict[str, float] = {}
         self._may_end = threading.Semaphore(0)
@@ -46,7 +46,7 @@ class Queue:
         for _ in range(batches):
             number = len(self.begun)
             self._may_end.release()
-            _wait(lambda number=number: len(self.begun) > number or not self.turns.waiting)
+            _wait(lambda number=number: len(self.begun) > number or not self.fair.waiting)
 
     def close(self) -> None:
         self._may_end.release(1000)
@@ -55,15 +55,15 @@ class Queue:
             assert not thread.is_alive()
 
     def _seen(self) -> int:
-        return len(self.begun) + len(self.refused) + self.turns.waiting
+        return len(self.begun) + len(self.refused) + self.fair.waiting
 
     def _take(self, name: str, size: int) -> None:
         try:
-            with self.turns.take(name[0], size):
+            with self.fair.admit(name[0], size):
                 with self._lock:
                     self.begun.append(name)
                 self._may_end.acquire()
-        except BusyError as e:
+        except QueueFullError as e:
             with self._lock:
                 self.refused[name] = e.after_s
 
@@ -93,7 +93,7 @@ def test_a_modest_cluster_waits_only_for_the_batch_in_progress() -> None:
         q.send("modest")
         q.end()
         assert q.begun[-1] == "modest"
-        assert q.turns.waiting == 2
+        assert q.fair.waiting == 2
 
 
 def test_turns_are_by_bytes() -> None:
@@ -136,7 +136,7 @@ def test_a_full_queue_refuses_the_last_batch_in_the_order_and_not_the_latest() -
 
 def test_a_refused_cluster_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while other clusters are stored; without its place it would start behind them each time."""
-    monkeypatch.setattr(ingest_turns, "MAX_WAITING", 1)
+    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 1)
     clock = Clock(0.0)
     with queue(clock) as q:
         for name in ("x", "b1", "c1"):
@@ -154,11 +154,11 @@ def test_a_refused_cluster_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("after_s", "next_one"),
-    [(ingest_turns.KEEP_S - 1.0, "c1 again"), (ingest_turns.KEEP_S, "b2")],
+    [(fair_ingest_queue.KEEP_S - 1.0, "c1 again"), (fair_ingest_queue.KEEP_S, "b2")],
     ids=["kept", "late"],
 )
 def test_a_kept_place_expires(monkeypatch: pytest.MonkeyPatch, after_s: float, next_one: str) -> None:
-    monkeypatch.setattr(ingest_turns, "MAX_WAITING", 2)
+    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 2)
     clock = Clock(0.0)
     with queue(clock) as q:
         for name in ("x1", "b1", "d1", "c1"):
@@ -185,7 +185,7 @@ def test_the_queue_is_as_long_as_what_is_stored_within_the_longest_wait() -> Non
         for number in range(20):
             q.send(f"{chr(97 + number)}1")
         _wait(lambda: len(q.refused) >= 15)
-        assert q.turns.waiting <= 6
+        assert q.fair.waiting <= 6
         assert set(q.refused.values()) <= {float(s) for s in range(2, 31)}
         assert max(q.refused.values()) > min(q.refused.values()), "who is later in the order comes back later"
 
@@ -195,45 +195,45 @@ def test_bytes_of_waiting_batches_are_bounded() -> None:
         q.send("x1")
         for number in range(4):
             q.send(f"{chr(97 + number)}1", 16 << 20)
-        assert q.turns.waiting == 3
+        assert q.fair.waiting == 3
         assert len(q.refused) == 1
 
 
 def test_a_batch_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_turns, "MAX_WAIT_S", 0.2)
+    monkeypatch.setattr(fair_ingest_queue, "MAX_WAIT_S", 0.2)
     with queue() as q:
         q.send("a1")
         q.send("b1")
         _wait(lambda: "b1" in q.refused)
-        assert q.turns.waiting == 0
+        assert q.fair.waiting == 0
         q.send("c1")
         q.end()
         assert q.begun == ["a1", "c1"]
 
 
 def test_a_failed_batch_ends_its_turn() -> None:
-    turns = IngestTurns(1)
+    fair = FairIngestQueue(1)
     for _ in range(3):
-        with pytest.raises(RuntimeError), turns.take("a", 1):
+        with pytest.raises(RuntimeError), fair.admit("a", 1):
             raise RuntimeError
-    with turns.take("b", 1):
-        assert turns.waiting == 0
+    with fair.admit("b", 1):
+        assert fair.waiting == 0
 
 
 def test_saturated_clusters_get_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve clusters, one of them with six senders, where three batches may wait: most are refused each time."""
-    monkeypatch.setattr(ingest_turns, "MAX_WAITING", 3)
-    turns, stored, stopped = IngestTurns(2), Counter[str](), threading.Event()
+    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 3)
+    fair, stored, stopped = FairIngestQueue(2), Counter[str](), threading.Event()
     store, count = threading.Lock(), threading.Lock()
 
     def send(cluster: str) -> None:
         while not stopped.is_set():
             try:
-                with turns.take(cluster, SIZE), store:
+                with fair.admit(cluster, SIZE), store:
                     stopped.wait(0.005)
                 with count:
                     stored[cluster] += 1
-            except BusyError as e:
+            except QueueFullError as e:
                 stopped.wait(e.after_s * 0.02)  # scaled as the turns are
 
     senders: list[Any] = [threading.Thread(target=send, args=(f"c{n}",)) for n in range(11)]
