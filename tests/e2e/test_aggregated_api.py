@@ -566,9 +566,9 @@ def test_right_to_a_cluster_is_by_its_name(system: System) -> None:
     """It opens the records of that cluster and no others, in the namespaces that the API server lets through."""
     system.run("-n", "ci", "create", "serviceaccount", "default")  # unless its controller has made it
     token = system.kubectl("-n", "ci", "create", "token", "default", "--audience=herodotus-endpoint").strip()
-    theirs = {"cluster": OTHER_CLUSTER, "incarnation": "of-another-cluster"}
-    table = a_table(("there-1",)).rows(*theirs.values())
-    decision = a_decision(pod="web-1", nodes=("there-1",), sequence=1, **theirs)
+    incarnation, nodes = "of-another-cluster", ("there-1",)
+    table = a_table(nodes).rows(OTHER_CLUSTER, incarnation)
+    decision = a_decision(pod="web-1", nodes=nodes, sequence=1, cluster=OTHER_CLUSTER, incarnation=incarnation)
     assert system.send(token, table, decision).status_code == 200
 
     def ask(*words: str, namespace: str = "shop", cluster: str = OTHER_CLUSTER) -> subprocess.CompletedProcess[str]:

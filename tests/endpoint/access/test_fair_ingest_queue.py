@@ -44,9 +44,11 @@ class Queue:
     def end(self, batches: int = 1) -> None:
         """End batches in progress, each after it has begun."""
         for _ in range(batches):
-            number = len(self.begun)
-            self._may_end.release()
-            _wait(lambda number=number: len(self.begun) > number or not self.fair.waiting)
+            self._end_one(len(self.begun))
+
+    def _end_one(self, begun: int) -> None:
+        self._may_end.release()
+        _wait(lambda: len(self.begun) > begun or not self.fair.waiting)
 
     def close(self) -> None:
         self._may_end.release(1000)
