@@ -45,3 +45,10 @@ class IngestQuota:
             accepted = left > 0
             self._left[cluster] = (left - size if accepted else left, now_s)
             return 0.0 if accepted else max(MIN_WAIT_S, -left / self._rate)
+
+    def refund(self, cluster: str, size: int) -> None:
+        """Give back what `take` counted for a batch of `size` bytes that was refused for another reason."""
+        with self._lock:
+            if cluster in self._left:
+                left, at_s = self._left[cluster]
+                self._left[cluster] = (left + size, at_s)

@@ -85,6 +85,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
             with queue.admit(cluster, len(body)):
                 return _store(store, settings, metrics, cluster, body)
         except QueueFullError as e:
+            quota.refund(cluster, len(body))
             metrics.refused.labels("busy").inc()
             raise retry_later(429, str(e), e.after_s) from e
 

@@ -37,6 +37,15 @@ def test_what_a_cluster_did_not_use_is_limited() -> None:
     assert quota.take("noisy", 1) > 0.0
 
 
+def test_a_batch_that_is_refused_for_another_reason_counts_once() -> None:
+    quota = IngestQuota(100.0, Clock(0.0))
+    for _ in range(5):
+        assert quota.take("noisy", int(100 * BURST_S)) == 0.0
+        quota.refund("noisy", int(100 * BURST_S))
+    assert quota.take("noisy", int(100 * BURST_S)) == 0.0
+    assert quota.take("noisy", 1) > 0.0
+
+
 def test_without_a_quota_everything_is_accepted() -> None:
     quota = IngestQuota(0.0)
     assert not any(quota.take("noisy", 1 << 30) for _ in range(3))
