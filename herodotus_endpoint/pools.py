@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SENDER_PREFIX: Final = "/ingest/"  # paths that schedulers request
 PROBE_PATHS: Final = ("/livez", "/readyz")
-SENDER_THREADS: Final = 8  # for requests of senders while MAX_WAITING batches wait for their turn: most are short
-QUEUED_BATCHES: Final = 32  # requests of senders that wait for a thread, of which only those are left
+SENDER_THREADS: Final = 8  # for senders' other requests, which are short, while MAX_WAITING batches wait
+QUEUED_BATCHES: Final = 32  # senders' requests that wait while all these threads are in use
 QUEUED_QUERIES: Final = 64
 REFUSAL_THREADS: Final = 2  # for watches beyond --max-watches, whose refusal names the user
 MAX_IGNORED_BODY: Final = 4 << 10  # of requests that are answered without reading the body
