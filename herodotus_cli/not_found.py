@@ -195,7 +195,7 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
         *named,
         "if the pod exists: another scheduler decides it, spec.nodeName was set, another client bound it, it waits for"
         " its schedulingGates, or its record was pruned. To see which:",
-        _kubectl_command(request),
+        _kubectl_command(request) if not request.connection.cluster else "kubectl get pod, with that cluster's context",
     ]
 
 

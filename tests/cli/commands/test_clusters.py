@@ -134,6 +134,8 @@ def test_lists_clusters_within_80_columns(service: Service, url: str) -> None:
 def test_unknown_cluster_has_no_records(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(*ASK, "--endpoint", url, "--cluster", "elsewhere").code == 1
     assert "records of other clusters: kubectl herodotus clusters" in capsys.readouterr().err
+    assert command("pod", "web", "-n", "shop", "--endpoint", url, "--cluster", OTHER).code == 1
+    assert capsys.readouterr().err.endswith("To see which:\n  kubectl get pod, with that cluster's context\n")
     assert command("clusters", "--endpoint", url, "--cluster", "elsewhere").code == 0
     assert capsys.readouterr().err == "No clusters with records that you may read.\n"
 
