@@ -12,13 +12,12 @@ from collections.abc import Sequence
 
 from herodotus_endpoint import certificate, deployment_modes, maintenance, options
 from herodotus_endpoint.archive.problems import ArchiveError
-from herodotus_endpoint.archive.problems import check_installed as check_archive_installed
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
+from herodotus_endpoint.extras import MissingExtraError, require_extra
 from herodotus_endpoint.server import serve
 from herodotus_endpoint.store import StoreError, check_read_url, prepare_database
 from herodotus_endpoint.tls import ServingTlsError
-from herodotus_endpoint.tracing.requirements import TracingUnavailableError, check_installed
 from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_serving import logs
@@ -49,15 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.warning("--insecure: unauthenticated ingest is accepted from any peer")
     try:
         if arguments.otlp_endpoint:
-            check_installed()
+            require_extra("otlp", "--otlp-endpoint")
         if arguments.archive:
-            check_archive_installed("--archive")
+            require_extra("archive", "--archive")
         if replicas := options.read_database_url(arguments):
             check_read_url(replicas)
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, listen_on, delegation)
-    except (StoreError, ListenError, ServingTlsError, KubeconfigError, TracingUnavailableError, ArchiveError) as e:
+    except (StoreError, ListenError, ServingTlsError, KubeconfigError, MissingExtraError, ArchiveError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

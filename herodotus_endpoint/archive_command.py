@@ -12,7 +12,8 @@ import threading
 from typing import Any, Final
 
 from herodotus_endpoint import options
-from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError, check_installed
+from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import Store, StoreUnavailableError, database_from_url
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
@@ -56,10 +57,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(url: str, arguments: argparse.Namespace) -> int:
     """Write the days that are over from the database at `url` to the archive, and return the exit code.
 
-    Raises ArchiveError, StoreError or StoreUnavailableError if the command fails. With `--every`, a run that fails is
-    reported and repeated.
+    Raises ArchiveError, MissingExtraError, StoreError or StoreUnavailableError if the command fails. With `--every`, a
+    run that fails is reported and repeated.
     """
-    check_installed(f"`{COMMAND}`")
+    require_extra("archive", f"`{COMMAND}`")
     from herodotus_endpoint.archive.location import ArchiveLocation
 
     location = ArchiveLocation(arguments.to)

@@ -3,8 +3,7 @@
 All but `restore` may run while the service runs. Nothing is masked: anyone who can read the database sees everything.
 Exit codes are those of the service.
 
-Owns: their command line and output. Does not own: the operations (`store`, `exchange`,
-`archive`).
+Owns: their command line and output. Does not own: the operations (`store`, `exchange`, `archive`).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from herodotus_endpoint import archive_command, options
 from herodotus_endpoint.archive.problems import ArchiveError
 from herodotus_endpoint.exchange import command as exchange
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
+from herodotus_endpoint.extras import MissingExtraError
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, database_from_url
 from herodotus_endpoint.store.database_check import CheckReport, check_database
 from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
                 return archive_command.run(url, arguments)
             case _:
                 exchange.run(url, arguments)
-    except (StoreError, StoreUnavailableError, FileRefusedError, ArchiveError) as e:
+    except (StoreError, StoreUnavailableError, FileRefusedError, MissingExtraError, ArchiveError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

@@ -19,6 +19,7 @@ from herodotus_endpoint import options
 from herodotus_endpoint.exchange import atomic_files
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
 from herodotus_endpoint.exchange.json_lines import ImportLine, LineError, LineReader, LineWriter
+from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database_from_url
 from herodotus_endpoint.store.export import ExportedDecision, ExportSelection, export_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
@@ -77,7 +78,7 @@ def _output(text: str) -> Path | None:
 def run(url: str, arguments: argparse.Namespace) -> None:
     """Run `export` or `import`, as `arguments.command` says, on the database at `url`.
 
-    Raises FileRefusedError, StoreError or StoreUnavailableError if the command fails.
+    Raises FileRefusedError, MissingExtraError, StoreError or StoreUnavailableError if the command fails.
     """
     found = database_from_url(url)
     if arguments.command == "export" and isinstance(found, Sqlite):
@@ -112,12 +113,9 @@ def _export(store: Store, arguments: argparse.Namespace) -> None:
 def _write_parquet(found: Iterator[ExportedDecision], to: Path | None) -> None:
     if to is None:
         raise FileRefusedError("--format parquet needs -o DIRECTORY: it writes more than one file")
-    try:
-        from herodotus_endpoint.exchange import parquet
-    except ModuleNotFoundError as e:
-        if e.name != "pyarrow":
-            raise
-        raise FileRefusedError("--format parquet needs pyarrow: pip install 'herodotus-servers[parquet]'") from e
+    require_extra("parquet", "--format parquet")
+    from herodotus_endpoint.exchange import parquet
+
     with atomic_files.create_directory(to) as directory:
         parquet.write(found, directory)
 

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import stat
-import sys
 import tracemalloc
 import warnings
 from array import array
@@ -472,16 +471,6 @@ def test_parquet_tables_have_the_recorded_values(data: Path, capsys: pytest.Capt
     assert modes == [0o700, 0o600]
     assert main(["import", str(data / "out" / "scores.parquet"), "--data", str(data)]) == 1
     assert "line 1: JSON is malformed" in capsys.readouterr().err
-
-
-def test_parquet_without_pyarrow_names_the_package_to_install(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delitem(sys.modules, "herodotus_endpoint.exchange.parquet", raising=False)
-    monkeypatch.delattr("herodotus_endpoint.exchange.parquet", raising=False)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["export", "--data", str(data), "--format", "parquet", "-o", str(data / "out")]) == 1
-    assert "pip install 'herodotus-servers[parquet]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

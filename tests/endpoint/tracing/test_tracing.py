@@ -17,7 +17,6 @@ from herodotus_endpoint.app import create_app
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
-from herodotus_endpoint.tracing import requirements
 from herodotus_endpoint.tracing.exporter import TraceExporter
 from herodotus_endpoint.tracing.span_queue import MAX_TAKEN, SpanQueue
 from herodotus_endpoint.tracing.spans import ATTEMPT, SpanBuilder
@@ -270,16 +269,6 @@ def test_without_the_flag_nothing_of_opentelemetry_is_imported(tmp_path: Path) -
 
 def test_the_flag_is_optional() -> None:
     assert options.build_settings(options.build_parser().parse_args([])).otlp_endpoint == ""
-
-
-def test_missing_packages_are_a_one_line_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(requirements, "MODULES", ("no_such_package.trace",))
-    arguments = ["--data", str(tmp_path), "--otlp-endpoint", "http://127.0.0.1:4318"]
-    assert program.main(arguments) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: --otlp-endpoint needs the packages of the extra otlp: pip install")
 
 
 @pytest.mark.parametrize("url", ["collector:4318", "grpc://c:4317", "http://", "http://c:99999", "http://c/?a=b"])
