@@ -36,16 +36,15 @@ from herodotus_endpoint.archive.manifests import ArchivedFile, Manifest, format_
 from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveTimeoutError, ArchiveUnavailableError
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.store import StoredAttempt
+from herodotus_endpoint.store.attempts import MAX_ROWS
 from herodotus_endpoint.store.closed_days import DAY_US
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
-from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_endpoint.store.summaries import DecisionRecord, decode_summary
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.codec import CodecError
 from herodotus_record.explain import derive_state
 from herodotus_record.lru import Lru
-from herodotus_record.merging import merge_records, set_pod_uid
 
 TIMEOUT_S: Final = 10.0  # a reader waits; a year of one cluster takes a second or two
 MAX_QUESTIONS: Final = 2  # at the same time, each with THREADS; the others wait WAIT_S
@@ -57,7 +56,6 @@ IO_THREADS: Final = 16  # requests to the object store at the same time
 REFRESH_S: Final = 60.0  # until new days are noticed
 MAX_CLUSTERS: Final = 64  # whose manifests are kept in memory
 MAX_FRAGMENTS: Final = 4096  # files whose footers are kept in memory, 50 kB each at most
-MAX_RECORDS: Final = 10_000  # of one pod's name, as in the database
 BATCH_ROWS: Final = 2048  # records decoded at a time: a megabyte
 
 # What `herodotus_record.attempts` compares, under the names of the archive's columns.
@@ -172,7 +170,7 @@ class ArchiveReader:
                 if found:
                     attempts = self._find_attempts(question, ArchivedPod(cluster, namespace, found[0].pod))
                     mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
-                    if mine is None:  # older than the newest MAX_RECORDS of this name
+                    if mine is None:  # older than the newest MAX_ROWS of this name
                         return None
                     same = [a for a in attempts if a.uid == mine.uid]
                     return self._load(question, same, [same.index(mine)])[0]
@@ -235,8 +233,8 @@ class ArchiveReader:
         conditions = [ColumnCondition("namespace", (pod.namespace,)), ColumnCondition("pod", (pod.name,))]
         found: list[Any] = []
         for group in _groups(self._list_files(pod.cluster)):
-            found += question.select(group, conditions, MAX_RECORDS - len(found))
-            if len(found) >= MAX_RECORDS or (found and _is_older_than_pod(group[-1].day, found, pod.uid)):
+            found += question.select(group, conditions, MAX_ROWS - len(found))
+            if len(found) >= MAX_ROWS or (found and _is_older_than_pod(group[-1].day, found, pod.uid)):
                 break
         return group_by_attempt(found)
 
@@ -249,7 +247,9 @@ class ArchiveReader:
         files = self._list_files(rows[0].cluster)
         records = dict(zip(map(_key, rows), question.load([(_find_file(files, r), r) for r in rows]), strict=True))
         return [
-            _build_attempt([records[_key(row)] for row in rows], same, i, format_day(rows[0].ingested_us))
+            StoredAttempt.from_records(
+                [records[_key(row)] for row in rows], same, i + 1, archived=format_day(rows[0].ingested_us)
+            )
             for i, rows in wanted
         ]
 
@@ -431,25 +431,6 @@ def _by_detail(attempt: AttemptRecords) -> list[Any]:
 
 def _ids(attempt: AttemptRecords) -> set[str]:
     return {record.decision_id for record in (*_by_detail(attempt), *attempt.duplicates)}
-
-
-def _build_attempt(
-    records: Sequence[DecisionRecord], same: Sequence[AttemptRecords], position: int, day: str
-) -> StoredAttempt:
-    """Return an attempt from its records, the most detailed first. `same` holds all attempts of the pod."""
-    first, *beside = records
-    both = merge_records(first, beside[0]) if beside else None
-    return StoredAttempt(
-        both.decision if both else set_pod_uid(first.decision, same[position].uid),
-        both.outcomes if both else first.outcomes,
-        both.table if both else first.table,
-        position + 1,
-        len(same),
-        sum(each.record.state in UNSUCCESSFUL for each in same[:position]),
-        False,
-        both.origins if both else None,
-        archived=day,
-    )
 
 
 def build_archived_row(record: Any, row_id: int, ingested_us: int) -> Any:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from herodotus_endpoint.store.counters import CounterName
+from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_endpoint.store.sequences import Hole
-from herodotus_record.merging import MergeOrigins
+from herodotus_record.attempts import AttemptRecords
+from herodotus_record.changes import RecordedDecision
+from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from herodotus_record.placements import PlacementCount
 
@@ -30,6 +33,31 @@ class StoredAttempt:
     replaced: bool  # whether a later incarnation has taken over its profile
     origins: MergeOrigins | None = None  # if two records of the attempt were merged
     archived: str = ""  # the day of the archive that it was read from, such as 2026-03-01; "" for the database
+
+    @classmethod
+    def from_records(
+        cls,
+        records: Sequence[RecordedDecision],
+        same: Sequence[AttemptRecords],
+        ordinal: int,
+        *,
+        replaced: bool = False,
+        archived: str = "",
+    ) -> StoredAttempt:
+        """Return attempt number `ordinal`, counted from 1, of a pod from its records; two records are merged.
+
+        `same` holds all attempts of the pod, ordered by start. `records` are those of `same[ordinal - 1]`, in the order
+        of `AttemptRecords.ids_by_detail`.
+        """
+        first, *beside = records
+        failed_before = sum(each.record.state in UNSUCCESSFUL for each in same[: ordinal - 1])
+        if beside:
+            both = merge_records(first, beside[0])
+            decision, outcomes, table, origins = both.decision, both.outcomes, both.table, both.origins
+        else:
+            decision, origins = set_pod_uid(first.decision, same[ordinal - 1].uid), None
+            outcomes, table = tuple(first.outcomes), first.table
+        return cls(decision, outcomes, table, ordinal, len(same), failed_before, replaced, origins, archived)
 
 
 class AttemptOrigin(NamedTuple):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -51,12 +51,11 @@ from herodotus_endpoint.store.schema import (
     PROFILES,
     ROLLUPS,
     SUMMARY,
-    UNSUCCESSFUL,
 )
 from herodotus_endpoint.store.sequences import Hole
+from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_record.attempts import AttemptRecords
-from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
-from herodotus_record.model import Decision, NodeTable, Outcome, Source
+from herodotus_record.model import Decision, Outcome, Source
 
 MAX_SIMILAR: Final = 3  # suggested names for an unknown name
 MAX_CANDIDATES: Final = 2_000  # rows searched for suggestions: those with a common prefix, and the newest
@@ -68,14 +67,6 @@ CLUSTERS_NAMED: Final = 20  # clusters in the error message that asks for one
 CLUSTERS_SHOWN: Final = 500  # those heard of last; the rights of each are checked
 HOLES_SHOWN: Final = 20  # of each incarnation
 _COUNTED: Final = [CounterName(counter) for counter in COUNTED]
-
-
-class _LoadedAttempt(NamedTuple):
-    row: sa.Row[Any]
-    decision: Decision
-    outcomes: tuple[Outcome, ...]
-    table: NodeTable
-    origins: MergeOrigins | None
 
 
 class Reader:
@@ -274,8 +265,9 @@ class Reader:
         attempt = next((each for each in known if each.record.id == row.id), None)
         if attempt is None:
             return None
-        loaded = self._load_attempt(connection, attempt)
-        return loaded.decision, loaded.outcomes
+        _, records = self._load_records(connection, attempt)
+        merged = StoredAttempt.from_records(records, [attempt], 1)
+        return merged.decision, merged.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
         """Return up to MAX_SIMILAR names that are similar to `node`, of nodes that decisions considered."""
@@ -380,31 +372,17 @@ class Reader:
         self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int
     ) -> StoredAttempt:
         """Load attempt number `ordinal`, counted from 1. `same` holds all attempts of one pod, ordered by start."""
-        row, decision, outcomes, table, origins = self._load_attempt(connection, same[ordinal - 1])
-        return StoredAttempt(
-            decision,
-            outcomes,
-            table,
-            ordinal,
-            len(same),
-            sum(each.record.state in UNSUCCESSFUL for each in same[: ordinal - 1]),
-            self._is_replaced(connection, row),
-            origins,
-        )
+        row, records = self._load_records(connection, same[ordinal - 1])
+        return StoredAttempt.from_records(records, same, ordinal, replaced=self._is_replaced(connection, row))
 
-    def _load_attempt(self, connection: sa.Connection, attempt: AttemptRecords) -> _LoadedAttempt:
-        """Load the decision, outcomes and node table of an attempt, merged if the attempt has two records.
-
-        The returned row is that of the most detailed record.
-        """
+    def _load_records(
+        self, connection: sa.Connection, attempt: AttemptRecords
+    ) -> tuple[sa.Row[Any], list[DecisionRecord]]:
+        """Load the one or two records of an attempt, the most detailed first; return the row of that one, and both."""
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
-        first, *beside = (self._records.load(connection, rows[id_]) for id_ in attempt.ids_by_detail)
-        row = rows[attempt.ids_by_detail[0]]
-        if beside:
-            both = merge_records(first, beside[0])
-            return _LoadedAttempt(row, both.decision, both.outcomes, both.table, both.origins)
-        return _LoadedAttempt(row, set_pod_uid(first.decision, attempt.uid), first.outcomes, first.table, None)
+        by_detail = [rows[id_] for id_ in attempt.ids_by_detail]
+        return by_detail[0], [self._records.load(connection, row) for row in by_detail]
 
     def _is_replaced(self, connection: sa.Connection, row: sa.Row[Any]) -> bool:
         """Return whether a later scheduler process has made decisions for the profile and cluster of this row."""
