@@ -30,6 +30,7 @@ class DryRunBinding:
     def __init__(self, scheduler: Scheduler, cycles: BindingCycles) -> None:
         self._queue = scheduler.queue
         self._recorder = scheduler.recorder
+        self._metrics = scheduler.metrics
         self._cycles = cycles
         self._decided: dict[str, InFlightBinding] = {}
 
@@ -38,6 +39,7 @@ class DryRunBinding:
         result = PhaseResult("DryRun", Code.SKIP, binding.node, DRY_RUN_MESSAGE, final=True)
         self._recorder.record_outcome(binding.decision, result)
         self._decided[binding.pod.uid] = binding
+        self._metrics.discarded(binding.pod.uid)
         self._queue.done(binding.pod.uid)
 
     def observe(self, message: ListResult[Any] | WatchEvent[Any]) -> None:

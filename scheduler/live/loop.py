@@ -133,6 +133,8 @@ class Loop:
         metrics = self.scheduler.metrics
         if metrics.beat():
             metrics.observe(self.scheduler.sizes())
+            if self._options.node_series is not None:
+                self._options.node_series.update_nodes(self.cache.columns.names)
         has_capacity = self.scheduler.requests.wait_for_capacity(CAPACITY_WAIT_S)
         self._receive(0.0)
         self._cycles.poll(time.monotonic())

@@ -62,6 +62,17 @@ class LoopSizes:
     requested_shares: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _AttemptUnderWay:
+    """An attempt that has not ended: when it started, and the labels of its exemplar once it is recorded.
+
+    It does not hold the decision, which has a value for each node.
+    """
+
+    started_s: float
+    exemplar: dict[str, str] | None = None
+
+
 class SchedulerMetrics:
     """The Prometheus metrics of one scheduler process, in a registry that no other instance shares."""
 
@@ -71,8 +82,7 @@ class SchedulerMetrics:
         self._clock = clock
         self._beat = clock()
         self._observe_at = 0.0
-        self._under_way: dict[str, float] = {}  # pod UID -> when its attempt began
-        self._decided: dict[str, Decision] = {}  # pod UID -> the decision of the attempt that is under way
+        self._under_way: dict[str, _AttemptUnderWay] = {}  # by pod UID
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=r)
         self._attempts = Counter(
@@ -193,21 +203,26 @@ class SchedulerMetrics:
     def recorded(self, uid: str, decision: Decision, duration_s: float) -> None:
         """Observe how many seconds recording the decision took. The end of the pod's attempt will refer to it."""
         self._recording_s.observe(duration_s)
-        self._decided[uid] = decision
+        if (attempt := self._under_way.get(uid)) is not None:
+            attempt.exemplar = _build_exemplar(decision)
 
     def started(self, uid: str) -> None:
-        """Note that an attempt for the pod with this UID starts now."""
-        self._under_way[uid] = self._clock()
+        """Note that an attempt for the pod with this UID starts now. `ended` or `discarded` must follow."""
+        self._under_way[uid] = _AttemptUnderWay(self._clock())
+
+    def discarded(self, uid: str) -> None:
+        """Forget the pod's attempt without counting it, because a dry run does not bind the pod."""
+        self._under_way.pop(uid, None)
 
     def ended(self, uid: str, result: str, profile: str) -> None:
         """Count the end of the pod's attempt and its duration. `result` is SCHEDULED, UNSCHEDULABLE or ERROR.
 
         Do nothing if the attempt was counted already.
         """
-        started, decision = self._under_way.pop(uid, None), self._decided.pop(uid, None)
-        if started is not None:
+        attempt = self._under_way.pop(uid, None)
+        if attempt is not None:
             self._attempts.labels(result, profile).inc()
-            self._attempt_s.labels(result, profile).observe(self._clock() - started, _build_exemplar(decision))
+            self._attempt_s.labels(result, profile).observe(self._clock() - attempt.started_s, attempt.exemplar)
 
     def scheduled(self, attempts: int, waited_s: float, decision: Decision) -> None:
         """Count a bound pod with its number of attempts and the decision of the last one.
@@ -271,9 +286,9 @@ class _LoopSizesCollector(Collector):
         yield incoming
 
 
-def _build_exemplar(decision: Decision | None) -> dict[str, str] | None:
-    """Return the labels of an exemplar, by which the page of a decision is found, or None without a record."""
-    if decision is None or not decision.key.incarnation:  # `NoRecorder`: it is not stored
+def _build_exemplar(decision: Decision) -> dict[str, str] | None:
+    """Return the labels of an exemplar, by which the page of a decision is found, or None if it is not stored."""
+    if not decision.key.incarnation:  # of `NoRecorder`
         return None
     return {"namespace": decision.pod.namespace, "decision": decision.id}
 

@@ -21,7 +21,7 @@ Totals = NDArray[np.int64]  # by slot
 
 
 class NodeSeries(Collector):
-    """Counts rejections and adds up scores by node. The loop's thread calls `add`, any thread `collect`."""
+    """Counts rejections and adds up scores by node. Any thread may call `collect`, only the loop's thread the rest."""
 
     def __init__(self, limit: int) -> None:
         """Count for at most `limit` nodes."""
@@ -33,9 +33,8 @@ class NodeSeries(Collector):
         self._points: dict[str, Totals] = {}
 
     def add(self, names: Sequence[str], trace: Trace) -> None:
-        """Count one scheduling cycle. `names` holds the name of the node in each slot, "" if there is none."""
-        if self._names != names:
-            self._reset_changed(names)
+        """Count one scheduling cycle on the nodes `names`, in the form of `update_nodes`."""
+        self.update_nodes(names)
         first, evaluated = trace.first[: self._limit], trace.evaluated[: self._limit]
         for position, run in enumerate(trace.filters):
             _add(self._rejections, run.plugin, self._limit, (first == position) & evaluated)
@@ -48,8 +47,17 @@ class NodeSeries(Collector):
                 points = np.where(feasible, scores.normalized[: self._limit] * scores.weight, 0)
                 _add(self._points, scores.plugin, self._limit, points)
 
+    def update_nodes(self, names: Sequence[str]) -> None:
+        """Take the nodes that exist now, and forget the totals of those that do not.
+
+        `names` holds the name of the node in each slot, "" if there is none. The loop calls this also without cycles,
+        so that a removed node does not keep its series until the next pod.
+        """
+        if self._names != names:
+            self._reset_changed(names)
+
     def collect(self) -> Iterator[Metric]:
-        """Yield the counters of the nodes that exist now, without those that are zero."""
+        """Yield the counters of the nodes of the latest update, without those that are zero."""
         rejections = "Cycles in which this filter was the first to reject the node."
         yield self._build_counter("herodotus_node_rejections", rejections, self._rejections)
         points = "Points that this plugin gave the node: normalized scores times weight."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from herodotus_record import notes
 from herodotus_record.model import SUCCESS, Code, DecisionPath, Outcome, Reason, Verdict
@@ -17,6 +18,7 @@ from scheduler.engine.framework.waiting import WaitingPod
 from scheduler.live.bind_limiter import INITIAL_IN_FLIGHT
 from scheduler.live.binding import NOT_LEADING
 from scheduler.live.dry_run_binding import DRY_RUN_MESSAGE
+from scheduler.live.metrics import SCHEDULED
 from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.scheduler.live.test_loop import World, waiting
@@ -379,6 +381,13 @@ class TestDryRun:
         assert [(o.phase, o.status, o.message, o.final) for o in spools.of(Outcome, dry.spool)] == [
             ("DryRun", Code.SKIP, DRY_RUN_MESSAGE, True)
         ]
+
+    def test_a_pod_that_is_not_bound_has_no_attempt_under_way(self, dry: World) -> None:
+        dry.start(pods=[waiting("a", "3")])
+        dry.settle()
+        metrics = dry.loop.scheduler.metrics
+        metrics.ended(dry.decisions[0].pod.uid, SCHEDULED, dry.decisions[0].scheduler.profile)
+        assert "scheduler_schedule_attempts_total{" not in generate_latest(metrics.registry).decode()
 
     def test_a_pod_that_changes_is_decided_again(self, dry: World) -> None:
         dry.start(pods=[waiting("a", "3")])

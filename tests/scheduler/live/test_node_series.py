@@ -50,6 +50,14 @@ def test_nodes_above_the_limit_have_no_series(columns: NodeColumns) -> None:
     assert count(NodeSeries(2), columns, cycles=2) == expected
 
 
+def test_a_removed_node_has_no_series_before_the_next_cycle(columns: NodeColumns) -> None:
+    series = NodeSeries(10)
+    count(series, columns)
+    columns.remove_node("n1")
+    series.update_nodes(columns.names)
+    assert not [key for key in count(series, columns, cycles=0) if "n1" in key]
+
+
 def test_a_removed_node_has_no_series_and_leaves_nothing_to_its_successor(columns: NodeColumns) -> None:
     series = NodeSeries(10)
     count(series, columns)
