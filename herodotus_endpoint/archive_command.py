@@ -15,12 +15,12 @@ from herodotus_endpoint import options
 from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
 from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import Store, StoreUnavailableError, database_from_url
+from herodotus_endpoint.store.retention_limits import DAY_S
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
 from herodotus_record.node_results import pluralize
 
 COMMAND: Final = "archive"
-DAY_S: Final = 86_400.0
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

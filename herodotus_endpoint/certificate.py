@@ -26,6 +26,7 @@ from typing import Any, Final
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import KubeconfigError, find_credentials
 from herodotus_record.escaping import escape
+from herodotus_serving.flag_types import parse_object_name
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 COMMAND: Final = "certificate"
@@ -105,13 +106,13 @@ def build_parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--secret",
         required=True,
-        type=_parse_object_name,
+        type=parse_object_name,
         metavar="NAMESPACE/NAME",
         help="Secret for tls.crt, tls.key and ca.crt; it must exist and may be empty",
     )
     found.add_argument(
         "--ca-configmap",
-        type=_parse_object_name,
+        type=parse_object_name,
         metavar="NAMESPACE/NAME",
         help="ConfigMap in which ca.crt is published for senders of records; it must exist and may be empty",
     )
@@ -140,10 +141,3 @@ def _is_usable(pair: Data, now: datetime) -> bool:
         )
     except ValueError:
         return False
-
-
-def _parse_object_name(value: str) -> tuple[str, str]:
-    namespace, _, name = value.partition("/")
-    if not namespace or not name or "/" in name:
-        raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE/NAME")
-    return namespace, name

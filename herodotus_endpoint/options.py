@@ -21,6 +21,7 @@ from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, Servi
 from herodotus_endpoint.store import RetentionLimits, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
 from herodotus_record.version import __version__
+from herodotus_serving.flag_types import ByteSize
 from herodotus_serving.sockets import Address
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
@@ -30,10 +31,9 @@ MAX_THREADS: Final = 64  # more would only wait for each other
 MAX_WORKERS: Final = 16
 AUDIENCE: Final = "herodotus-endpoint"  # of senders' tokens, so that a stolen one is useless elsewhere
 MIN_BYTES: Final = 1 << 20  # an empty database has 350 kB
-MAX_BYTES: Final = 1 << 50
 MAX_SECONDS: Final = 36_500 * 86_400  # a century, which in microseconds fits a 64-bit integer, before 1970 too
+_DATABASE_SIZE: Final = ByteSize(MIN_BYTES, "500Mi or 4Gi")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -244,7 +244,7 @@ def _add_sender_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--ingest-quota",
-        type=_parse_quota,
+        type=ByteSize(1, "500Ki or 2Mi"),
         metavar="SIZE",
         help="compressed bytes that each cluster may send per second to each process, such as 2Mi; more is refused with"
         " 429 and waits in that cluster's spool (default: no limit)",
@@ -329,14 +329,14 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument(
         "--summary-max-bytes",
-        type=_parse_size,
+        type=_DATABASE_SIZE,
         default="1Gi",
         metavar="SIZE",
         help="size limit of all summaries; the oldest are removed first (default %(default)s)",
     )
     limits.add_argument(
         "--max-bytes",
-        type=_parse_size,
+        type=_DATABASE_SIZE,
         default="4Gi",
         metavar="SIZE",
         help="size limit of the database: 500Mi, 4Gi; the oldest full records become summaries, then"
@@ -398,22 +398,6 @@ def _parse_age_of(value: str) -> tuple[str, float]:
     if not equals or scope.strip("/") == "" or scope.startswith("/") or scope.count("/") > 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not NAMESPACE=TIME, CLUSTER/NAMESPACE=TIME or CLUSTER/=TIME")
     return scope, parse_duration(age)
-
-
-def _parse_quota(value: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi)?", value)
-    size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
-    if not size:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a size such as 500Ki or 2Mi")
-    return size
-
-
-def _parse_size(value: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,12})(Ki|Mi|Gi|Ti)?", value)
-    size = int(match[1]) << _SHIFTS[match[2] or ""] if match else 0
-    if not MIN_BYTES <= size <= MAX_BYTES:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a size from 1Mi to 1024Ti, such as 500Mi or 4Gi")
-    return size
 
 
 class _IntegerInRange:

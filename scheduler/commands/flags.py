@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from herodotus_serving.flag_types import ByteSize, parse_object_name
 from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
@@ -23,8 +24,6 @@ from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES
 from scheduler.serving import port
 
 REVIEW: Final = "review"
-MOST_LIMIT_BYTES: Final = 1 << 50
-_SHIFTS: Final = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
@@ -115,14 +114,14 @@ def _add_records(command: argparse.ArgumentParser) -> None:
     endpoint.add_options(records)
     records.add_argument(
         "--endpoint-ca-configmap",
-        type=_object_name,
+        type=parse_object_name,
         metavar="NAMESPACE/NAME",
         help="the authority, from ca.crt of this ConfigMap, where the service publishes it; read again while running",
     )
     add_spool(records)
     records.add_argument(
         "--spool-limit",
-        type=_size,
+        type=ByteSize(MIN_LIMIT_BYTES, "512Mi"),
         default=DEFAULT_LIMIT_BYTES,
         metavar="SIZE",
         help="size of the spool while the service is unavailable (default 1Gi, at least"
@@ -246,24 +245,7 @@ def _omitted(text: str) -> OmittedLabels:
         raise argparse.ArgumentTypeError(str(e)) from e
 
 
-def _object_name(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name or "/" in name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
-    return namespace, name
-
-
 def _positive(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,9}", text) is None or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999999999")
     return int(text)
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,12})(|Ki|Mi|Gi|Ti)", text)
-    size = int(match[1]) << _SHIFTS[match[2]] if match is not None else 0
-    if not MIN_LIMIT_BYTES <= size <= MOST_LIMIT_BYTES:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a size from {MIN_LIMIT_BYTES >> 10}Ki to {MOST_LIMIT_BYTES >> 40}Ti, such as 512Mi"
-        )
-    return size

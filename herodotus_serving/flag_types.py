@@ -1,0 +1,49 @@
+"""Types of command-line flags that several servers have, for the argument `type` of argparse.
+
+Owns: sizes in bytes, and names of namespaced Kubernetes objects. Does not own: flags and their defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Final
+
+MAX_BYTES: Final = 1 << 50  # 1024Ti
+_SHIFTS: Final = {"Ti": 40, "Gi": 30, "Mi": 20, "Ki": 10, "": 0}
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
+_NAMESPACE: Final = re.compile(rf"(?=.{{1,63}}$){_LABEL}")
+_NAME: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
+
+
+class ByteSize:
+    """A number of bytes such as 500, 64Ki or 4Gi, from `minimum` to MAX_BYTES. `example` is for the error message."""
+
+    def __init__(self, minimum: int, example: str) -> None:
+        self._minimum, self._example = minimum, example
+
+    def __call__(self, text: str) -> int:
+        """Return the number of bytes that a text denotes. Raises argparse.ArgumentTypeError for other texts."""
+        match = re.fullmatch(r"([0-9]{1,12})(|Ki|Mi|Gi|Ti)", text)
+        size = int(match[1]) << _SHIFTS[match[2]] if match else -1
+        if not self._minimum <= size <= MAX_BYTES:
+            bounds = f"{_format_size(self._minimum)} to {_format_size(MAX_BYTES)}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size from {bounds}, such as {self._example}")
+        return size
+
+
+def parse_object_name(text: str) -> tuple[str, str]:
+    """Return the namespace and the name of an object such as a Secret or a ConfigMap from NAMESPACE/NAME.
+
+    Raises argparse.ArgumentTypeError for other texts, also for names that Kubernetes does not allow. The result may
+    therefore be part of a URL's path.
+    """
+    namespace, _, name = text.partition("/")
+    if not _NAMESPACE.fullmatch(namespace) or not _NAME.fullmatch(name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name
+
+
+def _format_size(size: int) -> str:
+    unit, shift = next((unit, shift) for unit, shift in _SHIFTS.items() if size % (1 << shift) == 0)
+    return f"{size >> shift}{unit}"
