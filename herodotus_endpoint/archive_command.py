@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="the archive's own retention: delete older days, such as 730d (default: keep all)",
     )
     found.add_argument("--scores", action="store_true", help="also a table with the scores of the kept nodes")
-    found.add_argument("--cluster", default="", metavar="UID", help="only decisions of this cluster")
+    found.add_argument("--cluster", default="", metavar="UID", help="write and delete only days of this cluster")
     found.add_argument(
         "--every", type=options.parse_duration, metavar="TIME", help="repeat until SIGTERM (default: run once)"
     )
@@ -102,7 +102,7 @@ def _run_once(store: Store, location: Any, arguments: argparse.Namespace, stoppe
         )
     deleted = 0
     if arguments.keep is not None and not stopped.is_set():
-        for cluster, day in delete_expired_days(store, location, arguments.keep):
+        for cluster, day in delete_expired_days(store, location, arguments.keep, arguments.cluster):
             deleted += 1
             print(f"deleted {day} of cluster {escape(cluster)}", flush=True)
     print(f"{pluralize(days, 'day')} archived, {pluralize(decisions, 'decision')}; {deleted} deleted", flush=True)

@@ -324,20 +324,30 @@ class _Question:
         columns = ", ".join(f"{sql} as {name}" for name, sql in _LIGHT.items())
         statement = f"select {columns} from decisions where {where} order by row desc limit {limit:d}"
         cursor = self._reader.cursor()
-        alarm = threading.Timer(max(0.0, self._ends_s - time.monotonic()), cursor.interrupt)
-        alarm.start()
         try:
             with translate_errors("cannot read the files"):
                 cursor.register("decisions", self._reader.dataset(files))
-                rows = cursor.execute(statement, values).fetchall()
+                self._require_time(files[0].day)  # DuckDB forgets an interruption that comes before the statement
+                with self._interruption(cursor):
+                    rows = cursor.execute(statement, values).fetchall()
         except duckdb.InterruptException as e:
             raise _timeout(files[0].day) from e
         except (duckdb.Error, FileNotFoundError) as e:
             raise ArchiveUnavailableError(f"cannot read the files of the archive: {str(e).splitlines()[0]}") from e
         finally:
-            alarm.cancel()
             cursor.close()
         return [SimpleNamespace(**dict(zip(_LIGHT, row, strict=True))) for row in rows]
+
+    @contextmanager
+    def _interruption(self, cursor: Any) -> Iterator[None]:
+        """Context manager that interrupts the cursor's statement when the time is up."""
+        alarm = threading.Timer(max(0.0, self._ends_s - time.monotonic()), cursor.interrupt)
+        alarm.start()
+        try:
+            yield
+        finally:
+            alarm.cancel()
+            alarm.join()  # otherwise it might interrupt a cursor that is closed by then
 
     def load(self, wanted: Sequence[tuple[_DayFile, Any]]) -> list[DecisionRecord]:
         """Return the records of some rows, given with the file that holds each, in this order.

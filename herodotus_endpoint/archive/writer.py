@@ -95,7 +95,8 @@ def archive_days(
 ) -> Iterator[Manifest]:
     """Write every day that is over and not in the archive yet, oldest first, and yield the manifest of each.
 
-    `stopped` is asked before each record and each day. If it returns True, the run ends, and a later one continues.
+    The run calls `stopped` before each record and each day. If it returns True, the run ends, and a later one
+    continues.
     Raises ArchiveUnavailableError and StoreUnavailableError.
     """
     first_us = find_first_ingest(store)
@@ -120,23 +121,29 @@ def archive_days(
             manifests.mark_finished(location, store.reader.identity, day)
 
 
-def delete_expired_days(store: Store, location: ArchiveLocation, keep_days: int) -> Iterator[tuple[str, str]]:
+def delete_expired_days(
+    store: Store, location: ArchiveLocation, keep_days: int, only_cluster: str = ""
+) -> Iterator[tuple[str, str]]:
     """Delete the days that ended more than `keep_days` ago, and yield the cluster and the day of each.
 
-    Raises ArchiveUnavailableError.
+    They are those of every cluster in the archive, or of `only_cluster` if it is given. Raises ArchiveUnavailableError.
     """
     oldest = format_day(_oldest_kept_us(store, keep_days))
-    for cluster in manifests.list_clusters(location):
+    for cluster in [only_cluster] if only_cluster else manifests.list_clusters(location):
         for day in manifests.list_days(location, cluster):
             if day < oldest:
                 # the files first would leave a manifest of files that do not exist
                 manifests.delete_manifest(location, cluster, day)
-                for table in TABLES:
-                    location.delete_folder(partition_folder(table, cluster, day))
+                _delete_files(location, cluster, day)
                 yield cluster, day
-    for day in manifests.list_finished_days(location, store.reader.identity):
+    for day in [] if only_cluster else manifests.list_finished_days(location, store.reader.identity):
         if day < oldest:
             manifests.delete_mark(location, store.reader.identity, day)
+
+
+def _delete_files(location: ArchiveLocation, cluster: str, day: str) -> None:
+    for table in TABLES:
+        location.delete_folder(partition_folder(table, cluster, day))
 
 
 def _oldest_kept_us(store: Store, keep_days: int) -> int:
@@ -159,6 +166,7 @@ class _Run:
         if known is not None and known.complete:
             return None
         if known is None or known.store != identity:  # rows of another database have other ids
+            _delete_files(self.location, cluster, day)  # other programs read files without a manifest, too
             known = Manifest(cluster, day, identity, 0, 0, False, ())
         writer = DayWriter(self.location, known, scores=self.options.scores)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from herodotus_endpoint import maintenance
 from herodotus_endpoint.archive import manifests, reader, writer
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.manifests import format_day, parse_day
-from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.archive.problems import ArchiveError, ArchiveTimeoutError, ArchiveUnavailableError
 from herodotus_endpoint.archive.reader import ArchivedPod, ArchiveReader
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days, delete_expired_days
@@ -255,9 +256,12 @@ def test_the_database_of_another_identity_begins_a_day_again(
     source: Service, location: ArchiveLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfinished = manifests.Manifest(CLUSTER, "2026-03-01", "another", 10**6, 5, False, ())
+    location.write(f"{manifests.partition_folder('decisions', CLUSTER, '2026-03-01')}/part-00007.parquet", b"another")
     manifests.write_manifest(location, unfinished)
     (first, *_) = archive_days(source.store, location, ALL)
     assert (first.day, first.decisions, first.store) == ("2026-03-01", 7, source.store.reader.identity)
+    files = location.list_files(manifests.partition_folder("decisions", CLUSTER, "2026-03-01"))
+    assert files == [file.path for file in first.files], "the other database's files are gone"
 
 
 def test_clusters_have_their_own_partitions_whatever_their_names(source: Service, location: ArchiveLocation) -> None:
@@ -286,6 +290,16 @@ def test_retention_of_the_archive_deletes_whole_days(source: Service, location: 
     assert list(archive_days(source.store, location, again)) == [], "an expired day is not written again"
 
 
+def test_retention_for_one_cluster_leaves_the_others(source: Service, location: ArchiveLocation) -> None:
+    list(archive_days(source.store, location, ALL))
+    source.clock.now_s = parse_day("2026-03-12") / 1e6
+    marks = manifests.list_finished_days(location, source.store.reader.identity)
+    assert list(delete_expired_days(source.store, location, 1, "another")) == []
+    assert manifests.list_days(location, CLUSTER) == ["2026-03-01", "2026-03-02", "2026-03-03"]
+    assert manifests.list_finished_days(location, source.store.reader.identity) == marks
+    assert len(list(delete_expired_days(source.store, location, 1, CLUSTER))) == 3
+
+
 def test_columns_are_those_of_an_export_with_three_more(source: Service, location: ArchiveLocation) -> None:
     (manifest, *_) = archive_days(source.store, location, ALL)
     content = location.read(manifest.files[0].path)
@@ -304,6 +318,20 @@ def test_a_question_ends_at_its_time_limit(old: Service, monkeypatch: pytest.Mon
         503,
         "the archive was searched back to 2026-03-03 in 0 s and not further",
     )
+
+
+def test_time_that_reading_footers_takes_counts(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement begins after the limit, because DuckDB forgets an interruption that came before."""
+    read_footers = ArchiveReader.dataset
+
+    def read_slowly(self: ArchiveReader, files: Any) -> Any:
+        time.sleep(0.3)
+        return read_footers(self, files)
+
+    monkeypatch.setattr(reader, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(ArchiveReader, "dataset", read_slowly)
+    with old.archive._question() as question, pytest.raises(ArchiveTimeoutError):
+        question.select(old.archive._list_files(CLUSTER), [], 10)
 
 
 def test_more_questions_than_the_limit_are_refused(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
