@@ -190,7 +190,7 @@ class Replicas:
             try:
                 task()
                 logged = ""
-            except StoreUnavailableError as e:
+            except (StoreUnavailableError, sa.exc.SQLAlchemyError) as e:  # also a right that is missing
                 if str(e) != logged and not self._ended.is_set():
                     logged = str(e)
                     _log.warning("cannot measure the replicas: %s", e)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, sqlite_url
-from herodotus_endpoint.store.replicas import MAX_STALENESS_S, Heartbeats
+from herodotus_endpoint.store.replicas import BEAT_INTERVAL_S, MAX_STALENESS_S, Heartbeats
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
 from tests.endpoint.service import API, Clock, Service
@@ -137,6 +140,34 @@ def test_the_primary_answers_while_no_replica_is_reachable() -> None:
         service.stored(TABLE.rows(CLUSTER, INCARNATION), FIRST, bound(FIRST, TABLE))
         assert staleness_s(service) == math.inf
         assert pods(service) == {"first"}
+
+
+@needs_postgresql
+def test_a_replica_is_used_once_its_user_may_read_it(pair: Pair) -> None:
+    read_url = pair.url(pair.standby).replace("test@", "limited@")
+    with a_service(pair.url(pair.primary), read_url) as service:
+        with service.store.writer.transaction() as connection:
+            connection.exec_driver_sql("CREATE ROLE limited LOGIN")
+        assert service.store.replicas is not None
+        replica, _ = service.store.replicas._replicas
+        eventually(lambda: measure(service, replica) == "42501", "the role on the replica, which may read nothing")
+        time.sleep(2 * BEAT_INTERVAL_S)  # for the thread that measures
+        assert staleness_s(service) == math.inf
+        with service.store.writer.transaction() as connection:
+            connection.exec_driver_sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO limited")
+        eventually(lambda: staleness_s(service) <= MAX_STALENESS_S, "an answer from the replica")
+
+
+def measure(service: Service, replica: Any) -> str:
+    """Measure a replica, and return the SQLSTATE of the error, or an empty string."""
+    assert service.store.replicas is not None
+    try:
+        service.store.replicas.measure(replica)
+    except sa.exc.ProgrammingError as e:
+        return str(getattr(e.orig, "sqlstate", ""))
+    except StoreUnavailableError:
+        pass
+    return ""
 
 
 @needs_postgresql
