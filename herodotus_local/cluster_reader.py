@@ -143,9 +143,9 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         return found
 
     def read_node_groups(self, pods: Iterable[str]) -> AutoscalingObjects:
-        """Return what tells of node groups, and the autoscalers' events about the pods NAMESPACE/NAME.
+        """Return the objects that describe node groups, and the autoscalers' events about the pods NAMESPACE/NAME.
 
-        What is not served or may not be read is named in the result's note.
+        The result's note names the kinds that the API server does not serve or the user may not read.
         """
         return read_autoscaling_objects(self._get, pods)
 

@@ -66,7 +66,7 @@ class ReadsCluster(Protocol):
         ...
 
     def read_node_groups(self, pods: Iterable[str], /) -> AutoscalingObjects:
-        """Return what tells of node groups, as `ClusterReader.read_node_groups` does."""
+        """Return the objects and events that describe node groups, as `ClusterReader.read_node_groups` does."""
         ...
 
 

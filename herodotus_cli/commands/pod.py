@@ -230,7 +230,7 @@ def _ask_about_groups(
 ) -> Json:
     """Return {"nodeGroups": ANSWER} with the verdicts of the node groups on a pod without a node, else {}.
 
-    They are asked for with --node-groups, and for the screen of local mode, which has read the cluster already.
+    The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already.
     Otherwise the answer keeps those that its record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)

@@ -173,9 +173,8 @@ def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
 def _decision_not_found(reader: MaskedReader, namespace: str, pod: str, selection: str, kind: str) -> StatusError:
     """Return the 404 error for a pod without a matching decision.
 
-    `selection` names the attempt or UID that was asked for, or is empty. If the pod has other decisions, the error
-    contains it. Otherwise it suggests similar pod names,
-    and other namespaces with a pod of this name.
+    `selection` names the attempt or UID of the request, or is empty. If the pod has other decisions, the error contains
+    it. Otherwise the error suggests similar pod names, and other namespaces with a pod of this name.
     """
     details: dict[str, Any] = {"name": pod, "kind": kind}
     whole = f'no decision for pod "{pod}" in namespace "{namespace}"'

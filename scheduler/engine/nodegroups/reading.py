@@ -56,7 +56,7 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
-    """Return what tells of node groups, and the events about the pods NAMESPACE/NAME."""
+    """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME."""
     found, unread = AutoscalingObjects(), dict[str, list[str]]()
     for kind in AUTOSCALING_KINDS:
         _add(found, unread, kind, _list(get, kind, kind.paths))

@@ -150,7 +150,7 @@ class Simulation:
         self.nodes.set_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node with everything on it, and let the controllers replace the pods. No budget is asked."""
+        """Remove a node with everything on it, and let the controllers replace the pods, regardless of budgets."""
         pods = self.pods_on(name)
         self.nodes.remove_node(name)
         self.claims.remove_devices(name)
@@ -159,7 +159,7 @@ class Simulation:
             self.evict(pod, name, "Removed")
 
     def evict(self, pod: PodInfo, node: str, cause: str) -> None:
-        """Remove a pod from its node and let its controller replace it. No budget is asked or changed.
+        """Remove a pod from its node and let its controller replace it, regardless of its budget.
 
         A pod without a controller, of a DaemonSet or of the node itself ends, as does one that is being deleted.
         """
