@@ -75,7 +75,7 @@ def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now:
 
 
 def publish_authority(api: KubeClient, config_map: tuple[str, str], pem: bytes) -> None:
-    """Write a CA certificate (PEM) to the key ca.crt of a ConfigMap, unless it has that value.
+    """Write a CA certificate (PEM) to the key ca.crt of a ConfigMap, unless the key has that value already.
 
     `config_map` is a pair of namespace and name. Raises KubeError if the ConfigMap cannot be read or written.
     """

@@ -113,7 +113,7 @@ class EndpointMetrics:
         self.pruned.inc(pruned.deleted)
 
     def count_reads(self, reads: RequestReads) -> None:
-        """Count a request that has read from a replica of the database, or from the primary for want of one."""
+        """Count a request that read from a replica, or from the primary because no replica was usable."""
         if reads.primary or reads.staleness_s is not None:
             self.reads.labels("primary" if reads.primary else "replica").inc()
 

@@ -27,12 +27,13 @@ class ServiceSettings:
     """The settings of one process of the decisions service.
 
     If `access` is None, every client may read. If `senders` is None, records are accepted from loopback only, or from
-    anywhere if `insecure` is true.
-    `cluster` is the ID of the API server's cluster (the UID of its namespace kube-system), or "" without an API server.
-    `read_database_url` names replicas of the database, or is "" to read from the primary.
+    anywhere if `insecure` is true. `cluster` is the ID of the API server's cluster (the UID of its namespace
+    kube-system), or "" without an API server. `read_database_url` names replicas of the database, or is "" to read from
+    the primary.
+
     `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces` is the queue of stored
     records that become spans. `archive_url` is the URL of the archive of older decisions, or "", and `archive` answers
-    from it. `ingest_quota` is the number of bytes that each cluster may send per second, or 0.
+    from it. `ingest_quota` is the number of bytes that each cluster may send per second, or 0 for no limit.
     """
 
     insecure: bool = False

@@ -13,7 +13,7 @@ from herodotus_client import Client, list_pending_pods
 
 
 def plot(client: Client, namespace: str) -> Figure:
-    """Return a bar for each reason, with the pods that wait for it; an empty namespace means all."""
+    """Return a bar chart of the number of pods that wait for each reason; an empty namespace means all."""
     groups = sorted(client.ask(list_pending_pods(namespace))["groups"], key=lambda group: group["count"])
     figure = Figure(figsize=(8, 1.5 + 0.4 * len(groups)), layout="constrained")
     axes = figure.subplots()

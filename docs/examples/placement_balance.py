@@ -14,7 +14,7 @@ from herodotus_client import Client, balance
 
 
 def plot(client: Client, hours: float) -> Figure:
-    """Return two plots of the last hours: placements over time, and of each node those it got and was expected to."""
+    """Return two plots of the last `hours`: placements over time, and placed and expected pods of each node."""
     answer = client.ask(balance(since_s=hours * 3600))
     spans, nodes = answer["overTime"], answer["nodes"]
     figure = Figure(figsize=(9, 7), layout="constrained")

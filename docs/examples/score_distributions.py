@@ -13,9 +13,9 @@ from herodotus_client import Client, explain_pod
 
 
 def plot(client: Client, namespace: str, name: str) -> Figure:
-    """Return a box of the weighted scores of each plugin, with a point for the chosen node.
+    """Return a box plot of the weighted scores of each plugin, with a point for the chosen node.
 
-    Raise ValueError if nothing was scored, because fewer than two nodes fit.
+    Raises ValueError if nothing was scored, because fewer than two nodes fit.
     """
     answer = client.ask(explain_pod(namespace, name, every_node=True))
     nodes = [node for node in answer["perNode"] if node.get("scores")]

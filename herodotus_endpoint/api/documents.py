@@ -65,10 +65,7 @@ def build_record(stored: StoredAttempt) -> Json:
 
 
 def build_archive_mark(stored: StoredAttempt) -> Json:
-    """Return the field `archive` of a document, which says that and from which day its decision is archived.
-
-    The result is empty if the decision is in the database.
-    """
+    """Return `{"archive": {"day": DAY}}` for a decision from the archive, or {} for one from the database."""
     return {"archive": {"day": stored.archived}} if stored.archived else {}
 
 

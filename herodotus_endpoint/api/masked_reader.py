@@ -136,7 +136,10 @@ class MaskedReader:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
 
     def archived_decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
-        """Return the archived attempt that a decision describes, or None if there is none, or no archive."""
+        """Return the archived attempt that the decision with this ID describes.
+
+        Return None if the decision is not archived, or if the service has no archive.
+        """
         if self._archive is None:
             return None
         found = self._archive.decision_by_id(namespace, decision_id, cluster=self._archived_cluster())
@@ -145,9 +148,10 @@ class MaskedReader:
     def archived_decisions_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
     ) -> list[StoredAttempt]:
-        """Return archived attempts of a pod by start: up to number `attempt` or the newest, the last `last` of these.
+        """Return the `last` archived attempts of a pod that end with number `attempt`, ordered by start.
 
-        The list is empty if there are none, or no archive.
+        Without `attempt`, the last one returned is the newest. The list is empty if the archive does not have that
+        attempt, or if the service has no archive.
         """
         if self._archive is None:
             return []
@@ -184,7 +188,7 @@ class MaskedReader:
         return [*(stored for stored in earlier if stored is not None), last]
 
     def find_row(self, stored: StoredAttempt) -> VisibleRow:
-        """Return the row of a decision that was read for the user, with its message masked."""
+        """Return the row of `stored`, an attempt that this reader has returned, with its message masked."""
         if not stored.archived:
             by_id = ColumnCondition("decision_id", (stored.decision.id,))
             (row,) = self.listing().decisions([by_id], None, 1)

@@ -22,7 +22,7 @@ Clause = tuple[str, list[Any]]
 
 
 def build_clause(conditions: Sequence[AnyCondition]) -> Clause:
-    """Return the SQL condition that all conditions hold, and its parameters."""
+    """Return SQL that is true where all conditions hold, and the values of its parameters."""
     clauses = [_build_one(condition) for condition in conditions]
     if not clauses:
         return "true", []

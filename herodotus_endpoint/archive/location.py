@@ -57,7 +57,7 @@ class ArchiveLocation:
                 raise ArchiveError(f"archive {url!r}: {expected}")
 
     def full_path(self, path: str) -> str:
-        """Return the path of an object in the file system."""
+        """Return the path in the file system of an object, whose `path` is relative to the archive's root."""
         return f"{self.root}/{path}"
 
     def read(self, path: str) -> bytes | None:
@@ -113,9 +113,9 @@ class ArchiveLocation:
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Raise errors of the file system as ArchiveUnavailableError, except FileNotFoundError.
+    """Context manager that replaces errors of the file system by ArchiveUnavailableError, except FileNotFoundError.
 
-    `what` begins the message.
+    `what` begins the error's message, such as "cannot read PATH".
     """
     try:
         yield

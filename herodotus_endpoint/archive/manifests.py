@@ -43,7 +43,7 @@ class ArchivedFile(msgspec.Struct, frozen=True, rename="camel"):
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     """The files of a cluster's day.
 
-    `store` is the identity of the database. `after` is the last row of the database in `files`, from which an
+    `store` is the identity of the database. `after` is the row ID of the last decision in `files`, after which an
     interrupted run continues.
     """
 
@@ -74,7 +74,7 @@ def parse_day(day: str) -> int:
 
 
 def partition_folder(table: str, cluster: str, day: str) -> str:
-    """Return the folder of a table's files of a cluster's day, named as Hive names partitions."""
+    """Return the folder of the files of a table (decisions or scores) for a cluster's day, a partition as in Hive."""
     return f"{table}/{_CLUSTER}{quote(cluster, safe='')}/{_DAY}{day}"
 
 
@@ -116,7 +116,7 @@ def list_days(location: ArchiveLocation, cluster: str) -> list[str]:
 
 
 def mark_finished(location: ArchiveLocation, store: str, day: str) -> None:
-    """Note that the day of every cluster of a database is archived. Raises ArchiveUnavailableError."""
+    """Write the mark that a day of every cluster of a database is archived. Raises ArchiveUnavailableError."""
     location.write(_finished_path(store, day), b"{}")
 
 
@@ -126,7 +126,7 @@ def list_finished_days(location: ArchiveLocation, store: str) -> list[str]:
 
 
 def delete_mark(location: ArchiveLocation, store: str, day: str) -> None:
-    """Delete the note of `mark_finished`. Raises ArchiveUnavailableError."""
+    """Delete the mark that `mark_finished` wrote. Raises ArchiveUnavailableError."""
     location.delete(_finished_path(store, day))
 
 

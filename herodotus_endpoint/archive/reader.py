@@ -84,7 +84,7 @@ class ArchivePosition(NamedTuple):
 
 
 class ArchivedPod(NamedTuple):
-    """A pod by cluster, namespace and name; without `uid`, the latest one of that name."""
+    """Identifies a pod in the archive by cluster, namespace and name; without `uid`, the latest pod of that name."""
 
     cluster: str
     namespace: str
@@ -177,10 +177,10 @@ class ArchiveReader:
         return None
 
     def decisions_of_pod(self, pod: ArchivedPod, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
-        """Return archived attempts of a pod, ordered by start: up to number `attempt`, the newest `last` of these.
+        """Return the `last` archived attempts of a pod that end with number `attempt`, ordered by start.
 
-        Without `attempt`, they end with the newest. The list is empty if there are none. Raises ArchiveUnavailableError
-        and ArchiveBusyError.
+        Attempts are counted from 1. Without `attempt`, the last one returned is the newest. The list is empty if the
+        archive does not have that attempt. Raises ArchiveUnavailableError and ArchiveBusyError.
         """
         with self._question() as question:
             known = self._find_attempts(question, pod)
@@ -277,7 +277,7 @@ class ArchiveReader:
         return known
 
     def fragment(self, file: ArchivedFile) -> Any:
-        """Return the fragment of a file, which keeps the file's footer."""
+        """Return a file's fragment of a dataset. Fragments are cached, because each keeps the footer that it read."""
         with self._lock:
             found = self._fragments.get(file.path)
         if found is None:
@@ -288,7 +288,7 @@ class ArchiveReader:
         return found
 
     def dataset(self, files: Sequence[_DayFile]) -> Any:
-        """Return some files as one dataset, with their footers read."""
+        """Return a dataset of some files, after reading those of their footers that are not cached."""
         fragments = [self.fragment(each.file) for each in files]
         list(self._pool.map(lambda fragment: fragment.ensure_complete_metadata(), fragments))
         return ds.FileSystemDataset(fragments, ARCHIVED, self._format, self._location.filesystem)
@@ -444,9 +444,9 @@ def _ids(attempt: AttemptRecords) -> set[str]:
 
 
 def build_archived_row(record: Any, row_id: int, ingested_us: int) -> Any:
-    """Return an archived record as a row of the table of decisions, for lists and metadata.
+    """Return an archived record in the form of a row of the database's table `decisions`, for lists and metadata.
 
-    `record` has a decision, outcomes and a node table. The state is that after its outcomes.
+    `record` has the attributes decision, outcomes and table. The row's state is that after the outcomes.
     """
     d = record.decision
     columns = build_decision_row(0, d, None if d.chosen is None else record.table.names[d.chosen], ingested_us)

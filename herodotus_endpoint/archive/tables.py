@@ -49,7 +49,7 @@ class TableBuffer:
         self.decisions = 0
 
     def add(self, found: DayRecord, record: DecisionRecord, *, scores: bool) -> None:
-        """Add a decision, and with `scores` its scores. `record` is the summary of `found.record`."""
+        """Add the summary `record` of the decision in `found` as a row, and with `scores` the rows of its scores."""
         extra = {"ingested": time_from_us(found.ingested_us), "row": found.row, "record": encode_summary(record)}
         self._rows.append(build_row(record) | extra)
         self.decisions += 1
@@ -64,7 +64,7 @@ class TableBuffer:
         return pa.Table.from_batches(self._batches, ARCHIVED)
 
     def encode_decisions(self) -> pa.Buffer:
-        """Return all rows as a Parquet file."""
+        """Return all decisions as a Parquet file."""
         return encode_decisions(self.table())
 
     def encode_scores(self) -> pa.Buffer | None:

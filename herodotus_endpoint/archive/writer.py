@@ -96,8 +96,7 @@ def archive_days(
     """Write every day that is over and not in the archive yet, oldest first, and yield the manifest of each.
 
     The run calls `stopped` before each record and each day. If it returns True, the run ends, and a later one
-    continues.
-    Raises ArchiveUnavailableError and StoreUnavailableError.
+    continues. Raises ArchiveUnavailableError and StoreUnavailableError.
     """
     first_us = find_first_ingest(store)
     if first_us is None:

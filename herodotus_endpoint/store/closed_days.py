@@ -1,7 +1,7 @@
 """Reading the records that a cluster's schedulers delivered on one day, for the archive.
 
-Owns: the statements, finding the rows of a day without an index on time. Does not own: files (`herodotus_endpoint.
-archive`).
+Owns: the statements, finding the rows of a day without an index on time. Does not own: files
+(`herodotus_endpoint.archive`).
 
 Rows of `decisions` are in the order of ingest, so the first row of a day is found by bisection. Several replicas may
 store rows slightly out of order; the bounds are therefore widened, and the time of each row is compared.
@@ -29,7 +29,7 @@ OUT_OF_ORDER: Final = 100_000  # rows that replicas may store out of order: a mi
 
 @dataclass(frozen=True)
 class DayRecord:
-    """A record with its row id, which is its position in the order of ingest, and the time of ingest."""
+    """A record, its row id (its position in the order of ingest), and its time of ingest in microseconds."""
 
     row: int
     ingested_us: int

@@ -91,7 +91,7 @@ class Postgresql:
         migrate_schema(self, new=True)
 
     def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
-        """Return an engine whose transactions first take the advisory lock of the writer.
+        """Return an engine whose transactions begin by taking the writer's advisory lock, so that one writes at a time.
 
         With READ COMMITTED the statements after it see everything that was committed before. The session has no
         statement timeout: one that ends the wait for a synchronous standby would make the commit look successful.
@@ -111,11 +111,11 @@ class Postgresql:
         return self._engine(self._address, READERS, PRIMARY, _reading_options())
 
     def heartbeat_engine(self) -> sa.Engine:
-        """Return an engine that writes on the primary beside the writer, without its lock."""
+        """Return an engine that writes heartbeats on the primary, without waiting for the writer's lock."""
         return self._engine(self._address, 1, WRITABLE, "-c statement_timeout=0", HEARTBEAT_TIMEOUT_S)
 
     def replica_engine(self, address: ConnectionString) -> sa.Engine:
-        """Return an engine for reading from a replica of this database."""
+        """Return an engine for reading from the replica of this database at `address`."""
         return self._engine(address, READERS, STANDBY, _reading_options(), REPLICA_TIMEOUT_S)
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
@@ -145,7 +145,7 @@ class Postgresql:
             raise sa.exc.DBAPIError.instance(statement, None, e, psycopg.Error, dialect=connection.dialect) from e
 
     def insert_missing(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Insert rows whose primary key is not in the table yet; COPY cannot skip the others."""
+        """Insert the rows whose primary key is not in the table yet, without COPY, which cannot skip the others."""
         connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
     def check_writable(self, connection: sa.Connection) -> None:

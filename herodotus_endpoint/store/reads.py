@@ -33,5 +33,5 @@ def track_reads() -> RequestReads:
 
 
 def current_reads() -> RequestReads:
-    """Return the reads of the current HTTP request, or new ones outside of a request."""
+    """Return the object of `track_reads` for the current HTTP request, or a new one outside of a request."""
     return _request.get() or RequestReads()

@@ -63,7 +63,7 @@ class Heartbeats:
         self._beats.clear()
 
     def staleness_s(self, beat: int) -> float:
-        """Return by how many seconds a snapshot with this heartbeat may be behind; infinity if it is unknown."""
+        """Return by how many seconds a snapshot may be behind whose newest heartbeat is `beat`; infinity if unknown."""
         began = next((began_s for number, began_s in reversed(tuple(self._beats)) if number <= beat), None)
         return math.inf if began is None else self._monotonic() - began
 
@@ -79,8 +79,8 @@ class _Replica:
 class Replicas:
     """The replicas of a PostgreSQL server, of which those that are current enough answer readers.
 
-    Call `start` once. `on_new_primary` is called when the process has connected to the primary again: after a failover
-    row ids may have been used again.
+    Call `start` once. Each new connection to the primary calls `on_new_primary`, because after a failover row ids may
+    have been used again.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Replicas:
                 self._on_new_primary()
 
     def beat(self) -> None:
-        """Commit a heartbeat on the primary, and note it. Raises StoreUnavailableError."""
+        """Increment the heartbeat on the primary, and remember when that began. Raises StoreUnavailableError."""
         began_s = time.monotonic()
         first = insert(HEARTBEAT).values(id=ROW, beat=1)
         following = first.on_conflict_do_update(index_elements=[HEARTBEAT.c.id], set_={"beat": HEARTBEAT.c.beat + 1})
@@ -145,7 +145,7 @@ class Replicas:
         self._beats.add(beat, began_s)
 
     def measure(self, replica: _Replica) -> None:
-        """Find out how far a replica is behind, and whether it may be used. Raises StoreUnavailableError."""
+        """Update how many seconds a replica is behind, and whether readers use it. Raises StoreUnavailableError."""
         staleness_s = math.inf
         try:
             with _snapshot(replica.engine) as connection:

@@ -190,7 +190,7 @@ class Sqlite:
         _insert_many(connection, table, sa.insert(table), rows)
 
     def insert_missing(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Do the same, but skip rows whose primary key is in the table."""
+        """Insert the rows whose primary key is not in the table yet."""
         _insert_many(connection, table, insert(table).on_conflict_do_nothing(), rows)
 
     def check_writable(self, connection: sa.Connection) -> None:

@@ -60,7 +60,7 @@ def _postgresql(url: str) -> Postgresql:
 
 
 def check_read_url(url: str) -> None:
-    """Raise StoreError if a text is no connection string of PostgreSQL, as replicas need."""
+    """Raise StoreError if the value of --read-database-url is not a connection string of PostgreSQL."""
     if not _POSTGRESQL.match(url):
         raise StoreError("--read-database-url: postgresql://HOST,HOST/DATABASE is supported")
     _postgresql(url)

@@ -125,10 +125,9 @@ def build_absent_api_notes(absent: Mapping[str, str]) -> tuple[Reason, ...]:
 class Records:
     """The command-line options for records: the spool, the decisions service, which labels are omitted.
 
-    `node_groups` is whether the verdicts of node groups are recorded. `authority` names the ConfigMap (namespace and
-    name) from which the endpoint's `ca_file` is written, or is None if that file is mounted or not needed.
-
-    `shipper_log` holds the log options of the shipper's command line.
+    `shipper_log` holds the log options of the shipper's command line. `node_groups` is whether the verdicts of node
+    groups are recorded. `authority` names the ConfigMap (namespace and name) from which the endpoint's `ca_file` is
+    written, or is None if that file is mounted or not needed.
     """
 
     spool: Path

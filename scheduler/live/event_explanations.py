@@ -34,17 +34,20 @@ DISCLOSED: Final = frozenset(
 
 
 class EventExplainer:
-    """Builds the text for the event of a rejected pod, at most RATE a second after a burst."""
+    """Builds the texts for the events of rejected pods, at most RATE a second after a burst of BURST."""
 
     def __init__(self, url: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        """Prepare the texts. `url` is where readers reach the web pages; without it a command replaces the link."""
+        """Create the builder. `url` is the address of the web pages; without it the texts have a command for a link."""
         self._url = url.rstrip("/")
         self._clock = clock
         self._tokens = BURST
         self._at = clock()
 
     def explain(self, decision: Decision) -> str:
-        """Return the text for a decision without a node, or "" if there were too many."""
+        """Return the text for the event of a decision without a node.
+
+        Return "" if more than RATE texts a second were built after the burst, or if the text is above MAX_BYTES.
+        """
         now = self._clock()
         self._tokens = min(BURST, self._tokens + (now - self._at) * RATE)
         self._at = now
@@ -68,7 +71,7 @@ class EventExplainer:
 
 
 def is_disclosed(suggestion: Suggestion) -> bool:
-    """Return whether a suggestion tells nothing that a reader of the pod's namespace may not see."""
+    """Return whether every reader of the events of the pod's namespace may see a suggestion."""
     return all(change.code in DISCLOSED for change in suggestion.changes)
 
 

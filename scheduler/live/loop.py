@@ -65,7 +65,8 @@ class LoopOptions:
 
     `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are decided
     and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of the decisions
-    again. `event_explainer` adds to the events of rejected pods.
+    again. `event_explainer` builds what events of rejected pods end with. `node_series` counts rejections and scores by
+    node.
     """
 
     kinds: Mapping[str, type[Object]] = field(default_factory=dict)

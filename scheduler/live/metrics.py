@@ -201,7 +201,7 @@ class SchedulerMetrics:
         self._victims.observe(victims)
 
     def recorded(self, uid: str, decision: Decision, duration_s: float) -> None:
-        """Observe how many seconds recording the decision took. The end of the pod's attempt will refer to it."""
+        """Observe how many seconds recording the decision took, and make it the exemplar of the pod's attempt."""
         self._recording_s.observe(duration_s)
         if (attempt := self._under_way.get(uid)) is not None:
             attempt.exemplar = _build_exemplar(decision)

@@ -62,7 +62,7 @@ class ServiceBusyError(NotDeliveredError):
 
 
 class UnreachableError(NotDeliveredError):
-    """The decisions service could not be connected to, or our credentials are not there yet; nothing was sent."""
+    """A failed attempt to connect to the decisions service, or to read the credentials for it; nothing was sent."""
 
 
 class Shipper:

@@ -36,7 +36,7 @@ class CycleState:
         return copy
 
     def for_repetition(self) -> CycleState:
-        """Return the state for computing the attempt again from its start: it holds the outside readings alone."""
+        """Return a copy with nothing but the outside readings, from which the attempt can be computed again."""
         copy = self.clone()
         copy._data = {kind: value for kind, value in self._data.items() if isinstance(value, OutsideReading)}
         return copy

@@ -156,14 +156,14 @@ class RecordCache:
 
 
 class RecordCaches:
-    """The record caches of the groups of decisions that were recorded last, as `TemplateKeys` groups them."""
+    """A record cache for each of the groups of decisions, formed by `TemplateKeys`, that were recorded last."""
 
     def __init__(self) -> None:
         self._templates = TemplateKeys()
         self._caches: Lru[Hashable, RecordCache] = Lru(MAX_BASES)
 
     def get(self, pod: RecordedPod, profile: str, path: DecisionPath) -> RecordCache:
-        """Return the cache for a decision's record. Call it once for each decision."""
+        """Return the cache for the record of one decision, and count the decision for its template."""
         return self._caches.get_or_create(self._templates.find_group(pod, profile, path), RecordCache)
 
 
