@@ -31,7 +31,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Nothing is masked: every namespace, every name. An interrupted run is continued by the next one.",
     )
     found.add_argument(
-        "--to", required=True, metavar="URL", help="s3://BUCKET/PREFIX?region=REGION&endpoint=URL, or a directory"
+        "--to",
+        required=True,
+        type=options.parse_archive_url,
+        metavar="URL",
+        help="s3://BUCKET/PREFIX?region=REGION&endpoint=URL, or a directory",
     )
     found.add_argument(
         "--delay",

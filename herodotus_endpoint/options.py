@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive.urls import ArchiveUrl
 from herodotus_endpoint.delegation import DelegationOptions
 from herodotus_endpoint.deployment_modes import DeploymentMode
 from herodotus_endpoint.server import ListenOptions
@@ -153,6 +155,15 @@ def parse_time(value: str) -> int:
     return int(at.timestamp() * 1e6)
 
 
+def parse_archive_url(value: str) -> str:
+    """Return the URL of an archive unchanged. Raises argparse.ArgumentTypeError if it is not supported."""
+    try:
+        ArchiveUrl.parse(value)
+    except ArchiveError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
+    return value
+
+
 def _add_listening_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--bind",
@@ -285,6 +296,7 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
     add_database_flags(parser)
     parser.add_argument(
         "--archive",
+        type=parse_archive_url,
         metavar="URL",
         help="answer about decisions that the database no longer has from this archive, which the command `archive`"
         " writes: s3://BUCKET/PREFIX or a directory; needs the packages of the extra archive",

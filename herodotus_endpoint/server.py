@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_endpoint.archive.problems import ArchiveError
 from herodotus_endpoint.delegation import DelegationOptions, open_delegation
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Pruner, PruningThread, Store
@@ -88,7 +89,7 @@ class _Worker:
         """Open the store, start the background threads and return the server of these listening sockets.
 
         `sockets` holds the sockets for queries first, then those for ingest, then those for probes. Raises
-        UnusableServerError if the declaration of a route is incomplete.
+        UnusableServerError if the archive cannot be opened, or the declaration of a route is incomplete.
         """
         # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
@@ -109,11 +110,11 @@ class _Worker:
         readiness = Readiness.from_store(store)
         readiness.start()
         traces = _start_tracing(settings, store, metrics)
-        settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
         try:
+            settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
             threads = {pools.queries.name: listen_on.threads}
             app = create_app(store, settings, metrics, readiness, threads)
-        except RouteDeclarationError as e:
+        except (ArchiveError, RouteDeclarationError) as e:
             raise workers.UnusableServerError(str(e)) from e
         everything = build_service(app.wsgi_app, pools.route_ingest)
         queries = build_service(refuse_ingest(app.wsgi_app), pools.route_query) if listen_on.ingest else everything

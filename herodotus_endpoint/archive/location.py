@@ -1,6 +1,7 @@
 """The place of an archive: a directory, or a prefix of a bucket with the S3 API.
 
-Owns: URLs, reading, writing, listing and deleting whole objects. Does not own: their names and contents.
+Owns: reading, writing, listing and deleting whole objects. Does not own: URLs (`urls`), the names and contents of
+objects.
 
 Credentials come from the environment, as for every AWS SDK: variables, a profile, or the token of a service account.
 
@@ -12,49 +13,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.archive.urls import ArchiveUrl
 
 CONNECT_TIMEOUT_S: Final = 5.0
 REQUEST_TIMEOUT_S: Final = 10.0  # without a byte
 MAX_ATTEMPTS: Final = 3
-_OPTIONS: Final = ("region", "endpoint")
 
 
 class ArchiveLocation:
     """The file system and the root path of an archive. Paths of its objects are relative to the root."""
 
     def __init__(self, url: str) -> None:
-        """Create the location that `url` names; nothing is read yet.
-
-        `url` is a directory, or `s3://BUCKET/PREFIX` with the optional parameters `region` and `endpoint` (the URL of
-        another S3 service). Raises ArchiveError for other URLs.
-        """
-        self.url = url.partition("?")[0]
-        try:
-            parts = urlsplit(url)
-            options = {
-                name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()
-            }
-        except ValueError as e:
-            raise ArchiveError(f"archive {url!r} is no URL") from e
-        match parts.scheme:
-            case "s3" if parts.netloc and not set(options) - set(_OPTIONS):
-                self.root = str(PurePosixPath(parts.netloc, unquote(parts.path).strip("/")))
-                self.filesystem: Any = _open_s3(options.get("region"), options.get("endpoint", ""))
-                self._directory: Path | None = None
-            case "" | "file" if not parts.netloc and not parts.query:
-                self._directory = Path(unquote(parts.path)).absolute()
-                self.root, self.filesystem = str(self._directory), fs.LocalFileSystem()
-            case _:
-                expected = "s3://BUCKET/PREFIX?region=REGION&endpoint=URL and directories are supported"
-                raise ArchiveError(f"archive {url!r}: {expected}")
+        """Create the location that `url` names; nothing is read yet. Raises ArchiveError for other URLs."""
+        parsed = ArchiveUrl.parse(url)
+        self.url, self.root, self._directory = parsed.name, parsed.root, parsed.directory
+        self.filesystem: Any = fs.LocalFileSystem() if parsed.directory else _open_s3(parsed.region, parsed.endpoint)
 
     def full_path(self, path: str) -> str:
         """Return the path in the file system of an object, whose `path` is relative to the archive's root."""

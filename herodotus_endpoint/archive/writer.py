@@ -5,7 +5,8 @@ Owns: which days are written, interrupted runs, the archive's retention. Does no
 A run may be repeated at any time: it skips days with a complete manifest and continues one that was interrupted after
 its last complete file. Files have fixed names, so that a repeated file replaces the earlier one.
 
-Invariant: a day's manifest is complete only after all of its files are. Retention deletes the manifest first.
+Invariant: a day's manifest is complete only after all of its files are. Retention first writes a manifest without
+files.
 """
 
 from __future__ import annotations
@@ -131,9 +132,10 @@ def delete_expired_days(
     for cluster in [only_cluster] if only_cluster else manifests.list_clusters(location):
         for day in manifests.list_days(location, cluster):
             if day < oldest:
-                # the files first would leave a manifest of files that do not exist
-                manifests.delete_manifest(location, cluster, day)
+                # after an interruption the next run finds the day by this manifest, which names no file
+                manifests.write_manifest(location, Manifest(cluster, day, "", 0, 0, False, ()))
                 _delete_files(location, cluster, day)
+                manifests.delete_manifest(location, cluster, day)
                 yield cluster, day
     for day in [] if only_cluster else manifests.list_finished_days(location, store.reader.identity):
         if day < oldest:

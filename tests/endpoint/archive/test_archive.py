@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet as pq
 
+from herodotus_endpoint import __main__ as program
 from herodotus_endpoint import maintenance
 from herodotus_endpoint.archive import manifests, reader, writer
 from herodotus_endpoint.archive.location import ArchiveLocation
@@ -290,6 +291,27 @@ def test_retention_of_the_archive_deletes_whole_days(source: Service, location: 
     assert list(archive_days(source.store, location, again)) == [], "an expired day is not written again"
 
 
+def test_an_interrupted_deletion_is_repeated(
+    source: Service, location: ArchiveLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(archive_days(source.store, location, ALL))
+    source.clock.now_s = parse_day("2026-03-12") / 1e6
+    with monkeypatch.context() as patched:
+        patched.setattr(location, "delete_folder", lambda _: raise_unavailable())
+        with pytest.raises(ArchiveUnavailableError):
+            list(delete_expired_days(source.store, location, 10))
+    opened = ArchiveReader(location)
+    found = opened.list_decisions([], None, 100, cluster=CLUSTER)
+    opened.close()
+    assert len(found.rows) == 14, "the day is not read any more"
+    assert list(delete_expired_days(source.store, location, 10)) == [(CLUSTER, "2026-03-01")]
+    assert not [p for p in location.list_files("decisions", recursive=True) if "day=2026-03-01" in p]
+
+
+def raise_unavailable() -> None:
+    raise ArchiveUnavailableError("gone")
+
+
 def test_retention_for_one_cluster_leaves_the_others(source: Service, location: ArchiveLocation) -> None:
     list(archive_days(source.store, location, ALL))
     source.clock.now_s = parse_day("2026-03-12") / 1e6
@@ -370,13 +392,17 @@ def test_an_unknown_pod_is_not_found(old: Service) -> None:
     assert old.error(f"{API}/namespaces/shop/podexplanations/big", uid="other")["code"] == 404
 
 
-BAD_URLS = ["ftp://host/path", "s3:///prefix", "s3://bucket/prefix?secret=x", "file:///a?region=x", "//host/path"]
+BAD_URLS = ["ftp://host/path", "s3:///prefix", "s3://bucket/prefix?secret=x", "file:///a?region=x", "//host/path", ""]
 
 
 @pytest.mark.parametrize("bad", BAD_URLS)
-def test_other_urls_are_refused(bad: str) -> None:
+def test_other_urls_are_refused(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ArchiveError, match="are supported"):
         ArchiveLocation(bad)
+    for arguments in (["--archive", bad], ["archive", "--to", bad]):
+        with pytest.raises(SystemExit, match="2"):
+            program.main(arguments)
+        assert "are supported" in capsys.readouterr().err
 
 
 def test_an_unreachable_object_store_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
