@@ -39,14 +39,14 @@ def too_big(number: int) -> bool:
 class Load(threading.Thread):
     """A thread that creates pods p0, p1, … one after the other until `finish`."""
 
-    def __init__(self, create: Callable[[int], Any]) -> None:
+    def __init__(self, create: Callable[[int], Any], every_s: float = EVERY_S) -> None:
         super().__init__()
-        self._create = create
+        self._create, self._every_s = create, every_s
         self._stop_requested = threading.Event()
         self.created = 0
 
     def run(self) -> None:
-        while not self._stop_requested.wait(EVERY_S):
+        while not self._stop_requested.wait(self._every_s):
             self._create(self.created)
             self.created += 1
 

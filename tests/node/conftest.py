@@ -13,6 +13,8 @@ import pytest
 
 from tests.e2e.control_plane import assets
 from tests.node.images import build_archives
+from tests.node.installation import Installation, installed
+from tests.node.load import LoadGenerator
 from tests.node.machine import Machine, run_machine
 from tests.node.requirements import RUN, find_missing
 
@@ -33,3 +35,19 @@ def machine() -> Iterator[Machine]:
     finally:
         if not os.environ.get("HERODOTUS_NODE_KEEP"):
             shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def installation(machine: Machine) -> Iterator[Installation]:
+    """Install Herodotus as the README does, for all tests of a file."""
+    with installed(Installation(machine)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def generator(installation: Installation) -> Iterator[LoadGenerator]:
+    generator = LoadGenerator(installation)
+    try:
+        yield generator
+    finally:
+        generator.remove()

@@ -25,6 +25,11 @@ WAIT_FOR_SIGTERM: Final = "import signal; signal.sigwait({signal.SIGTERM, signal
 BUILD_S: Final = 1500.0
 
 
+def image_name(target: str, tag: str = __version__) -> str:
+    """Return the name by which the manifests refer to an image."""
+    return f"ghcr.io/herodotus-scheduler/herodotus-{target}:{tag}"
+
+
 def build_archives() -> Iterator[Path]:
     """Build every image that is not in the cache, and yield an archive of each, to be imported."""
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -36,7 +41,7 @@ def build_archives() -> Iterator[Path]:
     yield _archive(PAUSE, "pause")
     _write_pip_configuration()
     for target in TARGETS:
-        name = f"ghcr.io/herodotus-scheduler/herodotus-{target}:{__version__}"
+        name = image_name(target)
         mounts = ["--volume", f"{CACHE}/pip.conf:/etc/pip.conf:ro", "--volume", f"{_wheels()}:/locked-wheels:ro"]
         options = ["--layers", "--build-arg", f"BASE={BASE}", "--target", target, *mounts]
         _buildah("bud", "--isolation", "chroot", *options, "--tag", name, str(ROOT))

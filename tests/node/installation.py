@@ -9,14 +9,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 import helm_python
 
+from scheduler.recorder.recorder import HIGH_WATER_ANNOTATION
 from scripts.manifests import CHART, RELEASE
 from tests.node.machine import NODE, Machine
 from tests.processes import ROOT, eventually
 
 NAMESPACE: Final = "herodotus"
+COMPONENTS: Final = ("scheduler", "endpoint")
+SERVICE: Final = f"/api/v1/namespaces/{NAMESPACE}/services/https:herodotus-endpoint:8000/proxy"
+LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/herodotus-scheduler"
 ANSWER_S: Final = 180.0  # how long a record is waited for; whether it came in time is measured
 
 Json = dict[str, Any]
@@ -89,13 +94,75 @@ class Installation:
         node = json.loads(output)["outcome"]["node"] if code == 0 else None
         return None if node is None else str(node)
 
+    def decisions(self, namespace: str) -> list[Json]:
+        """Return every stored decision about pods of a namespace."""
+        found: list[Json] = []
+        follow = ""
+        while True:
+            page = self.query(f"namespaces/{namespace}/decisions?limit=500{follow}")
+            found += page["items"]
+            if not (cursor := page["metadata"].get("continue")):
+                return found
+            follow = f"&continue={quote(cursor)}"
+
+    def missing(self) -> dict[str, int]:
+        """Return how many records did not arrive, by incarnation of the scheduler; only of those that miss any."""
+        found = self.query("incarnations")["items"]
+        return {each["metadata"]["name"]: each["missing"] for each in found if each["missing"]}
+
+    def query(self, path: str) -> Json:
+        """Return a document of the decisions API, by the service proxy."""
+        return self.machine.cluster.get(f"{SERVICE}/apis/herodotus.dev/v1alpha1/{path}")
+
+    def highest_sequence(self, incarnation: str) -> int:
+        """Return the highest sequence number among the stored records of an incarnation."""
+        return int(self.query(f"incarnations/{incarnation}")["highestSequence"])
+
+    def lease(self) -> Json:
+        return self.machine.cluster.get(LEASE)
+
+    def high_water(self) -> tuple[str, int]:
+        """Return the leader's incarnation and the sequence number of its last record, as its Lease says."""
+        incarnation, sequence = self.lease()["metadata"]["annotations"][HIGH_WATER_ANNOTATION].split()
+        return incarnation, int(sequence)
+
+    def scale(self, component: str, replicas: int) -> None:
+        """Set the number of pods of a component, and wait until it has as many, all of them available."""
+        name = f"deployment/herodotus-{component}"
+        self.machine.kubectl("-n", NAMESPACE, "scale", name, f"--replicas={replicas}")
+        eventually(lambda: len(self.pods(component)) == replicas, f"{replicas} {component} pods", ANSWER_S, 0.2)
+        self.roll_out(component)
+
+    def roll_out(self, component: str) -> None:
+        """Wait until all pods of a component are those of its template, and available."""
+        name = f"deployment/herodotus-{component}"
+        self.machine.kubectl("-n", NAMESPACE, "rollout", "status", name, "--timeout=3m")
+
     def pods(self, component: str) -> list[Json]:
-        """Return the pods of a component, such as scheduler, that are not being deleted."""
+        """Return the pods of a component, such as scheduler, that have not failed and are not being deleted."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/name=herodotus-{component}"
-        return [pod for pod in self.machine.cluster.items(path) if "deletionTimestamp" not in pod["metadata"]]
+        found = self.machine.cluster.items(path)
+        return [p for p in found if "deletionTimestamp" not in p["metadata"] and p["status"]["phase"] != "Failed"]
+
+    def wait_for_restart(self, pod: Json, component: str) -> Json:
+        """Wait until a pod's container runs again and is ready, and return how it ended."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+        restarts = find_status(pod, component)["restartCount"]
+
+        def restarted() -> Json | None:
+            status = find_status(self.machine.cluster.get(path), component)
+            return status if status["restartCount"] > restarts and status["ready"] else None
+
+        return dict(eventually(restarted, f"{component} to be started again", ANSWER_S, 0.3)["lastState"]["terminated"])
 
     def log(self, component: str, *options: str) -> str:
         return self.machine.kubectl("-n", NAMESPACE, "logs", f"deployment/herodotus-{component}", *options)
+
+
+def find_status(pod: Json, container: str) -> Json:
+    """Return the status of a container of a pod."""
+    (found,) = (s for s in pod["status"].get("containerStatuses", ()) if s["name"] == container)
+    return dict(found)
 
 
 class ChartInstallation(Installation):

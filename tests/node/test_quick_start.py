@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.node.installation import NAMESPACE, Installation, Json, installed
-from tests.node.machine import NODE, Machine
-from tests.processes import eventually
+from tests.node.installation import COMPONENTS, NAMESPACE, Installation
+from tests.node.machine import NODE
 
 FIRST_ANSWER_S = 5.0
 USER = 65532
-COMPONENTS = ("scheduler", "endpoint")
-
-
-@pytest.fixture(scope="module")
-def installation(machine: Machine) -> Iterator[Installation]:
-    with installed(Installation(machine)) as found:
-        yield found
+GRACE_S = 30.0  # terminationGracePeriodSeconds: what has not ended by then is killed
 
 
 def test_the_first_pod_is_started_and_explained_within_five_seconds(installation: Installation) -> None:
@@ -66,23 +59,24 @@ def _file_system(process: Path, mount: str) -> str:
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_container_ends_in_order_on_sigterm_and_is_started_again(installation: Installation, component: str) -> None:
     (pod,) = installation.pods(component)
-    restarts = _status(pod, component)["restartCount"]
     os.kill(installation.machine.find_process(pod, component), signal.SIGTERM)
-
-    def restarted() -> Json | None:
-        (found,) = installation.pods(component)
-        status = _status(found, component)
-        return status if status["restartCount"] > restarts and status["ready"] else None
-
-    ended = eventually(restarted, f"{component} to be started again", 120.0, 0.3)["lastState"]["terminated"]
-    assert ended["exitCode"] == 0
+    assert installation.wait_for_restart(pod, component)["exitCode"] == 0
     assert installation.explained_node("first") == NODE, "records outlive the container"
     assert installation.measure_first_answer(f"after-{component}") < 30.0
 
 
-def _status(pod: Json, container: str) -> Json:
-    (found,) = (s for s in pod["status"].get("containerStatuses", ()) if s["name"] == container)
-    return dict(found)
+def test_a_deleted_scheduler_gives_its_lease_back_within_its_grace_period(installation: Installation) -> None:
+    (pod,) = installation.pods("scheduler")
+    gone = ("wait", "--for=delete", f"pod/{pod['metadata']['name']}", f"--timeout={GRACE_S * 2:.0f}s")
+    began = time.monotonic()
+    installation.scale("scheduler", 0)
+    installation.machine.kubectl("-n", NAMESPACE, *gone)
+    took_s = time.monotonic() - began
+    print(f"scheduler: ended after {took_s:.1f} s")
+    assert took_s < GRACE_S
+    assert installation.lease()["spec"]["holderIdentity"] == ""
+    installation.scale("scheduler", 1)
+    assert installation.missing() == {}
 
 
 def test_replaced_pods_keep_the_records_and_the_trust(installation: Installation) -> None:
@@ -90,7 +84,7 @@ def test_replaced_pods_keep_the_records_and_the_trust(installation: Installation
     machine = installation.machine
     machine.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment")
     for component in COMPONENTS:
-        machine.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/herodotus-{component}", "--timeout=3m")
+        installation.roll_out(component)
     assert installation.explained_node("first") == NODE
     assert installation.measure_first_answer("after-rollout") < 30.0
 
@@ -102,7 +96,7 @@ def test_a_new_certificate_is_trusted_while_the_scheduler_runs(installation: Ins
     machine.kubectl("-n", NAMESPACE, "delete", "secret", "herodotus-endpoint-own")
     installation.apply()
     machine.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/herodotus-endpoint")
-    machine.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/herodotus-endpoint", "--timeout=3m")
+    installation.roll_out("endpoint")
     assert _authority(installation) != before
     assert installation.measure_first_answer("after-renewal") < 30.0
 
@@ -110,21 +104,3 @@ def test_a_new_certificate_is_trusted_while_the_scheduler_runs(installation: Ins
 def _authority(installation: Installation) -> str:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/herodotus-endpoint-ca"
     return str(installation.machine.cluster.get(path)["data"]["ca.crt"])
-
-
-def test_a_second_replica_takes_over_when_the_leader_is_killed(installation: Installation) -> None:
-    machine = installation.machine
-    machine.kubectl("-n", NAMESPACE, "scale", "deployment/herodotus-scheduler", "--replicas=2")
-    machine.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/herodotus-scheduler", "--timeout=3m")
-    leader = _leader(installation)
-    (pod,) = (p for p in installation.pods("scheduler") if leader.startswith(p["metadata"]["name"]))
-    machine.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--force", "--grace-period=0")
-    took_s = installation.measure_first_answer("after-failover")
-    print(f"failover: answer after {took_s:.1f} s")
-    assert _leader(installation) != leader
-    machine.kubectl("-n", NAMESPACE, "scale", "deployment/herodotus-scheduler", "--replicas=1")
-
-
-def _leader(installation: Installation) -> str:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/herodotus-scheduler"
-    return str(installation.machine.cluster.get(path)["spec"]["holderIdentity"])
