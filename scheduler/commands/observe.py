@@ -102,7 +102,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             return 0
         cluster, absent = connected
         origin = Origin(cluster, f"{socket.gethostname()}_{uuid.uuid4()}", records.omitted)
-        process.start_authority_reader(records, api, closing)
+        process.start_delivery(records, api, health, closing)
         recorder = process.open_recorder(records, origin, process.build_absent_api_notes(absent), health, closing)
         kinds = {kind.name: kind.decode_as for kind in KINDS}
         settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)

@@ -163,13 +163,25 @@ class Records:
         )
 
 
-def start_authority_reader(records: Records, api: ApiServer, closing: ExitStack) -> None:
-    """Start the thread that reads the service's CA certificate from its ConfigMap, if the options name one."""
-    if records.endpoint is None or records.endpoint.ca_file is None or records.authority is None:
+def start_delivery(records: Records, api: ApiServer, health: ProcessHealth[Any], closing: ExitStack) -> None:
+    """Start the shipper, and the thread that reads the service's CA certificate if it is published in a ConfigMap.
+
+    Do nothing if no decisions service is given. The shipper also delivers what earlier processes left in the spool
+    directory. When it is closed, with `closing`, it delivers what is left. Raise StartupError if the directory cannot
+    be used.
+    """
+    if records.endpoint is None:
         return
-    reader = PublishedAuthority(api, records.authority, records.endpoint.ca_file)
-    closing.callback(reader.close)
-    reader.start()
+    try:
+        records.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as e:
+        raise _build_spool_error(records, e) from e
+    if records.authority is not None and records.endpoint.ca_file is not None:
+        reader = PublishedAuthority(api, records.authority, records.endpoint.ca_file)
+        closing.callback(reader.close)
+        reader.start()
+    health.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)
+    closing.callback(health.supervisor.close)
 
 
 def start_node_group_recorder(
@@ -187,23 +199,23 @@ def start_node_group_recorder(
 def open_recorder(
     records: Records, origin: Origin, notes: tuple[Reason, ...], health: ProcessHealth[Any], closing: ExitStack
 ) -> Recorder:
-    """Return a recorder that writes to the spool, and start a shipper if a decisions service is given.
+    """Return a recorder that writes to the spool and is closed with `closing`.
 
-    Both are closed with `closing`, the shipper last, so that it delivers what is left. Raise StartupError if the spool
-    directory cannot be used.
+    Raise StartupError if the spool directory cannot be used.
     """
     try:
         recorder = Recorder(
             lambda incarnation: Spool(records.spool, incarnation, records.limit_bytes), origin, __version__, notes
         )
     except OSError as e:
-        raise StartupError(f"cannot use the spool directory {records.spool}: {e.strerror or e}") from e
+        raise _build_spool_error(records, e) from e
     health.recorder = recorder
-    if records.endpoint is not None:
-        health.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)
-        closing.callback(health.supervisor.close)
     closing.callback(recorder.close)
     return recorder
+
+
+def _build_spool_error(records: Records, error: OSError) -> StartupError:
+    return StartupError(f"cannot use the spool directory {records.spool}: {error.strerror or error}")
 
 
 def build_reflectors(

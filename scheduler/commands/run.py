@@ -1,8 +1,8 @@
 """The command `run`: a scheduler process from its first request to its last.
 
-Owns: wiring, and the order of start (credentials, HTTPS port, cluster, Lease, spool, watches, reviews, loop) and stop
-(loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`main`), the steps that
-every watching process takes (`process`), the parts themselves.
+Owns: wiring, and the order of start (credentials, HTTPS port, cluster, shipper, Lease, spool, watches, reviews, loop)
+and stop (loop, bindings, events, spool, Lease, shipper, HTTPS port). Does not own: the command line (`main`), the steps
+that every watching process takes (`process`), the parts themselves.
 """
 
 from __future__ import annotations
@@ -137,22 +137,23 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         cluster, absent = connected
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         origin = Origin(cluster, identity, settings.records.omitted)
+        if settings.record:
+            # Before the Lease: a leader that was killed is restarted as a standby, with its records in the spool.
+            process.start_delivery(settings.records, api, health, closing)
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
             election = health.election = LeaderElector(api, identity, _lease_settings(config))
             klog.info(0, "Attempting to acquire leader lease", identity=identity)
             if not election.acquire(stop):
                 return 0
-            closing.callback(election.release)
+            closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
         if settings.record:
-            process.start_authority_reader(settings.records, api, closing)
             recorder = process.open_recorder(settings.records, origin, _notes(settings, absent), health, closing)
         else:
             recorder = health.recorder = NoRecorder(__version__)
         if election is not None:
             recorder.record_predecessor(election.previous_annotations)
             election.set_annotations(recorder.build_high_water_annotation)  # not before what was inherited is recorded
-            closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
         events = EventSender(api, identity) if discovery.EVENTS not in absent else None
         if events is not None:
             closing.callback(events.close)

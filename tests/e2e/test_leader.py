@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.e2e.cluster import Cluster, Herodotus, attempts, node, placements, pod
 from tests.processes import eventually
 
 PODS = 200
+PODS_LEFT = 20  # whose records a killed leader has not delivered
 
 
 def check_all_decisions_are_stored(cluster: Cluster, namespace: str, herodotus: Herodotus) -> None:
@@ -41,3 +44,21 @@ def test_only_the_leader_schedules(cluster: Cluster, namespace: str, herodotus: 
     second.wait_for(r'"Scheduling" profiles')
     cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"m{i}") for i in range(PODS // 2)])
     check_all_decisions_are_stored(cluster, namespace, herodotus)
+
+
+def test_a_standby_delivers_what_a_killed_leader_left_in_its_spool(
+    cluster: Cluster, namespace: str, herodotus: Herodotus, tmp_path: Path
+) -> None:
+    """A container that is killed starts again as a standby, and may not lead for weeks."""
+    herodotus.add_nodes(node("n"))
+    herodotus.endpoint.kill_all()
+    cluster.create_all(f"/api/v1/namespaces/{namespace}/pods", [pod(f"p{i}", cpu="10m") for i in range(PODS_LEFT)])
+    eventually(lambda: len(cluster.bound(namespace)) == PODS_LEFT, "every pod to be bound")
+    herodotus.scheduler.kill_all()
+    leader = herodotus.start_scheduler("--spool", str(tmp_path / "another"), name="leader")
+    leader.wait_for(r'"Scheduling" profiles')
+    standby = herodotus.start_scheduler(name="standby")  # on the spool of the killed one
+    herodotus.start_endpoint()
+    eventually(lambda: len(herodotus.decisions(namespace)) == PODS_LEFT, "the records of the killed leader")
+    assert '"Scheduling" profiles' not in standby.output()
+    assert leader.running
