@@ -105,18 +105,17 @@ class Installation:
                 return found
             follow = f"&continue={quote(cursor)}"
 
+    def incarnations(self) -> dict[str, Json]:
+        """Return what the service knows of each run of a scheduler process, by its UUID."""
+        return {each["metadata"]["name"]: each for each in self.query("incarnations")["items"]}
+
     def missing(self) -> dict[str, int]:
-        """Return how many records did not arrive, by incarnation of the scheduler; only of those that miss any."""
-        found = self.query("incarnations")["items"]
-        return {each["metadata"]["name"]: each["missing"] for each in found if each["missing"]}
+        """Return how many records did not arrive, by incarnation; only of those that miss any."""
+        return {name: found["missing"] for name, found in self.incarnations().items() if found["missing"]}
 
     def query(self, path: str) -> Json:
         """Return a document of the decisions API, by the service proxy."""
         return self.machine.cluster.get(f"{SERVICE}/apis/herodotus.dev/v1alpha1/{path}")
-
-    def highest_sequence(self, incarnation: str) -> int:
-        """Return the highest sequence number among the stored records of an incarnation."""
-        return int(self.query(f"incarnations/{incarnation}")["highestSequence"])
 
     def lease(self) -> Json:
         return self.machine.cluster.get(LEASE)

@@ -268,6 +268,7 @@ runtime_type = "io.containerd.runc.v2"
             "containerRuntimeEndpoint": f"unix://{self._socket}",
             "podLogsDir": str(self._directory / "pod-logs"),
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "volumeStatsAggPeriod": "5s",  # by default a minute, which an eviction waits for
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             "resolvConf": "",

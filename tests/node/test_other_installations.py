@@ -26,7 +26,7 @@ def test_the_observer_explains_a_pod_of_the_default_scheduler(machine: Machine) 
     assert list_leftovers(machine) == []
 
 
-def test_the_chart_with_agents_explains_a_pod_by_their_scores(machine: Machine) -> None:
+def test_the_chart_with_agents_explains_a_pod(machine: Machine) -> None:
     with installed(ChartInstallation(machine, AGENTS)) as release:
         took_s = release.measure_first_answer("scored")
         print(f"chart: first answer after {took_s:.1f} s")

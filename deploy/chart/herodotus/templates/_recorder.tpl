@@ -184,7 +184,8 @@ volumeMounts:
     name: {{ include "herodotus.name" . }}
 # Records wait here while the service is away. It outlives the container, not the pod: what an evicted or deleted
 # pod had not delivered is gone, and shows as missing from the sequence. The limit is 256Mi above --spool-limit,
-# because the kubelet evicts a pod that exceeds it; what does not fit into --spool-limit becomes a gap record.
+# because the kubelet evicts a pod that exceeds it (unless its priority class is system-cluster-critical or
+# system-node-critical); what does not fit into --spool-limit becomes a gap record.
 - name: spool
   emptyDir:
     sizeLimit: {{ add $root.Values.records.spoolMiB 256 }}Mi
