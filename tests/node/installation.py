@@ -138,10 +138,11 @@ class Installation:
         self.machine.kubectl("-n", NAMESPACE, "rollout", "status", name, "--timeout=3m")
 
     def pods(self, component: str) -> list[Json]:
-        """Return the pods of a component, such as scheduler, that have not failed and are not being deleted."""
+        """Return the pods of a component, such as scheduler, that have not ended and are not being deleted."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/name=herodotus-{component}"
         found = self.machine.cluster.items(path)
-        return [p for p in found if "deletionTimestamp" not in p["metadata"] and p["status"]["phase"] != "Failed"]
+        alive = [p for p in found if p["status"]["phase"] in ("Pending", "Running")]
+        return [p for p in alive if "deletionTimestamp" not in p["metadata"]]
 
     def wait_for_restart(self, pod: Json, component: str) -> Json:
         """Wait until a pod's container runs again and is ready, and return how it ended."""

@@ -118,7 +118,7 @@ def run_machine(binaries: Path, directory: Path, archives: Sequence[Path]) -> It
         closing.callback(names.close)
         _start_controllers(binaries, directory, kubeconfig, closing)
         node = Node(binaries, directory)
-        closing.callback(node.remove_traces, set(CGROUPS.glob("*/kubepods")))
+        closing.callback(node.remove_traces, _find_cgroups())
         closing.callback(node.stop)
         node.start(archives)
         machine = Machine(cluster, directory, binaries, node)
@@ -136,6 +136,11 @@ def _find_addresses(cluster: Cluster, namespace: str, service: str) -> list[str]
     )
     endpoints = [endpoint for each in slices for endpoint in each["endpoints"] or ()]
     return [address for e in endpoints if e["conditions"].get("ready") for address in e["addresses"]]
+
+
+def _find_cgroups() -> set[Path]:
+    """Return the cgroups in which kubelets have their pods: one, or with cgroup v1 one of each controller."""
+    return {*CGROUPS.glob("kubepods"), *CGROUPS.glob("*/kubepods")}
 
 
 def _is_ready(cluster: Cluster) -> bool:
@@ -205,7 +210,7 @@ class Node:
         for left in ("/var/log/containers", "/var/lib/kubelet/device-plugins", "/var/lib/kubelet"):
             with suppress(OSError):  # it has other content, or is not there
                 Path(left).rmdir()
-        for top in set(CGROUPS.glob("*/kubepods")) - cgroups_before:
+        for top in _find_cgroups() - cgroups_before:
             for path in sorted((p for p in [top, *top.rglob("*")] if p.is_dir()), reverse=True):  # deepest first
                 with suppress(OSError):
                     path.rmdir()

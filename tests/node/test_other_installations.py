@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.e2e.cluster import node, pod
 from tests.node.installation import ChartInstallation, Installation, installed
 from tests.node.machine import NODE, Machine
 from tests.node.test_installing import list_leftovers
-from tests.processes import ROOT
+from tests.processes import ROOT, eventually
 
 AGENTS = {
     "endpoint": {"persistence": {"keep": False}},
@@ -26,15 +30,33 @@ def test_the_observer_explains_a_pod_of_the_default_scheduler(machine: Machine) 
     assert list_leftovers(machine) == []
 
 
-def test_the_chart_with_agents_explains_a_pod(machine: Machine) -> None:
-    with installed(ChartInstallation(machine, AGENTS)) as release:
+def test_the_chart_with_agents_explains_a_pod_by_their_scores(machine: Machine) -> None:
+    with installed(ChartInstallation(machine, AGENTS)) as release, second_node(machine):
         took_s = release.measure_first_answer("scored")
         print(f"chart: first answer after {took_s:.1f} s")
         assert release.explained_node("scored") == NODE
-        (pod,) = release.pods("scheduler")
-        assert {c["name"]: c["ready"] for c in pod["status"]["containerStatuses"]} == {
+        (scheduler,) = release.pods("scheduler")
+        assert {c["name"]: c["ready"] for c in scheduler["status"]["containerStatuses"]} == {
             "scheduler": True,
             "agents": True,
         }
-        machine.kubectl("delete", "pod", "scored", "--force", "--grace-period=0")
+        machine.cluster.create(PODS, pod("compared", tolerations=[{"operator": "Exists"}]))
+        eventually(lambda: release.explained_node("compared"), "the record of a pod that fits on both nodes")
+        record = release.query("namespaces/default/decisions/compared")["spec"]
+        (scores,) = (each for each in record["scores"] if each["plugin"].startswith("http://"))
+        assert (scores["weight"], scores["normalized"].keys()) == (1, {NODE, "spare"})
+        machine.kubectl("delete", "pod", "scored", "compared", "--force", "--grace-period=0")
     assert list_leftovers(machine) == []
+
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@contextmanager
+def second_node(machine: Machine) -> Iterator[None]:
+    """Have one more Node object, without a kubelet: a pod that fits on one node alone is not scored."""
+    machine.cluster.create("/api/v1/nodes", node("spare", cpu="64"))
+    try:
+        yield
+    finally:
+        machine.cluster.delete("/api/v1/nodes/spare")
