@@ -13,7 +13,7 @@ from typing import Any
 from herodotus_record.model import Code, PluginVerdict, Verdict
 from scheduler import klog
 from scheduler.engine.framework.extenders import Extenders
-from scheduler.engine.framework.interface import BindAtOnce, PreBindPreFlight
+from scheduler.engine.framework.interface import BindAtOnce
 from scheduler.engine.framework.plugin_results import PluginError, call_plugin
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.state import CycleState
@@ -63,9 +63,11 @@ class ReserveAndBindPlugins:
     def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Return whether any PreBind plugin will have work to do for this pod."""
         for plugin in self.profile.pre_bind:
-            if not isinstance(plugin, PreBindPreFlight):
+            # Not isinstance with `PreBindPreFlight`: that takes 5 µs for each plugin and pod.
+            pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
+            if pre_flight is None:
                 return True
-            result = call_plugin(lambda plugin=plugin: plugin.pre_bind_pre_flight(state, pod, node))  # type: ignore[misc]
+            result = call_plugin(lambda run=pre_flight: run(state, pod, node))  # type: ignore[misc]
             if result.code is not Code.SKIP:
                 return True
         return False
