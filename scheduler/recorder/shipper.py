@@ -33,7 +33,7 @@ from scheduler.recorder.spool_reader import Batch, IncarnationSpool, list_incarn
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up and decisions are few
 BUSY_POLL_S: Final = 1.0  # the same while they are many: larger batches cost the service less for each decision
-BUSY_FRAMES: Final = 100  # delivered at once, so many frames (some thirty decisions) are many
+BUSY_FRAMES: Final = 30  # delivered at once, so many frames (some ten decisions) are many
 MIN_BATCH_BYTES: Final = 1 << 20  # which it does not: a thousand decisions, or twenty of templates of their own
 BACKOFF_S: Final = (0.2, 10.0)  # first and longest pause while it is not
 UNREACHABLE_BACKOFF_S: Final = 1.0  # longest pause where no batch was sent: a try costs little, and readers wait
