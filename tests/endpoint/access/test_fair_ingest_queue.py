@@ -29,6 +29,7 @@ class Queue:
         self.fair = FairIngestQueue(1, clock or Clock(0.0))
         self.begun: list[str] = []
         self.refused: dict[str, float] = {}
+        self._ended = 0
         self._may_end = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -42,13 +43,11 @@ class Queue:
         _wait(lambda: self._seen() > before)
 
     def end(self, batches: int = 1) -> None:
-        """End batches in progress, each after it has begun."""
+        """End batches in progress, each after it has begun, and wait until the next one has."""
         for _ in range(batches):
-            self._end_one(len(self.begun))
-
-    def _end_one(self, begun: int) -> None:
-        self._may_end.release()
-        _wait(lambda: len(self.begun) > begun or not self.fair.waiting)
+            ended, decided, waiting = self._ended, self._decided(), self.fair.waiting
+            self._may_end.release()
+            _wait(lambda: self._ended > ended and (not waiting or self._decided() > decided))  # noqa: B023
 
     def close(self) -> None:
         self._may_end.release(1000)
@@ -57,7 +56,10 @@ class Queue:
             assert not thread.is_alive()
 
     def _seen(self) -> int:
-        return len(self.begun) + len(self.refused) + self.fair.waiting
+        return self._decided() + self.fair.waiting
+
+    def _decided(self) -> int:
+        return len(self.begun) + len(self.refused)
 
     def _take(self, name: str, size: int) -> None:
         try:
@@ -65,6 +67,7 @@ class Queue:
                 with self._lock:
                     self.begun.append(name)
                 self._may_end.acquire()
+            self._ended += 1
         except QueueFullError as e:
             with self._lock:
                 self.refused[name] = e.after_s

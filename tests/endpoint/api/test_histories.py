@@ -230,7 +230,7 @@ def test_nodes_of_two_clusters_are_distinguished(service: Service) -> None:
     service.stored(rows(TABLE), placed("here", 1), placed("here-too", 2))
     service.stored(rows(TABLE, incarnation=OTHER, cluster="c2"), placed("there", 1, incarnation=OTHER, cluster="c2"))
     error = service.error(f"{API}/nodehistories/worker-1")
-    assert (error["code"], "set cluster= to one of" in error["message"]) == (400, True)
+    assert (error["code"], "name one (cluster=, or --cluster of the plugin)" in error["message"]) == (400, True)
     assert service.history("worker-1", cluster=CLUSTER)["considered"] == 2
     assert service.history("worker-1", cluster="c2")["considered"] == 1
     assert [r["pod"] for r in service.history("worker-1", cluster="c2")["recent"]] == ["there"]
