@@ -67,6 +67,21 @@ class Service:
         return httpx.Response(200, json={})
 
 
+class Stop(threading.Event):
+    """An event that is not waited for: it keeps the timeouts, and is set once `ends` is true of them."""
+
+    def __init__(self, ends: Callable[[list[float]], bool]) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._ends = ends
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        if self._ends(self.waits):
+            self.set()
+        return self.is_set()
+
+
 @pytest.fixture
 def service() -> Service:
     return Service()
@@ -154,17 +169,9 @@ def test_retry_after(
 def test_retry_after_is_waited_for(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     write(tmp_path, 1)
     service.answers = [httpx.Response(429, headers={"Retry-After": "3"})]
-    waits: list[float] = []
-
-    class Stop(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout or 0.0)
-            if service.stored:
-                self.set()
-            return True
-
-    shipper.run(Stop(), drain_s=0.0)
-    assert waits[0] >= 3.0
+    stop = Stop(lambda _: bool(service.stored))
+    shipper.run(stop, drain_s=0.0)
+    assert stop.waits[0] >= 3.0
     assert service.stored == [1]
 
 
@@ -177,19 +184,11 @@ def test_a_busy_service_says_how_long_to_wait(
     """It keeps our place in its order, so that a longer pause would only delay the records."""
     write(tmp_path, 1)
     service.answers = [httpx.Response(status, headers={"Retry-After": "1"}) for _ in range(9)]
-    waits: list[float] = []
-
-    class Stop(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout or 0.0)
-            if service.stored:
-                self.set()
-            return True
-
-    shipper.run(Stop(), drain_s=0.0)
+    stop = Stop(lambda _: bool(service.stored))
+    shipper.run(stop, drain_s=0.0)
     assert service.stored == [1]
-    assert min(waits[:9]) >= 1.0
-    assert longest_s / 1.5 <= max(waits[:9]) <= longest_s
+    assert min(stop.waits[:9]) >= 1.0
+    assert longest_s / 1.5 <= max(stop.waits[:9]) <= longest_s
 
 
 def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Service, shipper: Shipper) -> None:
@@ -331,23 +330,9 @@ def test_final_delivery_is_bounded_and_reports_the_rest(tmp_path: Path, service:
     assert service.stored == []
 
 
-class Stop(threading.Event):
-    """An event that keeps how long was waited for it, and is set at the third wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.waits.append(timeout)
-        if len(self.waits) == 3:
-            self.set()
-        return self.is_set()
-
-
 def test_while_many_records_are_written_batches_are_rarer_and_larger(tmp_path: Path, shipper: Shipper) -> None:
     write(tmp_path, *range(1, module.BUSY_FRAMES + 1))
-    stop = Stop()
+    stop = Stop(lambda waits: len(waits) == 3)
     assert shipper.run(stop)
     assert stop.waits == [module.BUSY_POLL_S, module.POLL_S, module.POLL_S]
 
