@@ -32,7 +32,8 @@ from scheduler.offline.observe.configuration import drop_unknown_plugins, for_po
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer, ObserverSettings
 from scheduler.reviews.review_client import ReviewClient
-from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
+from scheduler.reviews.reviewer import ReviewWorker
+from scheduler.reviews.trials import ReviewedState
 from scheduler.serving import port
 from scheduler.serving.routes import Content
 

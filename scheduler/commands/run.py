@@ -62,7 +62,8 @@ from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
 from scheduler.reviews.review_client import ReviewClient
-from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
+from scheduler.reviews.reviewer import ReviewWorker
+from scheduler.reviews.trials import ReviewedState
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 

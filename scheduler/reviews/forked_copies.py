@@ -9,8 +9,12 @@ lock and can be killed at any time. It has one thread, so it must not wait for a
 extenders, which are connected anew. A lock that another thread held at the fork stays locked in the child; the deadline
 ends a child that needs it.
 
+What the child does follows what a reader wrote, so its memory and its processor time are limited by the kernel. A child
+that reaches a limit ends, and the reason is the answer.
+
 Invariant: the thread continues regardless of what happens in the child, no child outlives its deadline, and each child
-is reaped. The child writes only to its pipe and to the log; every other file of the parent is closed.
+is reaped. The child writes only to its pipe and to the log; every other file of the parent is closed. Forks take at
+most FORK_SHARE of the thread's time.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ import contextlib
 import gc
 import math
 import os
+import resource
 import select
 import signal
 import struct
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -32,8 +38,10 @@ from typing import Final, NoReturn, Protocol
 from scheduler import klog
 
 START_S: Final = 10.0  # the thread runs a task between two of its steps
-MAX_ANSWER_BYTES: Final = 64 << 20  # ten times a hundred records of 5,000 nodes
-_DONE, _FAILED, _PROGRESS = b"+", b"-", b"="
+MAX_ANSWER_BYTES: Final = 16 << 20  # compressed; ten times a hundred records of 5,000 nodes
+MAX_MEMORY_BYTES: Final = 256 << 20  # of a child beside what the process had at the fork
+FORK_SHARE: Final = 0.05  # a fork that takes 20 ms of the thread is followed by none for 0.4 s
+_DONE, _FAILED, _REFUSED, _PROGRESS = b"+", b"-", b"!", b"="
 _COUNTS: Final = struct.Struct("!II")
 _REPORT_EVERY_S: Final = 0.5
 _PIECE: Final = 1 << 20
@@ -58,6 +66,10 @@ class StateThread(Protocol):
         ...
 
 
+class RefusedQuestionError(Exception):
+    """A question that has no answer however often it is asked: it is invalid, or it needs more than a copy may use."""
+
+
 Report = Callable[[int, int], None]  # receives how much of the work is done, and how much is known
 Trial = Callable[[Report], bytes]
 
@@ -67,30 +79,38 @@ class ForkedCopies:
 
     def __init__(self, thread: StateThread) -> None:
         self._thread = thread
+        self._starting = threading.Lock()
+        self._next_start_s = 0.0  # monotonic
 
     def run(self, trial: Trial, deadline_s: float, on_progress: Report = lambda _done, _total: None) -> bytes:
         """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
         `on_progress` receives at most every half second what the trial reports; an exception of it ends the child.
-        Raise ForkedCopyError if it fails or takes longer than `deadline_s` seconds. The thread that changes the state
-        must not call this.
+        Raise RefusedQuestionError if the trial raises it or needs more than a copy may use, and ForkedCopyError if it
+        fails otherwise or takes longer than `deadline_s` seconds. The thread that changes the state must not call this.
         """
         ours, theirs = os.pipe()
         try:
-            started: Future[int] = Future()
-            self._thread.submit(lambda: self._start(started, trial, theirs, deadline_s))
             try:
-                child = started.result(START_S)
-            except NotInTimeError:
-                if not started.cancel():  # it is being started this moment
-                    child = started.result()
-                else:
-                    raise ForkedCopyError("the process is too busy to copy its state") from None
+                child = self._start_child(trial, theirs, deadline_s)
             finally:
                 os.close(theirs)
             return _answer(child, ours, time.monotonic() + deadline_s, on_progress)
         finally:
             os.close(ours)
+
+    def _start_child(self, trial: Trial, theirs: int, deadline_s: float) -> int:
+        """Wait until the next fork may be made, let the state's thread make it, and return the child's process ID."""
+        started: Future[int] = Future()
+        with self._starting:
+            time.sleep(max(0.0, self._next_start_s - time.monotonic()))
+            self._thread.submit(lambda: self._start(started, trial, theirs, deadline_s))
+            try:
+                return started.result(START_S)
+            except NotInTimeError:
+                if not started.cancel():  # it is being started this moment
+                    return started.result()
+                raise ForkedCopyError("the process is too busy to copy its state") from None
 
     def _start(self, started: Future[int], trial: Trial, theirs: int, deadline_s: float) -> None:
         """Fork the child in the state's thread and set the result of `started` to its process ID.
@@ -102,6 +122,7 @@ class ForkedCopies:
         if not self._thread.synced:
             started.set_exception(ForkedCopyError("the whole cluster has not been listed yet"))
             return
+        began_s = time.monotonic()
         try:
             child = os.fork()
         except OSError as e:
@@ -109,6 +130,8 @@ class ForkedCopies:
             return
         if not child:
             _child(trial, theirs, deadline_s)
+        now_s = time.monotonic()
+        self._next_start_s = now_s + (now_s - began_s) / FORK_SHARE
         started.set_result(child)
 
 
@@ -122,16 +145,60 @@ def _child(trial: Trial, theirs: int, deadline_s: float) -> NoReturn:
         _only_open(theirs)
         _lower_priority()
         klog.set_verbosity(-1)
-        try:
-            answer = _DONE + trial(_Reporter(theirs))
-        except Exception as e:
-            answer = _FAILED + f"{type(e).__name__}: {e}".encode()
-        left = memoryview(answer)
-        while left:
-            left = left[os.write(theirs, left) :]
+        _limit_resources(deadline_s)
+        _write_all(theirs, *_run_trial(trial, _Reporter(theirs)))
         code = 0
     finally:
         os._exit(code)  # no exit handler or buffer of the parent runs here
+
+
+def _run_trial(trial: Trial, report: Report) -> tuple[bytes, bytes]:
+    """Return what became of a trial: _DONE, _REFUSED or _FAILED, and the answer or a message."""
+    try:
+        answer = trial(report)
+        if len(answer) <= MAX_ANSWER_BYTES:
+            return _DONE, answer
+        message = f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask about fewer pods"
+    except RefusedQuestionError as e:
+        message = str(e)
+    except MemoryError:
+        _raise_soft_limit(resource.RLIMIT_DATA)  # the message needs some memory, and nothing follows
+        message = f"the question needs more than {MAX_MEMORY_BYTES >> 20} MiB beside the cluster's state"
+    except RecursionError:
+        message = "the question is nested too deeply"
+    except Exception as e:
+        return _FAILED, f"{type(e).__name__}: {e}".encode("utf-8", "replace")
+    return _REFUSED, message.encode("utf-8", "replace")
+
+
+def _write_all(file: int, *parts: bytes) -> None:
+    for part in parts:
+        left = memoryview(part)
+        while left:
+            left = left[os.write(file, left) :]
+
+
+def _limit_resources(deadline_s: float) -> None:
+    """Limit this process' memory to its present size and MAX_MEMORY_BYTES, and its processor time to the deadline.
+
+    RLIMIT_DATA counts private writable memory, whatever allocates it. RLIMIT_AS would also count addresses that an
+    allocator reserves without using them.
+    """
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    _lower_soft_limit(resource.RLIMIT_DATA, pages * resource.getpagesize() + MAX_MEMORY_BYTES)
+    _lower_soft_limit(resource.RLIMIT_CPU, math.ceil(deadline_s))
+    _lower_soft_limit(resource.RLIMIT_CORE, 0)
+
+
+def _lower_soft_limit(which: int, limit: int) -> None:
+    soft, hard = resource.getrlimit(which)
+    if soft == resource.RLIM_INFINITY or limit < soft:
+        resource.setrlimit(which, (limit, hard))
+
+
+def _raise_soft_limit(which: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    resource.setrlimit(which, (hard, hard))
 
 
 class _Reporter:
@@ -164,7 +231,7 @@ def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
     """Wait for the child's end and return the result that it wrote to the pipe `ours`.
 
     Pass what it reports meanwhile to `on_progress`. Kill the child at the time `until` (monotonic seconds). Raise
-    ForkedCopyError if there is no result.
+    RefusedQuestionError or ForkedCopyError if there is no result.
     """
     try:
         written = _read(ours, until, on_progress)
@@ -172,12 +239,28 @@ def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
         os.kill(child, signal.SIGKILL)
         raise
     finally:
-        os.waitpid(child, 0)
-    if written[:1] == _FAILED:
-        raise ForkedCopyError(f"the review failed: {written[1:].decode('utf-8', 'replace')}")
-    if written[:1] != _DONE:
-        raise ForkedCopyError("the review ended without an answer")
-    return written[1:]
+        _, status = os.waitpid(child, 0)
+    outcome, content = written[:1], written[1:]
+    if outcome == _DONE and not status:
+        return content
+    message = content.decode("utf-8", "replace")
+    if outcome == _REFUSED:
+        raise RefusedQuestionError(message)
+    if outcome == _FAILED:
+        raise ForkedCopyError(f"the review failed: {message}")
+    if os.WIFSIGNALED(status):
+        _raise_for_signal(os.WTERMSIG(status))
+    raise ForkedCopyError("the review ended without an answer")
+
+
+def _raise_for_signal(number: int) -> NoReturn:
+    """Raise the error for a child that ended by a signal, which this process did not send."""
+    name = signal.Signals(number).name
+    if number == signal.SIGXCPU:
+        raise RefusedQuestionError("the question needs more processor time than a review may use")
+    if number == signal.SIGKILL:  # the kernel ends these children first: _lower_priority
+        raise ForkedCopyError(f"the review was ended by {name}: the container or the machine has too little memory")
+    raise ForkedCopyError(f"the review was ended by {name}")
 
 
 def _read(ours: int, until: float, on_progress: Report) -> bytes:
@@ -196,5 +279,5 @@ def _read(ours: int, until: float, on_progress: Report) -> bytes:
             size -= 1 + _COUNTS.size
             pieces = [rest] if (rest := pieces[0][1 + _COUNTS.size :]) else []
         if size > MAX_ANSWER_BYTES:
-            raise ForkedCopyError("the answer is too large")
+            raise RefusedQuestionError("the answer is too large: ask about fewer pods")
     raise ForkedCopyError("the review was not over in time")

@@ -31,7 +31,7 @@ from herodotus_record.node_groups import (
 from scheduler import klog
 from scheduler.kube.http import ApiError
 from scheduler.recorder.recorder import RecordedAttempt
-from scheduler.reviews.forked_copies import ForkedCopyError
+from scheduler.reviews.forked_copies import ForkedCopyError, RefusedQuestionError
 
 MAX_WAITING: Final = 256  # attempts; one more record of 20 kB for each of them is 5 MB
 MAX_TEMPLATES: Final = 256  # whose latest verdicts are kept
@@ -67,7 +67,10 @@ class NodeGroupExaminer(Protocol):
         """Whether this process may answer questions now."""
 
     def run_cluster_review(self, spec: ClusterReviewSpec, deadline_s: float) -> ClusterReviewStatus:
-        """Return the answer to a question about the cluster. Raise ApiError or ForkedCopyError."""
+        """Return the answer to a question about the cluster.
+
+        Raise ApiError, ForkedCopyError or RefusedQuestionError.
+        """
 
 
 class NodeGroupRecorder:
@@ -138,7 +141,7 @@ class NodeGroupRecorder:
         """Return the verdicts on the pod of the attempt, with its autoscalers' events."""
         made_us, made_s = time.time_ns() // 1000, time.monotonic()
         pod = f"{attempt.namespace}/{attempt.pod}"
-        with suppress(ForkedCopyError, ApiError, msgspec.DecodeError):
+        with suppress(ForkedCopyError, RefusedQuestionError, ApiError, msgspec.DecodeError):
             spec = ClusterReviewSpec(node_groups=NodeGroupsQuestion(pods=[pod]))
             status = self._examiner.run_cluster_review(spec, DEADLINE_S)
             if status.node_groups is None or not status.node_groups.groups:

@@ -1,6 +1,7 @@
-"""Client of the decisions service's review queue: fetches the next review and posts its answer.
+"""Client of the decisions service's review queue: fetches the next question of a kind and posts its answer.
 
-Owns: those requests and their form. Does not own: the review itself (`reviewer`), credentials (`recorder.endpoint`).
+Owns: those requests and their form. Does not own: the question's content, which only a forked copy decodes (`trials`),
+credentials (`recorder.endpoint`).
 
 The scheduler connects to the service, never the other way. The connection, its credentials and its network policy are
 those of the records, and the service need not find out which replica leads.
@@ -16,20 +17,20 @@ import httpx
 import msgspec
 
 from herodotus_record import cluster_reviews, codec
-from herodotus_record.cluster_reviews import ClusterReviewSpec
-from herodotus_record.templates import PodTemplate, PodTemplateError
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
-
-Json = dict[str, Any]
 
 WAIT_S: Final = 20.0  # how long the service may hold a request for the next review
 PATIENCE_S: Final = WAIT_S + 10.0
 REFUSED: Final = "application/json"
 PLACEMENT_REVIEW: Final = "PlacementReview"
-KINDS: Final = (PLACEMENT_REVIEW, cluster_reviews.KIND)
-CLUSTER_ANSWER: Final = "application/vnd.herodotus.clusterreview+json"
+CLUSTER_REVIEW: Final = cluster_reviews.KIND
+KINDS: Final = (PLACEMENT_REVIEW, CLUSTER_REVIEW)
 PROGRESS: Final = "application/vnd.herodotus.progress+json"
+_ANSWERS: Final = {  # media type of the answer by kind of review
+    PLACEMENT_REVIEW: codec.CONTENT_TYPE,
+    CLUSTER_REVIEW: "application/vnd.herodotus.clusterreview+json",
+}
 _NOBODY_WAITS: Final = 404
 
 
@@ -39,32 +40,23 @@ class ReviewClientError(Exception):
 
 @dataclass(frozen=True)
 class ReceivedReview:
-    """A review (a question where given pods would be placed) that the decisions service hands to this scheduler.
+    """A question that the decisions service hands to this scheduler.
 
-    `scheduler` is the profile that decides. `deadline_s` is how many seconds the reader waits for the answer.
+    `question` is the JSON document as received. `deadline_s` is how many seconds the service waits for the answer.
     """
 
     id: str
-    namespace: str
-    scheduler: str
-    template: PodTemplate
-    replicas: int
+    kind: str
+    question: bytes
     deadline_s: float
 
 
-@dataclass(frozen=True)
-class ReceivedClusterReview:
-    """A question about the whole cluster that the decisions service hands to this scheduler.
-
-    `deadline_s` is how many seconds the service waits for the answer.
-    """
+class _Envelope(msgspec.Struct, rename="camel"):
+    """The fields of a question that the scheduler's own process reads."""
 
     id: str
-    spec: ClusterReviewSpec
-    deadline_s: float
-
-
-Received = ReceivedReview | ReceivedClusterReview
+    deadline_seconds: float
+    kind: str = PLACEMENT_REVIEW
 
 
 class NobodyWaitsError(Exception):
@@ -74,7 +66,7 @@ class NobodyWaitsError(Exception):
 class ReviewClient:
     """Fetches reviews from the decisions service and posts the answers, for the profiles of this scheduler process.
 
-    A review is a question where given pods would be placed.
+    For use by one thread.
     """
 
     def __init__(
@@ -101,36 +93,34 @@ class ReviewClient:
         ]
 
     def for_other_thread(self) -> ReviewClient:
-        """Return a client with a connection of its own, for answers from another thread."""
+        """Return a client with a connection of its own, for another thread."""
         schedulers = [value for name, value in self._request_params if name == "scheduler"]
         return ReviewClient(self._endpoint, self._cluster_params[0][1], schedulers, self._transport)
 
-    def next_request(self, busy: Sequence[str] = ()) -> Received | None:
-        """Return the review that has waited longest, or None if there is none for WAIT_S seconds.
+    def next_request(self, kind: str) -> ReceivedReview | None:
+        """Return the review of a kind that is next, or None if there is none for WAIT_S seconds.
 
-        `busy` are kinds of reviews that cannot be answered now. Raise ReviewClientError if the request fails or the
-        review cannot be read.
+        The request also announces that this scheduler answers every kind, so that one thread's long answer does not
+        make the service forget it. Raise ReviewClientError if the request fails or the review cannot be read.
         """
-        params = [*self._request_params, *(("busy", kind) for kind in busy)]
-        response = self._send("GET", self._url, params=params)
+        others = [("busy", other) for other in KINDS if other != kind]
+        response = self._send("GET", self._url, params=[*self._request_params, *others])
         if response.status_code == 204:
             return None
         try:
-            return _parse_request(msgspec.json.decode(response.content))
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError, PodTemplateError) as e:
+            envelope = msgspec.json.decode(response.content, type=_Envelope)
+        except (ValueError, RecursionError) as e:
             raise ReviewClientError(f"a question that cannot be read: {e}") from e
+        if envelope.kind != kind:
+            raise ReviewClientError(f"a {envelope.kind[:40]} where a {kind} was requested")
+        return ReceivedReview(envelope.id, envelope.kind, response.content, envelope.deadline_seconds)
 
-    def answer(self, request: ReceivedReview, frames: bytes) -> None:
-        """Post the answer to a review, as encoded frames. Raise ReviewClientError if the request fails."""
-        headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
-        self._post_answer(request, headers, codec.compress(frames))
+    def answer(self, request: ReceivedReview, answer: bytes) -> None:
+        """Post the compressed answer to a review. Raise ReviewClientError if the request fails."""
+        headers = {"Content-Type": _ANSWERS[request.kind], "Content-Encoding": "zstd"}
+        self._post_answer(request, headers, answer)
 
-    def answer_cluster_review(self, request: ReceivedClusterReview, status: bytes) -> None:
-        """Post the answer to a question about the cluster, as JSON. Raise ReviewClientError if the request fails."""
-        headers = {"Content-Type": CLUSTER_ANSWER, "Content-Encoding": "zstd"}
-        self._post_answer(request, headers, codec.compress(status))
-
-    def report_progress(self, request: ReceivedClusterReview, done: int, total: int) -> None:
+    def report_progress(self, request: ReceivedReview, done: int, total: int) -> None:
         """Report how many pods were decided and how many are known.
 
         Raise NobodyWaitsError if the client has stopped waiting, ReviewClientError if the request fails.
@@ -138,7 +128,7 @@ class ReviewClient:
         body = msgspec.json.encode({"done": done, "total": total})
         self._post_answer(request, {"Content-Type": PROGRESS}, body)
 
-    def reject(self, request: Received, code: int, message: str) -> None:
+    def reject(self, request: ReceivedReview, code: int, message: str) -> None:
         """Report that a review has no answer, with an HTTP status code and a message for its reader.
 
         Raise ReviewClientError if the request fails.
@@ -148,7 +138,7 @@ class ReviewClient:
     def close(self) -> None:
         self._connection.close()
 
-    def _post_answer(self, request: Received, headers: dict[str, str], body: bytes) -> None:
+    def _post_answer(self, request: ReceivedReview, headers: dict[str, str], body: bytes) -> None:
         self._send("POST", f"{self._url}/{request.id}", headers, params=self._cluster_params, content=body)
 
     def _send(self, method: str, url: str, headers: dict[str, str] | None = None, **options: Any) -> httpx.Response:
@@ -161,18 +151,3 @@ class ReviewClient:
         if response.is_error:
             raise ReviewClientError(f"{response.status_code}: {response.text[:200]}")
         return response
-
-
-def _parse_request(document: Json) -> Received:
-    if document.get("kind") == cluster_reviews.KIND:
-        spec = msgspec.convert(document["spec"], ClusterReviewSpec)
-        return ReceivedClusterReview(str(document["id"]), spec, float(document["deadlineSeconds"]))
-    template = document["template"]
-    return ReceivedReview(
-        id=str(document["id"]),
-        namespace=str(document["namespace"]),
-        scheduler=str(document["scheduler"]),
-        template=PodTemplate(template["kind"], template["name"], template["namespace"], template["pod"], 1),
-        replicas=int(document["replicas"]),
-        deadline_s=float(document["deadlineSeconds"]),
-    )

@@ -7,7 +7,7 @@ Source: plugin/pkg/admission/priority v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from herodotus_record.templates import POD, PodTemplate
 from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError, SourceManifest, decode_pod
 from scheduler.engine.manifests.defaults import apply_pod_defaults
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.types import Int32, Object, PodStatus
+from scheduler.engine.objects.types import Int32, Object, Pod, PodStatus
 from scheduler.engine.whatif.controllers import build_controller, owner_reference
 
 Json = dict[str, Any]
@@ -73,19 +73,32 @@ def build_pods(
     where = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
     notes += _set_priority(where, spec, classes)
     alone = template.kind == POD
-    names = [template.name if alone and not i else f"{template.name}-{i}" for i in range(replicas)]
-    uids = [str(metadata.get("uid") or "") if alone and not i else "" for i in range(replicas)]
-    each = (metadata | {"name": name, "uid": uid} for name, uid in zip(names, uids, strict=True))
-    pods = tuple(_pod(where, its, spec) for its in each)
+    names = [template.name if alone and not number else f"{template.name}-{number}" for number in range(replicas)]
+    first = {"name": names[0], "uid": str(metadata.get("uid") or "") if alone else ""} if names else {}
+    pods = _build_copies(where, metadata | first, spec, names)
     return Pods(pods, alone, tuple(notes), build_controller(template, namespace))
 
 
-def _pod(where: str, metadata: Json, spec: Json) -> PodInfo:
-    manifest = {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec}
-    pod = msgspec.structs.replace(
-        apply_pod_defaults(decode_pod(where, manifest)), status=PodStatus(), manifest=msgspec.json.encode(manifest)
-    )
-    return PodInfo(pod)
+def _build_copies(where: str, metadata: Json, spec: Json, names: Sequence[str]) -> tuple[PodInfo, ...]:
+    """Return a pod for each name; the first has the UID of `metadata`, the others that of a pod without one.
+
+    The manifest is decoded once, since the largest takes 20 ms or more, and the copies share what it decodes to.
+    """
+    if not names:
+        return ()
+    encoded = msgspec.Raw(msgspec.json.encode(spec))
+
+    def build_copy(pod: Pod, metadata: Json) -> PodInfo:
+        manifest = msgspec.json.encode({"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": encoded})
+        return PodInfo(msgspec.structs.replace(pod, manifest=manifest))
+
+    decoded = decode_pod(where, {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec})
+    first = msgspec.structs.replace(apply_pod_defaults(decoded), status=PodStatus())
+    pods = [build_copy(first, metadata)]
+    for name in names[1:]:
+        its = msgspec.structs.replace(first.metadata, name=name, uid=f"{first.metadata.namespace}/{name}")
+        pods.append(build_copy(msgspec.structs.replace(first, metadata=its), metadata | {"name": name, "uid": ""}))
+    return tuple(pods)
 
 
 def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:

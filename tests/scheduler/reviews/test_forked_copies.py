@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import resource
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from scheduler.reviews import forked_copies as copies
-from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError
+from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError
 from tests.scheduler.builders import make_node, make_pod
 from tests.scheduler.live.test_loop import World
 
@@ -90,12 +95,24 @@ def endless() -> bytes:
     return b""
 
 
+def crashed() -> bytes:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return b""
+
+
+def killed() -> bytes:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return b""
+
+
 @pytest.mark.parametrize(
     ("trial", "deadline_s", "says"),
     [
         (broken, 20.0, "the review failed: ValueError: of mine"),
         (gone, 20.0, "ended without an answer"),
         (endless, 0.1, "not over in time"),
+        (crashed, 20.0, "was ended by SIGSEGV"),
+        (killed, 20.0, "was ended by SIGKILL: the container or the machine has too little memory"),
     ],
 )
 def test_failed_dry_run_is_an_error_and_its_process_has_ended(
@@ -109,9 +126,72 @@ def test_failed_dry_run_is_an_error_and_its_process_has_ended(
     assert world.loop.step(0.0) is False, "the loop goes on"
 
 
+def many_small() -> bytes:
+    return str(len([f"name {number}" for number in range(100_000_000)])).encode()
+
+
+def one_array() -> bytes:
+    return np.ones((3, 10_000, 5_000)).tobytes()
+
+
+def one_document() -> bytes:
+    return str(len(msgspec.json.decode(b"[" + b"{}," * 8_000_000 + b"{}]"))).encode()
+
+
+def deep() -> bytes:
+    return deep()
+
+
+def busy() -> bytes:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("trial", "deadline_s", "says"),
+    [
+        (many_small, 60.0, "needs more than 256 MiB beside the cluster's state"),
+        (one_array, 60.0, "needs more than 256 MiB beside the cluster's state"),
+        (one_document, 60.0, "needs more than 256 MiB beside the cluster's state"),
+        (deep, 20.0, "nested too deeply"),
+    ],
+)
+def test_a_question_beyond_the_limits_ends_only_the_copy(
+    world: World, trial: Callable[[], bytes], deadline_s: float, says: str
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(RefusedQuestionError, match=says):
+        run(world, trial, deadline_s)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10, "KiB"
+    assert run(world, lambda: b"the next answer") == b"the next answer"
+
+
+def test_processor_time_is_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = copies._limit_resources
+    monkeypatch.setattr(copies, "_limit_resources", lambda _deadline_s: limit(1.0))
+    with pytest.raises(RefusedQuestionError, match="more processor time than a review may use"):
+        run(world, busy, 60.0)
+
+
+def test_forks_take_a_bounded_share_of_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, starts = os.fork, list[float]()
+
+    def slow() -> int:
+        starts.append(time.monotonic())
+        time.sleep(0.02)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", slow)
+    forked = ForkedCopies(world.loop)
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(forked.run, lambda _: b"", 20.0) for _ in range(3)]
+        world.until(lambda: all(answer.done() for answer in answers))
+    assert min(b - a for a, b in itertools.pairwise(starts)) >= 0.4, "20 ms of the loop in 0.4 s"
+
+
 def test_an_answer_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "MAX_ANSWER_BYTES", 1 << 10)
-    with pytest.raises(ForkedCopyError, match="too large"):
+    with pytest.raises(RefusedQuestionError, match="ask about fewer pods"):
         run(world, lambda: b"x" * (1 << 22))
 
 

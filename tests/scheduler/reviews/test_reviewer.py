@@ -12,10 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from herodotus_endpoint.store.schema import REVIEWS as REVIEW_ROWS
 from herodotus_kube.credentials import Credentials
 from herodotus_record import codec
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_record.cluster_reviews import ClusterReviewStatus
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
@@ -23,8 +25,10 @@ from scheduler.engine.objects.autoscaling import NodePool
 from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
-from scheduler.reviews.review_client import ReceivedClusterReview, ReviewClient
-from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
+from scheduler.reviews import trials
+from scheduler.reviews.review_client import KINDS, NobodyWaitsError, ReceivedReview, ReviewClient
+from scheduler.reviews.reviewer import ReviewWorker
+from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.scheduler.live.test_loop import World
@@ -58,7 +62,6 @@ class Rig:
             extenders=lambda: self.extenders,
         )
         self.reviewer = ReviewWorker(state, self.client, api, Origin("c1", "here"))
-        self.clusters = self.reviewer._clusters
 
     def _api(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -90,11 +93,10 @@ class Rig:
 
     def _work(self, answer: Future[Any]) -> None:
         while not answer.done():
-            question = self.client.next_request()
-            if isinstance(question, ReceivedClusterReview):
-                self.clusters.review(question)
-            elif question is not None:
-                self.reviewer.review(question)
+            for kind in KINDS:
+                question = self.client.next_request(kind)
+                if question is not None:
+                    self.reviewer.review(question, self.client)
             time.sleep(0.005)
 
 
@@ -227,7 +229,8 @@ def test_reviews_are_answered_one_after_the_other_and_pods_are_scheduled_meanwhi
         assert [a.result().status_code for a in answers] == [201] * 5
     finally:
         rig.reviewer.close()
-        rig.reviewer._thread.join(5)
+        for thread in rig.reviewer._threads:
+            thread.join(5)
 
 
 def owned(name: str, node: str) -> PodBuilder:
@@ -333,7 +336,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
             report(10, 30)
         return ClusterReviewStatus(notes=["slow"])
 
-    monkeypatch.setattr("scheduler.reviews.reviewer.answer_review", slow)
+    monkeypatch.setattr("scheduler.reviews.trials.answer_review", slow)
     monkeypatch.setattr("herodotus_endpoint.api.cluster_reviews.WAIT_S", 1.5)
     rig.world.start(node("a"))
     rig.world.until(lambda: rig.world.loop.synced)
@@ -344,7 +347,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
         rig.world.until(lambda: len(rig.service.store.reviews.list_reviewers(60)) == 2)
         with ThreadPoolExecutor(2) as pool:
             asked = pool.submit(post, path, json=question)
-            rig.world.until(lambda: bool(rig.reviewer._clusters.busy_kinds))
+            rig.world.until(lambda: is_claimed(rig.service))
             placed = pool.submit(post, REVIEWS, json={"kind": "PlacementReview", "spec": {"object": wanted("1")}})
             while not (asked.done() and placed.done()):
                 rig.world.loop.step(0.002)
@@ -362,7 +365,8 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
     finally:
         may_end.set()
         rig.reviewer.close()
-        rig.reviewer._thread.join(5)
+        for thread in rig.reviewer._threads:
+            thread.join(5)
 
 
 def test_a_review_of_the_cluster_ends_when_its_client_disconnects(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,12 +375,60 @@ def test_a_review_of_the_cluster_ends_when_its_client_disconnects(rig: Rig, monk
             report(1, 2)
             time.sleep(0.05)
 
-    monkeypatch.setattr("scheduler.reviews.reviewer.answer_review", endless)
+    monkeypatch.setattr("scheduler.reviews.trials.answer_review", endless)
     rig.world.start(node("a"))
     rig.world.until(lambda: rig.world.loop.synced)
-    spec = ClusterReviewSpec(changes=[])
-    request = ReceivedClusterReview("0123-none", spec, 60.0)
-    rig.clusters.start(request)
+    request = ReceivedReview("0123-none", "ClusterReview", b'{"spec":{"changes":[]}}', 60.0)
     started = time.monotonic()
-    rig.world.until(lambda: not rig.clusters.busy_kinds)
+    with ThreadPoolExecutor(1) as pool:
+        review = pool.submit(rig.reviewer.review, request, rig.client)
+        rig.world.until(review.done)
+        with pytest.raises(NobodyWaitsError):
+            review.result()
     assert time.monotonic() - started < 20
+
+
+def test_a_question_is_answered_at_once_after_and_beside_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind has a request of its own at the service, which holds it until there is a question."""
+    monkeypatch.setattr("scheduler.reviews.review_client.WAIT_S", 4)
+    may_end = multiprocessing.get_context("fork").Event()
+    place = trials.place_pods
+
+    def slow(*args: Any) -> bytes:
+        may_end.wait()
+        return place(*args)
+
+    monkeypatch.setattr("scheduler.reviews.trials.place_pods", slow)
+    rig.__post_init__()
+    rig.world.start(node("a"))
+    rig.world.until(lambda: rig.world.loop.synced)
+    rig.reviewer.start()
+    post = rig.service.client.application.test_client().post
+    question = {"kind": "ClusterReview", "spec": {"changes": [{"kind": "Cordon", "nodes": ["a"]}]}}
+    seconds = []
+    try:
+        rig.world.until(lambda: len(rig.service.store.reviews.list_reviewers(60)) == 2)
+        with ThreadPoolExecutor(2) as pool:
+            placed = pool.submit(post, REVIEWS, json={"kind": "PlacementReview", "spec": {"object": wanted("1")}})
+            rig.world.until(lambda: is_claimed(rig.service))
+            for _ in range(3):
+                began = time.monotonic()
+                asked = pool.submit(post, f"{API}/clusterreviews", json=question)
+                rig.world.until(asked.done)
+                assert [n["name"] for n in status(asked.result())["nodes"]] == ["a"]
+                seconds.append(time.monotonic() - began)
+            may_end.set()
+            rig.world.until(placed.done)
+            assert status(placed.result())["fits"] == 1
+    finally:
+        may_end.set()
+        rig.reviewer.close()
+        for thread in rig.reviewer._threads:
+            thread.join(6)
+    assert max(seconds) < 2, "no question waits until the request that the service holds is over"
+
+
+def is_claimed(service: Service) -> bool:
+    """Return whether a scheduler has claimed a question that is stored."""
+    with service.store.reviews._reading.begin() as connection:
+        return connection.execute(sa.select(REVIEW_ROWS.c.id).where(REVIEW_ROWS.c.taken)).first() is not None

@@ -16,7 +16,8 @@ from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.reviews.review_client import ReviewClient
-from scheduler.reviews.reviewer import ReviewedState, ReviewWorker
+from scheduler.reviews.reviewer import ReviewWorker
+from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service
 from tests.scheduler.builders import PROFILE
 from tests.scheduler.offline.observe.test_observer import DEFAULT, LARGE, SMALL, World, waiting

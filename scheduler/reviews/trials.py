@@ -1,0 +1,203 @@
+"""What a forked copy does with a question: decode it, decide its pods or changes, and encode the answer.
+
+Owns: the content of questions, and the form of answers. Does not own: the copy (`forked_copies`), placement and changes
+(`engine.whatif`), requests (`reviewer`, `review_client`).
+
+Everything here runs in the copy, whose state it changes and whose memory and time are limited. The process itself reads
+no more of a question than `list_examined_pods` returns.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from herodotus_record import codec
+from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_record.model import Reason
+from herodotus_record.notes import format_note
+from herodotus_record.templates import PodTemplate
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.engine.framework.extender import Extender
+from scheduler.engine.framework.extenders import Extenders
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.manifests.cluster import ManifestError
+from scheduler.engine.nodegroups.answers import MAX_PODS
+from scheduler.engine.nodegroups.reading import AutoscalingObjects
+from scheduler.engine.objects.types import Pod
+from scheduler.engine.records.build import Origin
+from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.placement import CopiedCluster, place
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import WhatIfState
+from scheduler.reviews.forked_copies import RefusedQuestionError, Report, StateThread
+
+MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES  # of an answer: the service reads no more
+
+Question = TypeVar("Question")
+
+
+@dataclass(frozen=True)
+class ReviewedState:
+    """The state of a process that answers reviews, and what the process can do with it.
+
+    `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `pending` returns the
+    pods without a node. `extenders` connects to the extenders anew; both are called in the copy. `notes` returns
+    remarks about the answers for a scheduler name. `is_active` says whether this process answers, because it leads or
+    is the only one.
+    """
+
+    thread: StateThread
+    cluster: ClusterState
+    frameworks: Mapping[str, Framework]
+    pending: Callable[[], Sequence[Pod]]
+    extenders: Callable[[], Sequence[Extender]] = tuple
+    notes: Callable[[str], Iterable[Reason]] = lambda _scheduler: ()
+    is_active: Callable[[], bool] = lambda: True
+
+
+class _Template(msgspec.Struct):
+    kind: str
+    name: str
+    namespace: str
+    pod: dict[str, dict[str, Any]]
+
+
+class _PlacementQuestion(msgspec.Struct):
+    """A question where pods of a template would be placed. `scheduler` is the profile that decides."""
+
+    namespace: str
+    scheduler: str
+    template: _Template
+    replicas: int
+
+
+class _ClusterQuestion(msgspec.Struct):
+    spec: ClusterReviewSpec
+
+
+class _PriorityClasses(msgspec.Struct):
+    items: list[PriorityClass]
+
+
+class _Names(msgspec.Struct):
+    pods: list[str] = []
+
+
+class _NodeGroupParts(msgspec.Struct, rename="camel"):
+    node_groups: _Names | None = None
+    scale_down: msgspec.Raw = msgspec.Raw()
+
+
+class _ClusterQuestionParts(msgspec.Struct):
+    spec: _NodeGroupParts
+
+
+def list_examined_pods(question: bytes) -> list[str] | None:
+    """Return the pods NAMESPACE/NAME whose events a question about node groups needs; None for any other question.
+
+    Raise RefusedQuestionError if the question names too many.
+    """
+    spec = _decode(question, _ClusterQuestionParts).spec
+    if spec.node_groups is None:
+        return [] if spec.scale_down not in (b"", b"null") else None
+    if len(spec.node_groups.pods) > MAX_PODS:
+        raise RefusedQuestionError(f"nodeGroups: pods: at most {MAX_PODS}, got {len(spec.node_groups.pods)}")
+    return spec.node_groups.pods
+
+
+def encode_cluster_question(spec: ClusterReviewSpec) -> bytes:
+    """Return a question that this process asks itself, as the service would send it."""
+    return msgspec.json.encode({"spec": {k: v for k, v in msgspec.to_builtins(spec).items() if v is not None}})
+
+
+def decode_cluster_answer(answer: bytes) -> ClusterReviewStatus:
+    """Return the answer that `answer_cluster_review` encoded."""
+    return msgspec.json.decode(codec.decompress(answer, MAX_UNPACKED_BYTES), type=ClusterReviewStatus)
+
+
+def place_pods(state: ReviewedState, question: bytes, classes: bytes, origin: Origin) -> bytes:
+    """Place the pods of a question one after the other and return the records as compressed frames.
+
+    `classes` is the API server's list of PriorityClasses. The service reads the frames without negotiating a version,
+    and it may be of the release before this one. Raise RefusedQuestionError for an invalid pod.
+    """
+    asked = _decode(question, _PlacementQuestion)
+    t = asked.template
+    template = PodTemplate(t.kind, t.name, t.namespace, t.pod, 1)
+    try:
+        pods = build_pods(template, asked.namespace, asked.scheduler, asked.replicas, _index_classes(classes))
+    except ManifestError as e:
+        raise RefusedQuestionError(str(e)) from e
+    pods = pods.with_notes(state.notes(asked.scheduler))
+    framework, cluster = state.frameworks[asked.scheduler], state.cluster
+    ensure(pods.controller, cluster.objects)
+    framework.extenders = Extenders(state.extenders())
+    copy = CopiedCluster(cluster.cache.columns, cluster.objects)
+    frames = place(framework, copy, pods, origin, random.getrandbits(31))
+    return _compress(map(codec.encode_for_older_release, frames))
+
+
+def answer_cluster_review(
+    state: ReviewedState, question: bytes, classes: bytes, read: AutoscalingObjects, report: Report
+) -> bytes:
+    """Return the compressed answer to a question about the whole cluster.
+
+    `read` are the objects that questions about node groups need. Raise RefusedQuestionError if the question is invalid.
+    """
+    spec = _decode(question, _ClusterQuestion).spec
+    first = next(iter(state.frameworks.values()))
+    others = set[str]()
+
+    def find_framework(scheduler: str) -> Framework:
+        if scheduler not in state.frameworks:
+            others.add(scheduler)
+        return state.frameworks.get(scheduler, first)
+
+    def build_notes() -> Iterator[str]:
+        for name in state.frameworks:
+            yield from map(format_note, state.notes(name))
+        for name in sorted(others):
+            yield f"pods of scheduler {name} are decided as those of {first.profile.scheduler_name}"
+
+    extenders, cluster = Extenders(state.extenders()), state.cluster
+    for framework in state.frameworks.values():
+        framework.extenders = extenders
+    for obj in read.objects:
+        cluster.objects.set(obj)
+    columns, pending = cluster.cache.columns, state.pending()
+    whatif = WhatIfState(columns, cluster.objects, cluster.nominator, find_framework, pending, read.note)
+    try:
+        status = answer_review(whatif, spec, report, random.getrandbits(31), _index_classes(classes))
+    except (ClusterReviewError, ManifestError) as e:
+        raise RefusedQuestionError(str(e)) from e
+    status.notes = [*build_notes(), *status.notes]
+    return _compress([msgspec.json.encode(status)])
+
+
+def _decode(question: bytes, type: type[Question]) -> Question:
+    try:
+        return msgspec.json.decode(question, type=type)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise RefusedQuestionError(f"a question that cannot be read: {e}") from e
+
+
+def _index_classes(response: bytes) -> dict[str, PriorityClass]:
+    """Return the cluster's PriorityClasses by name."""
+    return {c.metadata.name: c for c in msgspec.json.decode(response, type=_PriorityClasses).items}
+
+
+def _compress(parts: Iterable[bytes]) -> bytes:
+    """Return the parts of an answer as one, compressed. Raise RefusedQuestionError if they are too large."""
+    encoded = bytearray()
+    for part in parts:
+        encoded += part
+        if len(encoded) > MAX_UNPACKED_BYTES:
+            size = f"{MAX_UNPACKED_BYTES >> 20} MiB"
+            raise RefusedQuestionError(f"the answer is larger than {size}: ask about fewer pods")
+    return codec.compress(bytes(encoded))
