@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # they import prometheus_client, which must wait for `server`
 MAX_WATCHES: Final = 32  # each occupies a thread, which reads twice a second
 MAX_WATCHES_PER_USER: Final = 8
 MAX_REVIEWS: Final = 8  # at the same time; each occupies a thread while a scheduler decides
-MAX_POLLS: Final = 8  # schedulers that wait for a review at the same time, a thread each (`review_queue`)
+MAX_POLLS: Final = 16  # eight schedulers that wait for a review of each kind; each request occupies a thread
 MAX_CONCURRENT_INGESTS: Final = 2  # one writes, one is unpacked; more would compete for the write lock in no order
 
 
