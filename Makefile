@@ -63,6 +63,7 @@ $(STAMP): $(LOCKS)/dev.txt $(LOCKS)/s3.txt pyproject.toml
 	@$(FETCH) -r $(LOCKS)/build.txt
 	@sed 's/ ;[^\\]*//' $(LOCKS)/plugin.txt > $(VENV)/plugin.txt # for whatever Python: krew's archive has it
 	@$(FETCH) -r $(VENV)/plugin.txt
+	@$(FETCH) -r $(LOCKS)/mcp.txt
 	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(LOCKS)/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/s3
@@ -206,7 +207,7 @@ manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 # Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
 # what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
 COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-strip-extras --no-header \
-	--no-emit-package herodotus --no-emit-package herodotus-servers --find-links dist
+	--no-emit-package kubectl-herodotus --no-emit-package kubectl-herodotus-servers --find-links dist
 lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
 	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
@@ -220,6 +221,7 @@ lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE
 	    --excludes packages/images/common.txt --excludes packages/images/$$image.txt -o $(LOCKS)/$$image.txt || exit; \
 	done
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
+	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml --extra mcp -o $(LOCKS)/mcp.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
 	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt
 
@@ -232,7 +234,7 @@ wheels: $(STAMP) ## both wheels, into dist
 krew: wheels ## krew's archive and manifest, into dist
 	rm -rf $(VENV)/krew
 	$(FETCH:wheels=krew) --no-index --find-links $(VENV)/wheels -r $(VENV)/plugin.txt
-	cp dist/herodotus-*.whl $(VENV)/krew
+	cp dist/kubectl_herodotus-*.whl $(VENV)/krew
 	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/*.whl
 
 picture: $(STAMP) ## the README's picture
@@ -243,7 +245,7 @@ sbom: wheels ## bills of materials, into dist
 	  $(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/$$part && \
 	  set -- --quiet --python $(VENV)/$$part --no-index --find-links $(VENV)/wheels --find-links dist && \
 	  $(VENV)/bin/uv pip install "$$@" --require-hashes -r $(LOCKS)/$$part.txt && \
-	  $(VENV)/bin/uv pip install "$$@" --no-deps herodotus $$([ $$part = plugin ] || echo herodotus-servers) && \
+	  $(VENV)/bin/uv pip install "$$@" --no-deps kubectl-herodotus $$([ $$part = plugin ] || echo kubectl-herodotus-servers) && \
 	  $(VENV)/bin/cyclonedx-py environment --output-reproducible -o dist/herodotus-$$part.cdx.json $(VENV)/$$part || exit; \
 	done
 

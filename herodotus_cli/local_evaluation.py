@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from herodotus_cli.errors import CliError, print_to_stderr
+from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 PROGRAM = "herodotus-scheduler"
 
@@ -27,7 +28,9 @@ def evaluate(arguments: Sequence[str], environ: Mapping[str, str], timeout_s: fl
     """
     command = [*_program(environ), "evaluate", "-o", "review", *arguments]
     try:
-        run = subprocess.run(command, capture_output=True, check=False, timeout=timeout_s or None)
+        run = subprocess.run(
+            command, capture_output=True, check=False, timeout=timeout_s or None, env=_child_environ(environ)
+        )
     except subprocess.TimeoutExpired:
         raise CliError(f"error: no result within {timeout_s:g}s", ["wait longer: --request-timeout"]) from None
     except OSError as e:
@@ -41,6 +44,11 @@ def evaluate(arguments: Sequence[str], environ: Mapping[str, str], timeout_s: fl
     return document
 
 
+def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for the scheduler, with this process's import path, on which `scheduler` was checked."""
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 def _program(environ: Mapping[str, str]) -> list[str]:
     """Return the command that starts the scheduler: the program on PATH, or the module in this Python.
 
@@ -49,12 +57,16 @@ def _program(environ: Mapping[str, str]) -> list[str]:
     for folder in os.get_exec_path(dict(environ)):
         if os.access(os.path.join(folder, PROGRAM), os.X_OK):
             return [os.path.join(folder, PROGRAM)]
-    if find_spec("scheduler") is not None and find_spec("scheduler.offline.evaluate") is not None:
-        return [sys.executable, "-m", "scheduler"]
+    if find_spec("herodotus_local") is not None:
+        try:
+            require_own_scheduler()
+        except ForeignSchedulerError as e:
+            raise CliError(f"error: {e}") from None
+        return [sys.executable, "-P", "-m", "scheduler"]
     raise CliError(
         f"error: --cluster-file needs the scheduler, which is not part of the plugin: no {PROGRAM} on PATH",
         [
-            "it comes with the servers' package: pip install herodotus-servers",
+            f"it comes with the engine: {describe_extra_installation('local')}",
             "or leave out --cluster-file, to use a running cluster",
         ],
     )

@@ -45,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _report_missing_package(package: str) -> int:
     """Print which package is missing and how to install it; return the exit code."""
     print(
-        f"error: {sys.executable} has no package {package}, which kubectl herodotus needs;"
-        " run ./install.sh, or: python3 -m pip install .",
+        f"error: {sys.executable} has no package {package}, which kubectl herodotus needs; run ./install.sh",
         file=sys.stderr,
     )
     return 1

@@ -2,8 +2,9 @@
 
 Owns: the choice of the pager, and when it is used. Does not own: the screen.
 
-The pager is KUBECTL_HERODOTUS_PAGER, else PAGER, else `less`; an empty value or `cat` means none. Unless LESS is set,
-less gets git's settings: colours are kept, and the text stays on the terminal afterwards.
+The pager is KUBECTL_HERODOTUS_PAGER, else PAGER, else `less`; an empty value or `cat` means none, and so does TERM=dumb,
+a terminal without a cursor to move. Unless LESS is set, less gets git's settings (colours are kept, and the text stays
+on the terminal afterwards) and a prompt that says how to go on.
 
 Invariant: if no pager can be started, the text is written directly.
 """
@@ -17,7 +18,8 @@ from collections.abc import Mapping
 from typing import TextIO
 
 _VARIABLES = ("KUBECTL_HERODOTUS_PAGER", "PAGER")
-_LESS = {"LESS": "FRX", "LESSCHARSET": "utf-8"}
+_PROMPT = "lines %lt-%lb?e (end).  space\\: more, h\\: help, q\\: quit "  # less(1), PROMPTS
+_LESS = {"LESS": f"FRX$Ps{_PROMPT}$", "LESSCHARSET": "utf-8"}
 
 
 def write(text: str, out: TextIO, environ: Mapping[str, str], height: int) -> None:
@@ -44,6 +46,8 @@ def write(text: str, out: TextIO, environ: Mapping[str, str], height: int) -> No
 
 def pager_command(environ: Mapping[str, str]) -> list[str]:
     """Return the command line of the pager that the variables choose, or [] if no pager is wanted."""
+    if environ.get("TERM") == "dumb":
+        return []
     value = next((environ[name] for name in _VARIABLES if name in environ), "less")
     try:
         words = shlex.split(value)

@@ -1,10 +1,16 @@
-"""The line on stderr that shows how far a long answer is."""
+"""The line on stderr that shows how far a long answer is.
+
+Invariant: one line at most is shown in a process, and `errors.print_to_stderr` removes it before it prints.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+
+from herodotus_cli import errors
 
 _AFTER_S = 0.5
 _EVERY_S = 0.1
@@ -17,27 +23,33 @@ class ProgressLine:
         self._began = time.monotonic()
         self._counts: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._written, self._shown = 0.0, False
+        self._written = 0.0
 
     def report(self, plural: str, count: int) -> None:
         with self._lock:
             self._counts[plural] = count
-            if sys.stderr.isatty() and time.monotonic() - self._began > _AFTER_S:
+            if _can_erase() and time.monotonic() - self._began > _AFTER_S:
                 read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
                 self._write(f"reading the cluster: {read}")
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-        self._written, self._shown = time.monotonic(), True
+        with errors.stderr_lock:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            errors.progress_shown = True
+        self._written = time.monotonic()
 
     def report_decided(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if sys.stderr.isatty() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
+        if _can_erase() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
             self._write(f"deciding pods: {done:,} of {total:,}")
 
     def clear(self) -> None:
         """Remove the progress line."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            self._shown = False
+        with errors.stderr_lock:
+            errors.remove_progress()
+
+
+def _can_erase() -> bool:
+    """Return whether stderr is a terminal on which a line can be replaced."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

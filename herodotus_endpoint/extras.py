@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
+from herodotus_record.installation import describe_extra_installation
+
 MODULES: Final = {  # by extra, as packages/servers/pyproject.toml names it
     "archive": ("duckdb", "pyarrow"),
     "otlp": ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
@@ -27,7 +29,7 @@ def require_extra(extra: str, needed_by: str) -> None:
     """
     if not all(map(_is_installed, MODULES[extra])):
         raise MissingExtraError(
-            f"{needed_by} needs the packages of the extra {extra}: pip install 'herodotus-servers[{extra}]'"
+            f"{needed_by} needs the packages of the extra {extra}: {describe_extra_installation(extra)}"
         )
 
 

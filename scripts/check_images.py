@@ -28,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
+from herodotus_record.installation import PLUGIN, SERVERS
 from herodotus_record.version import __version__
 from scripts.dockerfile import BuildStage, DockerfileStep, parse_stages
 
@@ -173,7 +174,7 @@ def check(stage: BuildStage, root: Path, work: Path) -> None:
         not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
     )
     lines = (ROOT / f"packages/locks/{stage.name}.txt").read_text("utf-8")
-    locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines, re.MULTILINE)) | {"herodotus", "herodotus-servers"}
+    locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines, re.MULTILINE)) | {PLUGIN, SERVERS}
     listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
     python = "/opt/herodotus/bin/python"
     names = json.loads(output(stage, root, work, "-c", listed, program=python))

@@ -29,8 +29,8 @@ edit() { # edit FILE SED-SCRIPT: without -i, which some versions of sed lack
 }
 
 edit herodotus_record/version.py "s/^__version__ = .*/__version__ = \"$version\"/"
-edit pyproject.toml "s/\"herodotus-servers==[^\"]*\"/\"herodotus-servers==$version\"/"
-edit packages/servers/pyproject.toml "s/\"herodotus==[^\"]*\"/\"herodotus==$version\"/"
+edit pyproject.toml "s/\"kubectl-herodotus-servers==[^\"]*\"/\"kubectl-herodotus-servers==$version\"/"
+edit packages/servers/pyproject.toml "s/\"kubectl-herodotus==[^\"]*\"/\"kubectl-herodotus==$version\"/"
 for file in package.json package-lock.json; do # further down are versions of its dependencies
     edit "plugins/headlamp/$file" "1,12s/^\( *\"version\": \).*/\1\"$version\",/"
 done

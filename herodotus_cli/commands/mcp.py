@@ -10,6 +10,7 @@ import click
 from herodotus_cli import option_values, options, parameter_types
 from herodotus_cli.environment import environment_of
 from herodotus_cli.errors import CliError
+from herodotus_record.installation import describe_extra_installation
 
 _DEFAULT_KIB = 64
 
@@ -28,7 +29,8 @@ def mcp(ctx: click.Context, /, max_answer: int, **_given: object) -> None:
     """Serve answers to an AI assistant over the Model Context Protocol (MCP), on stdin and stdout.
 
     The assistant starts this command. Its tools only read: they run other commands of this plugin with your kubeconfig
-    and rights, and return their documents. It needs the extra package: pip install 'herodotus[mcp]'.
+    and rights, and return their documents. It needs the extra mcp: ./install.sh --with mcp, or
+    pipx install 'kubectl-herodotus[mcp]'.
 
     \b
     kubectl herodotus mcp
@@ -45,7 +47,7 @@ def mcp(ctx: click.Context, /, max_answer: int, **_given: object) -> None:
             raise
         raise CliError(
             f"error: there is no package {(missing.name or '').partition('.')[0]}, which the MCP server needs",
-            ["install it: pip install 'herodotus[mcp]'"],
+            [f"install it: {describe_extra_installation('mcp')}"],
         ) from None
     assistant = server.Assistant(environment, option_values.connection_words(connection), max_answer * 1024)
     anyio.run(server.serve, assistant)

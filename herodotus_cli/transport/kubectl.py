@@ -144,7 +144,7 @@ class KubectlTransport:
         from herodotus_cli.transport import local, open_local
 
         if not local.is_installed():
-            raise CliError(failure.message, [*failure.hints, local.INSTALL_HINT])
+            raise CliError(failure.message, [*failure.hints, local.describe_installation()])
         because = "" if isinstance(failure, ServiceMissingError) else failure.hints[0]
         try:
             return ask(open_local(self._connection, self._environ, because))

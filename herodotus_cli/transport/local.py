@@ -21,6 +21,7 @@ from herodotus_cli.errors import CliError, ServerError, from_status, print_to_st
 from herodotus_cli.progress import ProgressLine
 from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
+from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 if TYPE_CHECKING:
     from herodotus_local.service import LocalAnswer, LocalService
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
-INSTALL_HINT = "to evaluate the cluster from here, without any service: pip install 'herodotus[local]'"
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
@@ -37,8 +37,22 @@ _HISTORY_HINTS = (
 
 
 def is_installed() -> bool:
-    """Return whether local mode is installed: the engine and the decisions service's answers."""
-    return find_spec("herodotus_local") is not None and find_spec("msgspec") is not None
+    """Return whether local mode is installed: the engine and the decisions service's answers.
+
+    Raises CliError if another project's package `scheduler` is in the engine's place.
+    """
+    if find_spec("herodotus_local") is None or find_spec("msgspec") is None:
+        return False
+    try:
+        require_own_scheduler()
+    except ForeignSchedulerError as e:
+        raise CliError(f"error: {e}") from None
+    return True
+
+
+def describe_installation() -> str:
+    """Return the hint for an installation without local mode."""
+    return f"to evaluate the cluster from here, without any service: {describe_extra_installation('local')}"
 
 
 class LocalTransport:
@@ -54,7 +68,7 @@ class LocalTransport:
         `because` is the right that the user lacks to reach a decisions service, or "".
         """
         if not is_installed():
-            raise CliError("error: local mode is not installed", [INSTALL_HINT])
+            raise CliError("error: local mode is not installed", [describe_installation()])
         self._because = because
         self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
         self._opened: LocalService | None = None
@@ -129,7 +143,7 @@ def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
     Raises CliError if local mode is not installed, or if a file or the question is invalid.
     """
     if not is_installed():
-        raise CliError("error: local mode is not installed", [INSTALL_HINT])
+        raise CliError("error: local mode is not installed", [describe_installation()])
     from herodotus_local.configuration import read_configuration
     from herodotus_local.errors import ReadError, UnusableInputError
     from herodotus_local.files import FileReader

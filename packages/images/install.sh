@@ -13,6 +13,7 @@ pip() {
 python -m venv --without-pip /opt/herodotus
 pip --only-binary :all: --require-hashes --requirement "packages/locks/$1"
 pip --no-index /wheels/*.whl
+: >/opt/herodotus/herodotus-image # herodotus_record/installation.py tells by it how an image gets an extra
 
 # Of these packages the programs import other parts: herodotus_kube reads kubeconfigs, and CPython's zstandard is in C.
 cd /opt/herodotus/lib/python3*/site-packages

@@ -21,7 +21,8 @@ from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-NAME = "herodotus"
+NAME = "herodotus"  # of the archive and its manifest, as krew knows the plugin
+DISTRIBUTION = "kubectl_herodotus"  # as wheels spell it
 COMMANDS = {"kubectl-herodotus": "herodotus_cli.main", "kubectl_complete-herodotus": "herodotus_cli.completion"}
 COMPILED = {".so", ".pyd"}
 EPOCH = 1577836800  # 2020-01-01, a fixed date for reproducible archives
@@ -30,7 +31,7 @@ EPOCH = 1577836800  # 2020-01-01, a fixed date for reproducible archives
 def main(arguments: Sequence[str]) -> None:
     """Write the archive and the manifest into a directory."""
     output, wheels = Path(arguments[0]), [Path(a) for a in arguments[1:]]
-    version = next(w.name.split("-")[1] for w in wheels if w.name.startswith(f"{NAME}-"))
+    version = next(w.name.split("-")[1] for w in wheels if w.name.startswith(f"{DISTRIBUTION}-"))
     content = archive({**programs(), **libraries(wheels)})
     name = f"{NAME}-{version}-linux-amd64.tar.gz"
     output.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,9 @@ from tests.cli.service import Out
         ({"PAGER": "more", "KUBECTL_HERODOTUS_PAGER": "less -S"}, ["less", "-S"]),
         ({"PAGER": "less", "KUBECTL_HERODOTUS_PAGER": ""}, []),
         ({"PAGER": "cat"}, []),
+        ({"TERM": "dumb"}, []),
+        ({"TERM": "dumb", "PAGER": "less"}, []),
+        ({"TERM": "xterm"}, ["less"]),
         ({"PAGER": "less '"}, []),
     ],
 )

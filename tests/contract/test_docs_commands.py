@@ -55,7 +55,7 @@ GUIDES = [
         "upgrade",
     )
 ]
-WITH_VALUE = {"--prefix", "--wheels", "--demo-kill", "--demo-restart"}  # of install.sh
+WITH_VALUE = {"--prefix", "--bin", "--with", "--wheels", "--demo-kill", "--demo-restart"}  # of install.sh
 ENDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>"}
 
 

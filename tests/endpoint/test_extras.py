@@ -9,7 +9,8 @@ from herodotus_endpoint import __main__ as program
 from herodotus_endpoint import extras, options
 from herodotus_endpoint.store import Store, sqlite_url
 
-DISTRIBUTION = Path(__file__).parents[2] / "packages" / "servers" / "pyproject.toml"
+ROOT = Path(__file__).parents[2]
+DISTRIBUTION = ROOT / "packages" / "servers" / "pyproject.toml"
 
 
 def test_every_extra_of_the_distribution_is_known() -> None:
@@ -45,6 +46,6 @@ def test_missing_packages_are_a_one_line_error(
     Store(sqlite_url(tmp_path / options.FILE)).close()  # `export` and `archive` need one
     assert program.main([*arguments, "--data", str(tmp_path)]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"error: {needed_by} needs the packages of the extra {extra}: pip install 'herodotus-servers[{extra}]'"
+        f"error: {needed_by} needs the packages of the extra {extra}: {ROOT / 'install.sh'} --with {extra}"
     )
     assert not {"archived", "exported"} & {each.name for each in tmp_path.iterdir()}

@@ -27,7 +27,7 @@ def declared() -> dict[str, str]:
             for line in lines:
                 name = re.match(r"[\w-]+", line)
                 assert name
-                if name[0].startswith("herodotus"):
+                if name[0].startswith("kubectl-herodotus"):
                     continue
                 if extra:
                     optional.setdefault((name[0], room), []).append(f"`{extra}`")

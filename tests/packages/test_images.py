@@ -91,7 +91,7 @@ def test_an_image_starts_its_installed_program_as_a_numeric_user(name: str) -> N
     """Kubernetes can verify that a numeric user is not root (runAsNonRoot), but not a name."""
     stage = image(name)
     assert stage.entrypoint == (f"/opt/herodotus/bin/herodotus-{name}",)
-    assert f"herodotus-{name}" in PROGRAMS["herodotus-servers"]
+    assert f"herodotus-{name}" in PROGRAMS["kubectl-herodotus-servers"]
     assert (stage.command, stage.user, stage.workdir) == (("--help",), "65532:65532", "/opt/herodotus")
     assert stage.environment["PYTHONDONTWRITEBYTECODE"] == "1"  # its root is read-only
 

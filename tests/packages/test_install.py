@@ -17,7 +17,7 @@ from tests.processes import ROOT
 
 INSTALL = ROOT / "install.sh"
 PLUGIN = "kubectl-herodotus"
-OWN = f"herodotus-{__version__}-py3-none-any.whl"
+OWN = f"kubectl_herodotus-{__version__}-py3-none-any.whl"
 SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
 Tree = dict[str, str]
 
@@ -91,8 +91,19 @@ def test_wrong_usage_exits_2_and_shows_the_usage_on_stderr(arguments: list[str],
 def test_help_names_every_option() -> None:
     done = install("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for option in ("--prefix", "--wheels", "--demo", "--demo-stop", "--demo-kill", "--demo-restart", "--uninstall"):
-        assert option in done.stdout
+    for option in (
+        "--prefix",
+        "--bin",
+        "--with",
+        "--allow-writable",
+        "--wheels",
+        "--demo",
+        "--demo-stop",
+        "--demo-kill",
+        "--demo-restart",
+        "--uninstall",
+    ):
+        assert f"--{option}" in done.stdout
 
 
 @pytest.mark.parametrize("action", ["--demo-stop", "--demo-kill=endpoint", "--demo-restart=scheduler"])
@@ -241,7 +252,7 @@ def a_python(directory: Path, script: str) -> str:
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 15))):
         (directory / name).write_text(f"#!/bin/sh\n{script}\n")
         (directory / name).chmod(0o755)
-    for name in ("sh", "sed", "dirname", "readlink", "id"):
+    for name in ("sh", "sed", "dirname", "readlink", "id", "ls"):
         (directory / name).symlink_to(str(shutil.which(name)))
     return str(directory)
 

@@ -54,18 +54,19 @@ def group(name: str) -> list[str]:
 
 
 def needs(found: dict[str, Any]) -> list[str]:
-    return [line for line in found["project"]["dependencies"] if line != f"herodotus=={__version__}"]
+    return [line for line in found["project"]["dependencies"] if line != f"kubectl-herodotus=={__version__}"]
 
 
 EXTRAS = [
     line
     for found in (PLUGIN, SERVERS)
     for line in chain.from_iterable(found["project"]["optional-dependencies"].values())
-    if not line.startswith("herodotus")
+    if not line.startswith("kubectl-herodotus")
 ]
 SERVED = needs(PLUGIN) + needs(SERVERS)
 DIRECT = {
     "plugin.txt": needs(PLUGIN),
+    "mcp.txt": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["mcp"],
     "servers.txt": SERVED,
     "scheduler.txt": SERVED,
     "endpoint.txt": SERVED,

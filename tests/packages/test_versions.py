@@ -17,10 +17,10 @@ from tests.processes import ROOT
 NUMBER = r"(\d+\.\d+\.\d+[\w.-]*)"
 PLACES = {
     "herodotus_record/version.py": rf'^__version__ = "{NUMBER}"$',
-    "packages/servers/pyproject.toml": rf'"herodotus=={NUMBER}"',
+    "packages/servers/pyproject.toml": rf'"kubectl-herodotus=={NUMBER}"',
     "plugins/headlamp/package-lock.json": rf'^(?:  |      "name": "herodotus",\n      )"version": "{NUMBER}"',
     "plugins/headlamp/package.json": rf'^  "version": "{NUMBER}"',
-    "pyproject.toml": rf'"herodotus-servers=={NUMBER}"',
+    "pyproject.toml": rf'"kubectl-herodotus-servers=={NUMBER}"',
 }
 IN_MANIFESTS = (rf"/herodotus-[a-z]+:{NUMBER}", rf"newTag: {NUMBER}")
 IN_CHARTS = (rf"^version: {NUMBER}", rf'^appVersion: "{NUMBER}"')

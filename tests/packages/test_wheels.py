@@ -21,8 +21,8 @@ from tests.packages.wheels import PROJECTS, build
 from tests.processes import ROOT
 
 ROOMS = {
-    "herodotus": {"herodotus_cli", "herodotus_client", "herodotus_record"},
-    "herodotus-servers": {
+    "kubectl-herodotus": {"herodotus_cli", "herodotus_client", "herodotus_record"},
+    "kubectl-herodotus-servers": {
         "herodotus_agents",
         "herodotus_endpoint",
         "herodotus_kube",
@@ -33,11 +33,11 @@ ROOMS = {
     },
 }
 PROGRAMS = {
-    "herodotus": {
+    "kubectl-herodotus": {
         "kubectl-herodotus": "herodotus_cli.main:main",
         "kubectl_complete-herodotus": "herodotus_cli.completion:main",
     },
-    "herodotus-servers": {
+    "kubectl-herodotus-servers": {
         f"herodotus-{name}": f"{room}.__main__:main"
         for name, room in {
             "scheduler": "scheduler",
@@ -90,10 +90,10 @@ def test_a_wheel_has_version_programs_and_licence(wheel_dir: Path, distribution:
 
 def test_the_plugin_needs_no_server_package_and_servers_pin_its_version(wheel_dir: Path) -> None:
     needed = {d: metadata(wheel_dir, d).get_all("Requires-Dist", []) for d in DISTRIBUTIONS}
-    always = {line.partition("==")[0] for line in needed["herodotus"] if "extra ==" not in line}
+    always = {line.partition("==")[0] for line in needed["kubectl-herodotus"] if "extra ==" not in line}
     assert always == PLUGINS_LIBRARIES
-    assert f"herodotus-servers=={__version__}; extra == 'local'" in needed["herodotus"]
-    assert f"herodotus=={__version__}" in needed["herodotus-servers"]
+    assert f"kubectl-herodotus-servers=={__version__}; extra == 'local'" in needed["kubectl-herodotus"]
+    assert f"kubectl-herodotus=={__version__}" in needed["kubectl-herodotus-servers"]
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=["plugin", "servers"])
@@ -132,7 +132,7 @@ def installed(distributions: list[str], lock: str, wheel_dir: Path, environment:
 
 @pytest.fixture(scope="module")
 def plugin(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(["herodotus"], "plugin.txt", wheel_dir, tmp_path_factory.mktemp("plugin"))
+    return installed(["kubectl-herodotus"], "plugin.txt", wheel_dir, tmp_path_factory.mktemp("plugin"))
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +193,6 @@ def test_a_bill_of_materials_names_every_package_with_its_licence(plugin: Path) 
     program = Path(sys.executable).with_name("cyclonedx-py")
     bill = json.loads(output(program, "environment", "--output-reproducible", str(plugin / "python")))
     here = {e.name for e in locked("plugin.txt") if not e.marker or Marker(e.marker).evaluate()}
-    assert {canonicalize_name(c["name"]) for c in bill["components"]} == here | {"herodotus"}
+    assert {canonicalize_name(c["name"]) for c in bill["components"]} == here | {"kubectl-herodotus"}
     assert all(c["licenses"] and c["purl"].startswith("pkg:pypi/") for c in bill["components"])
     assert str(plugin) not in json.dumps(bill)

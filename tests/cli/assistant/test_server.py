@@ -116,7 +116,7 @@ def test_without_the_extra_package_the_command_says_how_to_install_it() -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: there is no package mcp, which the MCP server needs",
-        "  install it: pip install 'herodotus[mcp]'",
+        f"  install it: {ROOT / 'install.sh'} --with mcp",
     ]
 
 

@@ -27,6 +27,7 @@ from tests.builders import bound
 from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
 from tests.cli.service import API, Service, command
+from tests.processes import ROOT
 
 Json = dict[str, Any]
 REVIEWS = f"{API}/namespaces/shop/placementreviews"
@@ -326,7 +327,7 @@ def test_missing_scheduler_names_its_package(
     assert command("whatif", "-f", file, "--cluster-file", file, environ={"PATH": str(tmp_path)}).code == 1
     assert capsys.readouterr().err == (
         "error: --cluster-file needs the scheduler, which is not part of the plugin: no herodotus-scheduler on PATH\n"
-        "  it comes with the servers' package: pip install herodotus-servers\n"
+        f"  it comes with the engine: {ROOT / 'install.sh'} --with local\n"
         "  or leave out --cluster-file, to use a running cluster\n"
     )
 

@@ -122,7 +122,8 @@ def test_a_missing_engine_is_named(environ: dict[str, str], tmp_path: Path) -> N
     command = [sys.executable, "-P", "-c", _ALONE, str(alone)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=alone, timeout=60, check=False)
     assert done.returncode == 1
-    assert "to evaluate the cluster from here, without any service: pip install 'herodotus[local]'" in done.stderr
+    install = f"{sys.executable} -m pip install 'kubectl-herodotus[local]'"
+    assert f"to evaluate the cluster from here, without any service: {install}" in done.stderr
 
 
 _ALONE = """

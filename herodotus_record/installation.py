@@ -1,0 +1,96 @@
+"""How this copy of Herodotus was installed, and whether the package `scheduler` beside it is Herodotus' own.
+
+Owns: the distributions' names, the command that adds an extra, the check of `scheduler`. Does not own: which modules an
+extra has. Imports no other package of the project, and installs nothing.
+
+Invariant: a command that is returned names no distribution but the two of this project.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+PLUGIN, SERVERS = "kubectl-herodotus", "kubectl-herodotus-servers"
+DISTRIBUTIONS = {"local": PLUGIN, "mcp": PLUGIN, "archive": SERVERS, "otlp": SERVERS, "parquet": SERVERS}  # by extra
+
+IMAGE_MARK = "herodotus-image"  # packages/images/install.sh creates this file in the environment of an image
+_IMAGE_LOCKS = {"archive": "archive.txt", "otlp": "otlp.txt", "parquet": "archive.txt"}
+_INSTALLED = "installed"  # install.sh writes this file beside its environment
+_ENGINE = "scheduler"
+_ENGINE_MARK = f'DISTRIBUTION = "{SERVERS}"'  # a line of scheduler/__init__.py
+
+
+class ForeignSchedulerError(ImportError):
+    """The error for a package `scheduler` that is not Herodotus' own. The message is one line and names both."""
+
+
+def describe_extra_installation(extra: str) -> str:
+    """Return what adds an extra to this installation: a command, or what else to do.
+
+    It fits the way in which the running code was installed: from a clone, by install.sh, pipx, `uv tool` or pip, from
+    krew's archive, or in an image.
+    """
+    environment, packages = Path(sys.prefix), _packages()
+    requirement = f"'{DISTRIBUTIONS[extra]}[{extra}]'"
+    if (packages / "install.sh").is_file():
+        return f"{shlex.quote(str(packages / 'install.sh'))} --with {extra}"
+    if packages.name == "lib" and (packages.parent / "kubectl-herodotus").is_file():
+        return f"pipx install {requirement} (krew's archive has no extras: then kubectl krew uninstall herodotus)"
+    if (environment / IMAGE_MARK).is_file():
+        return _describe_image(extra)
+    if (environment.parent / _INSTALLED).is_file():
+        return f"{_installer(environment.parent / _INSTALLED)} --with {extra}"
+    if (environment / "pipx_metadata.json").is_file():
+        return f"pipx runpip {shlex.quote(environment.name)} install {requirement}"
+    if (environment / "uv-receipt.toml").is_file():
+        return f"uv tool install {environment.name} --with {requirement}"
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:  # uv creates such environments
+        return f"uv pip install --python {python} {requirement}"
+    return f"{python} -m pip install {requirement}"
+
+
+def _packages() -> Path:
+    """Return the directory with this package and its neighbours: site-packages, a clone, or krew's lib."""
+    return Path(__file__).absolute().parents[1]
+
+
+def _describe_image(extra: str) -> str:
+    lock = _IMAGE_LOCKS.get(extra)
+    if lock is None:
+        return f"images hold the servers alone; on your machine: ./install.sh --with {extra}"
+    return f"build the image with it: scripts/build-images.sh --build-arg LOCK={lock}"
+
+
+def _installer(installed: Path) -> str:
+    """Return the command line of install.sh that made an installation, by the list that it wrote."""
+    lines = dict(line.split(" ", 1) for line in installed.read_text("utf-8").splitlines() if " " in line)
+    words = [lines.get("script", "./install.sh"), *(["--prefix", lines["prefix"]] if lines.get("prefix") else [])]
+    return shlex.join(words)
+
+
+def require_own_scheduler() -> None:
+    """Raise ForeignSchedulerError unless `import scheduler` finds Herodotus' own package, or none at all.
+
+    An unrelated distribution on PyPI has a package of this name. It comes first if its directory is earlier on the
+    path, and it overwrites our files if it is installed into the same environment. Nothing of it is executed here.
+    """
+    try:
+        spec = find_spec(_ENGINE)
+        if spec is None:
+            return
+        places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    except ValueError:  # a module without a spec was put into sys.modules
+        places = []
+    where = places[0] if places else "an unknown place"
+    if places and Path(where).is_file() and _ENGINE_MARK.encode() in Path(where).read_bytes():
+        return
+    raise ForeignSchedulerError(
+        f"the package `{_ENGINE}` at {where} is another project's, and not that of {SERVERS}: install Herodotus into an"
+        " environment of its own (install.sh, pipx or uv tool), and keep the other one out of PYTHONPATH and the"
+        " working directory",
+        name=_ENGINE,
+    )
