@@ -2,9 +2,9 @@
 
 Owns: the choice of the pager, and when it is used. Does not own: the screen.
 
-The pager is KUBECTL_HERODOTUS_PAGER, else PAGER, else `less`; an empty value or `cat` means none, and so does TERM=dumb,
-a terminal without a cursor to move. Unless LESS is set, less gets git's settings (colours are kept, and the text stays
-on the terminal afterwards) and a prompt that says how to go on.
+The pager is KUBECTL_HERODOTUS_PAGER, else PAGER, else `less`; an empty value or `cat` means none. TERM=dumb, a terminal
+that cannot move its cursor, means none too. Unless LESS is set, less gets git's settings (colours are kept, the text
+stays on the terminal afterwards) and a prompt that says how to go on.
 
 Invariant: if no pager can be started, the text is written directly.
 """

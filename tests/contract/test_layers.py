@@ -143,7 +143,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "herodotus_endpoint.store.*",
     ),
     "herodotus_endpoint.exchange.atomic_files": (),
-    "herodotus_endpoint.extras": ("herodotus_record",),
+    "herodotus_endpoint.extras": ("herodotus_record.installation",),
     "herodotus_endpoint.archive": (*RECORD, "herodotus_endpoint.exchange.parquet", "herodotus_endpoint.store.*"),
     "herodotus_endpoint.parameters": ("herodotus_endpoint.errors",),
     "herodotus_endpoint.resources": ("herodotus_record",),
