@@ -103,7 +103,7 @@ def test_help_names_every_option() -> None:
         "--demo-restart",
         "--uninstall",
     ):
-        assert f"--{option}" in done.stdout
+        assert option in done.stdout
 
 
 @pytest.mark.parametrize("action", ["--demo-stop", "--demo-kill=endpoint", "--demo-restart=scheduler"])
@@ -291,6 +291,85 @@ def test_an_unwritable_prefix_is_rejected_before_any_change(closed: str, named: 
 def test_a_missing_wheel_directory_is_one_clear_line(prefix: Path) -> None:
     done = install("--prefix", str(prefix), "--wheels", "/no/such/directory")
     assert (done.returncode, done.stderr) == (1, "error: --wheels: there is no directory /no/such/directory\n")
+
+
+# --- who may change what the links lead to
+
+
+@pytest.mark.parametrize("action", ["install", "--uninstall"])
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o775])
+def test_a_directory_that_others_may_write_is_refused(mode: int, action: str, prefix: Path, tmp_path: Path) -> None:
+    """Anywhere on the path, also above the prefix."""
+    if os.getuid():
+        pytest.skip("NOT RUN: a group of a user's own name may write; root has none")
+    prefix.parent.mkdir()
+    prefix.parent.chmod(mode)
+    words = [] if action == "install" else [action]
+    done = install("--prefix", str(prefix), "--wheels", str(own_alone(tmp_path / "wheels")), *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {prefix.parent} may be written by ")
+    assert "--allow-writable" in done.stderr
+    assert not prefix.exists()
+
+
+def test_a_writable_directory_is_used_and_named_when_it_is_allowed(prefix: Path, tmp_path: Path) -> None:
+    prefix.parent.mkdir()
+    prefix.parent.chmod(0o777)
+    done = install("--prefix", str(prefix), "--allow-writable", "--uninstall")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Note: {prefix.parent} may be written by everybody, who can change what ")
+
+
+def test_the_target_of_a_link_on_the_path_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "real").mkdir()
+    (tmp_path / "prefix").symlink_to(tmp_path / "open" / "real")
+    done = install("--prefix", str(tmp_path / "prefix"))
+    assert done.stderr.startswith(f"error: {tmp_path}/open may be written by everybody")
+
+
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    """As with sudo, which may keep the HOME of whoever calls it."""
+    if os.getuid():
+        pytest.skip("NOT RUN: only root can give a directory away")
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 4242, 4242)
+    done = install(env=environment(HOME=str(tmp_path / "home")))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path}/home belongs to user 4242, who could change what ")
+
+
+def test_programs_are_linked_into_the_home_directory_by_default_whatever_the_umask(
+    tmp_path: Path, wheel_dir: Path
+) -> None:
+    env = environment(HOME=str(tmp_path))
+    shell = ["sh", "-c", 'umask 000; exec sh "$0" "$@"']
+    done = install("--wheels", str(wheel_dir), env=env, shell=shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    link = tmp_path / ".local" / "bin" / PLUGIN
+    assert link.readlink() == tmp_path / ".local" / "share" / "herodotus" / "venv" / "bin" / PLUGIN
+    assert not [p for p in tmp_path.rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o022]
+
+
+# --- extras
+
+
+def test_an_unknown_extra_is_wrong_usage() -> None:
+    done = install("--with", "everything")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --with local, mcp, archive, otlp or parquet\n")
+
+
+def test_an_extra_is_added_and_an_upgrade_keeps_it(prefix: Path, wheel_dir: Path) -> None:
+    words = ("--prefix", str(prefix), "--wheels", str(wheel_dir))
+    if not list(wheel_dir.glob("mcp-*.whl")):
+        pytest.skip("NOT RUN: the wheels of mcp.txt were not fetched; make setup does that")
+    assert install(*words).returncode == 0
+    assert install(*words, "--with", "mcp").returncode == 0
+    assert install(*words).returncode == 0
+    python = prefix / "share" / "herodotus" / "venv" / "bin" / "python"
+    subprocess.run([python, "-c", "import mcp, jsonschema"], check=True, timeout=100)
 
 
 # --- uninstall
