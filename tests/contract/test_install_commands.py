@@ -14,7 +14,7 @@ from tests.processes import ROOT
 
 OURS = {PLUGIN, SERVERS}
 LOCKED = {canonicalize_name(entry.name) for lock in LOCKS.iterdir() for entry in locked(lock.name)}
-TOOLS = {"packaging", "pip", "pipx", "uv"}  # what installs
+TOOLS = {"install", "packaging", "pip", "pipx", "uv"}  # what installs; `pipx runpip NAME install`
 COMMAND = re.compile(
     r"\b(?:pip3?|pip3?\.\d+) +(?:install|download|wheel)\b|\bpipx +(?:install|inject|run|runpip)\b"
     r"|\buv +(?:pip +install|tool +(?:install|run)|add)\b|\buvx\b"

@@ -16,7 +16,7 @@ from tests.processes import ROOT
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Pretend that the running Python is that of an environment without a clone; return its directory."""
-    folder = tmp_path / "venv"
+    folder = tmp_path / "kubectl-herodotus"
     packages = folder / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(folder))
@@ -37,8 +37,8 @@ def test_an_installation_of_install_sh_is_named_with_its_prefix(environment: Pat
 @pytest.mark.parametrize(
     ("mark", "command"),
     [
-        ("pipx_metadata.json", "pipx runpip venv install 'kubectl-herodotus[mcp]'"),
-        ("uv-receipt.toml", "uv tool install venv --with 'kubectl-herodotus[mcp]'"),
+        ("pipx_metadata.json", "pipx runpip kubectl-herodotus install 'kubectl-herodotus[mcp]'"),
+        ("uv-receipt.toml", "uv tool install kubectl-herodotus --with 'kubectl-herodotus[mcp]'"),
         ("herodotus-image", "images hold the servers alone; on your machine: ./install.sh --with mcp"),
     ],
 )

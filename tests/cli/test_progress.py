@@ -1,0 +1,43 @@
+"""The progress line never stays on the terminal beside other text."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from herodotus_cli import errors, progress
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stderr a terminal; in the test itself, because pytest replaces stderr after a fixture's setup."""
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "_AFTER_S", -1)
+    monkeypatch.setenv("TERM", "xterm")
+    return stderr
+
+
+def test_a_message_removes_the_progress_line_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    line = progress.ProgressLine()
+    line.report("nodes", 12)
+    errors.print_to_stderr("evaluated now")
+    assert terminal.getvalue() == "\r\x1b[Kreading the cluster: 12 nodes\r\x1b[Kevaluated now\n"
+    line.clear()
+    assert terminal.getvalue().endswith("evaluated now\n")
+
+
+def test_a_terminal_that_cannot_erase_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    progress.ProgressLine().report("nodes", 12)
+    assert terminal.getvalue() == ""
