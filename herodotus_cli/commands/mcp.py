@@ -29,8 +29,8 @@ def mcp(ctx: click.Context, /, max_answer: int, **_given: object) -> None:
     """Serve answers to an AI assistant over the Model Context Protocol (MCP), on stdin and stdout.
 
     The assistant starts this command. Its tools only read: they run other commands of this plugin with your kubeconfig
-    and rights, and return their documents. It needs the extra mcp: ./install.sh --with mcp, or
-    pipx install 'kubectl-herodotus[mcp]'.
+    and rights, and return their documents. It needs the extra `mcp`, and says how to install
+    that where it is missing.
 
     \b
     kubectl herodotus mcp
