@@ -170,13 +170,11 @@ def compare(dump: CacheDump, nodes: Collection[str], pods: Mapping[str, str]) ->
 
 def _nodes(cache: Cache) -> Iterator[NodeDump]:
     columns = cache.columns
-    amounts = [(r, columns.allocatable(r), columns.requested(r)) for r in columns.resources]
     for name, slot in columns.index.items():
         yield NodeDump(
             name,
             columns.nodes[slot] is None,
-            {resource: int(a[slot]) for resource, a, _ in amounts if a[slot]},
-            {resource: int(q[slot]) for resource, _, q in amounts if q[slot]},
+            *columns.amounts_of(slot),
             tuple(columns.pods[slot].values()),
         )
 

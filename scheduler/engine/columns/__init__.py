@@ -4,6 +4,7 @@ Owns: `NodeColumns`, its `Snapshot`, and subsets of its rows. Does not own: whic
 (`scheduler.backend.cache`), how a plugin uses a column.
 """
 
+from scheduler.engine.columns.keyed import match_node_requirement
 from scheduler.engine.columns.node_objects import InvalidAmountError, MissingInputError, NodeObjectColumns
 from scheduler.engine.columns.nodes import (
     NodeColumns,
@@ -25,4 +26,5 @@ __all__ = [
     "StaleSnapshotError",
     "UndeclaredAnnotationError",
     "columns_differ",
+    "match_node_requirement",
 ]

@@ -9,11 +9,12 @@ scales up and down with new hostnames.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+R = TypeVar("R")
 T = TypeVar("T", bound=Hashable)
 
 Ids = NDArray[np.int32]
@@ -32,6 +33,7 @@ class DictionaryColumn(Generic[T]):
         self.values: list[T] = [default]
         self._numbers: dict[T, int] = {default: 0}
         self._ids: Ids = np.zeros(capacity, np.int32)
+        self._derived: dict[Any, tuple[int, Any]] = {}  # by function: number of values, result; shared with `rows`
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -45,6 +47,7 @@ class DictionaryColumn(Generic[T]):
         self.version += 1
         values = list(values)
         self.values = list(dict.fromkeys([*self.values, *values]))
+        self._derived = {}
         self._numbers = dict(zip(self.values, range(len(self.values)), strict=True))
         self._ids[: len(values)] = np.fromiter(map(self._numbers.__getitem__, values), np.int32, len(values))
 
@@ -73,30 +76,46 @@ class DictionaryColumn(Generic[T]):
         column: DictionaryColumn[T] = DictionaryColumn.__new__(DictionaryColumn)
         column.version = self.version
         column.values, column._numbers, column._ids = self.values, self._numbers, self._ids[chosen]
+        column._derived = self._derived
         return column
+
+    def derive(self, compute: Callable[[list[T]], R]) -> R:
+        """Return `compute(self.values)`, which is cached until there are other values. `compute` must be a constant."""
+        known, result = self._derived.get(compute, (0, None))
+        if known != len(self.values):
+            result = compute(self.values)
+            self._derived[compute] = len(self.values), result
+        found: R = result
+        return found
 
     def where(self, slots: int, predicate: Callable[[T], bool]) -> NDArray[np.bool_]:
         """Return the mask of those of the first `slots` entries whose value satisfies `predicate`.
 
         `predicate` is called once for each distinct value.
         """
-        answers = np.fromiter((predicate(value) for value in self.values), np.bool_, len(self.values))
+        return self.expand(slots, np.fromiter(map(predicate, self.values), np.bool_, len(self.values)))
+
+    def expand(self, slots: int, answers: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the mask of the first `slots` entries from an answer for each of `values`."""
         return answers.take(self._ids[:slots])
 
     def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
         """Return the mask of those of the first `slots` entries whose value is one of `wanted`."""
         ids = self._ids[:slots]
         numbers = [self._numbers[value] for value in wanted if value in self._numbers]
+        if not numbers:
+            return np.zeros(slots, np.bool_)
         if len(numbers) == 1:
             found: NDArray[np.bool_] = ids == numbers[0]
             return found
         answers = np.zeros(len(self.values), np.bool_)
         answers[numbers] = True
-        return answers.take(ids)
+        return self.expand(slots, answers)
 
     def _drop_unused(self) -> None:
         """Drop values that no entry has, and renumber the others; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]
+        self._derived = {}
         self._numbers = {value: number for number, value in enumerate(self.values)}
         self._ids = ids.ravel()[1:].astype(np.int32)

@@ -7,21 +7,20 @@ Invariant: the columns hold the same values as `NodeColumns` to which the same n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from scheduler.engine.columns.declared import NodeColumn
 from scheduler.engine.columns.dictionary import DictionaryColumn
+from scheduler.engine.columns.keyed import KeyedColumns
 from scheduler.engine.columns.nodes import NodeColumns
 from scheduler.engine.columns.resources import Amounts
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.lazy import lazy
 from scheduler.engine.objects.requests import CPU
-from scheduler.engine.objects.types import Labels, Node
-
-T = TypeVar("T", bound=Hashable)
+from scheduler.engine.objects.types import Node
 
 
 class MissingInputError(AttributeError):
@@ -45,7 +44,6 @@ class NodeObjectColumns(NodeColumns):
         self.nodes = list(nodes)
         self._objects = nodes
         self.live = np.ones(self.slots, np.bool_)
-        self._labels, self._annotations = {}, {}
         self._cache, self._cache_generation = {}, (0, self.slots)
 
     def __getattr__(self, name: str) -> Any:
@@ -70,15 +68,16 @@ class NodeObjectColumns(NodeColumns):
     def index(self) -> dict[str, int]:
         return {name: slot for slot, name in enumerate(self.names)}
 
-    def label(self, key: str) -> DictionaryColumn[str | None]:
-        if key not in self._labels:
-            self._labels[key] = self._column(None, [(node.metadata.labels or {}).get(key) for node in self._objects])
-        return self._labels[key]
-
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
-        if key not in self._annotations:
-            self._annotations[key] = self._column(None, [given.get(key) for given in self._annotation_maps])
-        return self._annotations[key]
+        return self._annotations.column(key)
+
+    @lazy
+    def _labels(self) -> KeyedColumns:
+        return KeyedColumns(self.slots, (node.metadata.labels or {} for node in self._objects))
+
+    @lazy
+    def _annotations(self) -> KeyedColumns:
+        return KeyedColumns(self.slots, (node.metadata.annotations or {} for node in self._objects))
 
     def allocatable(self, resource: str) -> Amounts:
         """Return each node's allocatable amount of a resource in base units. Raises InvalidAmountError."""
@@ -95,13 +94,3 @@ class NodeObjectColumns(NodeColumns):
         except ValueError as e:
             raise InvalidAmountError(f"{resource}: {e}") from e
         return np.fromiter(map(parsed.__getitem__, amounts), np.int64, self.slots)
-
-    @lazy
-    def _annotation_maps(self) -> list[Labels]:
-        return [node.metadata.annotations or {} for node in self._objects]
-
-    def _column(self, default: T, values: list[T]) -> DictionaryColumn[T]:
-        column: DictionaryColumn[T] = DictionaryColumn(default, self.slots)
-        if values.count(default) < len(values):
-            column.fill(values)
-        return column

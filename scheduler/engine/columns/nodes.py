@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from scheduler.engine.columns.declared import ArrayColumn, EncodedColumn, NodeColumn
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.columns.images import Images
+from scheduler.engine.columns.keyed import KeyedColumns
 from scheduler.engine.columns.order import VisitOrder
 from scheduler.engine.columns.pods import PodRows
-from scheduler.engine.columns.resources import Amounts, ResourceColumns
+from scheduler.engine.columns.resources import Amounts, Kind, ResourceColumns
 from scheduler.engine.columns.volumes import VolumeColumns
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import HostPort, PodInfo
@@ -98,8 +99,8 @@ class NodeColumns:
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resources = ResourceColumns(self._capacity)
-        self._labels: dict[str, DictionaryColumn[str | None]] = {}
-        self._annotations: dict[str, DictionaryColumn[str | None]] = {}
+        self._labels = KeyedColumns(self._capacity)
+        self._annotations = KeyedColumns(self._capacity)
         self._ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._pod_rows: PodRows | None = None
         self._touched: set[int] = set()
@@ -126,66 +127,69 @@ class NodeColumns:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of all resources that some node has or some pod requests."""
+        """The names of cpu, memory, ephemeral-storage, pods and the resources that some node has.
+
+        Of the latter, a limited number is named (`resources.MAX_ROWS`); the others are read in the same way.
+        """
         return self._resources.names
+
+    def list_resources(self) -> list[str]:
+        """Return the names of all resources that a node has or a pod on a node requests, `resources` first."""
+        return self._resources.list_names()
+
+    def is_known(self, resource: str) -> bool:
+        """Return whether a node may have the resource, or a pod on a node may request it.
+
+        Pods may request thousands of other resources; the amounts of each are 0 on every node.
+        """
+        return self._resources.is_known(resource)
 
     def allocatable(self, resource: str) -> Amounts:
         """Return each node's status.allocatable of a resource in base units: milli-CPUs, bytes, counts.
 
         For the resource `pods`, this is the number of pods allowed.
         """
-        return self._resources.allocatable[self._resources.row(resource), : self.slots]
+        return self._resources.read(Kind.ALLOCATABLE, resource, self.slots)
 
     def requested(self, resource: str) -> Amounts:
         """Return the sum of the requests of each node's pods for a resource, in base units: milli-CPUs, bytes, counts.
 
         For the resource `pods`, this is the number of pods.
         """
-        return self._resources.requested[self._resources.row(resource), : self.slots]
+        return self._resources.read(Kind.REQUESTED, resource, self.slots)
 
     def scoring_requested(self, resource: str) -> Amounts:
         """Return `requested` with kube-scheduler's default cpu and memory counted for containers without requests."""
-        return self._resources.scoring[self._resources.row(resource), : self.slots]
+        return self._resources.read(Kind.SCORING, resource, self.slots)
 
     def allocatable_of(self, resources: Iterable[str]) -> Amounts:
-        """Return `allocatable` of several resources as a copied array of the shape [resource, node slot]."""
-        return self._resources.allocatable[:, : self.slots].take(self._resources.rows(resources), axis=0)
+        """Return `allocatable` of several resources as an array of the shape [resource, node slot]."""
+        return self._resources.read_all(Kind.ALLOCATABLE, [*resources], self.slots)
 
     def requested_of(self, resources: Iterable[str]) -> Amounts:
-        """Return `requested` of several resources as a copied array of the shape [resource, node slot]."""
-        return self._resources.requested[:, : self.slots].take(self._resources.rows(resources), axis=0)
+        """Return `requested` of several resources as an array of the shape [resource, node slot]."""
+        return self._resources.read_all(Kind.REQUESTED, [*resources], self.slots)
 
     def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
-        """Return `scoring_requested` of several resources as a copied array of the shape [resource, node slot]."""
-        return self._resources.scoring[:, : self.slots].take(self._resources.rows(resources), axis=0)
+        """Return `scoring_requested` of several resources as an array of the shape [resource, node slot]."""
+        return self._resources.read_all(Kind.SCORING, [*resources], self.slots)
+
+    def amounts_of(self, slot: int) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the allocatable and the requested amounts of one node by resource, without those of 0."""
+        return self._resources.amounts_of(slot)
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
-        """Return each node's value of the label `key`, or None for a node without the label.
-
-        The column is built at the first call and then kept current.
-        """
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = DictionaryColumn(None, self._capacity)
-            for slot, node in enumerate(self.nodes):
-                if node is not None:
-                    column.set(slot, (node.metadata.labels or {}).get(key))
-        return column
+        """Return each node's value of the label `key`, or None for a node without the label."""
+        return self._labels.column(key)
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
         """Return each node's value of the annotation `key`, or None for a node without the annotation.
 
-        A plugin must declare the keys that it reads. The column is built at the first call and then kept current.
+        A plugin must declare the keys that it reads.
         """
-        column = self._annotations.get(key)
-        if column is None:
-            if self.kept_annotations is not None and key not in self.kept_annotations:
-                raise UndeclaredAnnotationError(f"no plugin of a profile declares that it reads node annotation {key}")
-            column = self._annotations[key] = DictionaryColumn(None, self._capacity)
-            for slot, node in enumerate(self.nodes):
-                if node is not None:
-                    column.set(slot, (node.metadata.annotations or {}).get(key))
-        return column
+        if self.kept_annotations is not None and key not in self.kept_annotations:
+            raise UndeclaredAnnotationError(f"no plugin of a profile declares that it reads node annotation {key}")
+        return self._annotations.column(key)
 
     def slots_with_port(self, wanted: HostPort) -> Iterable[int]:
         """Return the slots of the nodes where a pod uses a host port that conflicts with `wanted`."""
@@ -254,10 +258,8 @@ class NodeColumns:
         for declared, read in _FROM_NODE:
             declared.set(self.__dict__[declared.name], slot, read(node))
         self._resources.set_allocatable(slot, requests.compute_allocatable(node.status.allocatable))
-        labels = node.metadata.labels or {}
-        for key, column in self._labels.items():
-            column.set(slot, labels.get(key))
-        self._annotate(slot, node)
+        self._labels.set(slot, node.metadata.labels)
+        self._annotations.set(slot, node.metadata.annotations)
         self.images.set(slot, node)
         self.order.set(slot, node)
         self.node_generation += 1
@@ -271,8 +273,7 @@ class NodeColumns:
         """
         slot = self.index[node.metadata.name]
         self.nodes[slot] = node
-        if self._annotations:
-            self._annotate(slot, node)
+        if self._annotations.set(slot, node.metadata.annotations):
             self.revision += 1
 
     def remove_node(self, name: str) -> None:
@@ -285,8 +286,8 @@ class NodeColumns:
         for declared, _ in _FROM_NODE:
             declared.set(self.__dict__[declared.name], slot, declared.default)
         self._resources.set_allocatable(slot, {})
-        for column in (*self._labels.values(), *self._annotations.values()):
-            column.set(slot, None)
+        self._labels.set(slot, None)
+        self._annotations.set(slot, None)
         self.images.set(slot, None)
         self.order.remove(slot)
         self.node_generation += 1
@@ -336,10 +337,12 @@ class NodeColumns:
         for declared, _ in _FROM_NODE:
             mine, others = (declared.to_list(getattr(c, declared.name), self.slots) for c in (self, other))
             differences[declared.name] = np.array([one != two for one, two in zip(mine, others, strict=True)], np.bool_)
-        resources = {*self.resources, *other.resources}
+        resources = {*self.list_resources(), *other.list_resources()}
         for name in ("allocatable", "requested", "scoring_requested"):
-            amounts = [getattr(columns, f"{name}_of")(resources) for columns in (self, other)]
-            differences[name] = (amounts[0] != amounts[1]).any(axis=0)
+            read_mine, read_others = (getattr(columns, name) for columns in (self, other))
+            differences[name] = np.zeros(self.slots, np.bool_)
+            for resource in resources:  # one at a time: pods may request thousands
+                differences[name] |= read_mine(resource) != read_others(resource)
         return {name: differs for name, differs in differences.items() if differs.any()}
 
     def take_changed_slots(self) -> list[int]:
@@ -379,17 +382,12 @@ class NodeColumns:
         more = self._capacity
         self._capacity *= 2
         self._resources.grow(more)
-        for column in (*self._labels.values(), *self._annotations.values()):
-            column.grow(self._capacity)
+        self._labels.grow(self._capacity)
+        self._annotations.grow(self._capacity)
 
     def _fit_columns(self) -> None:
         for declared in DECLARED:
             declared.fit(self, self.slots, self._capacity)
-
-    def _annotate(self, slot: int, node: Node) -> None:
-        annotations = node.metadata.annotations or {}
-        for key, column in self._annotations.items():
-            column.set(slot, annotations.get(key))
 
     def _register_volumes_and_ports(self, slot: int, pod: PodInfo) -> None:
         """Count the pod's volumes and host ports as used on the node in `slot`."""
@@ -412,6 +410,8 @@ class NodeColumns:
             holders[slot].remove(port)
             if not holders[slot]:
                 del holders[slot]
+            if not holders:
+                del self._ports[port.protocol, port.port]
         return pod
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:

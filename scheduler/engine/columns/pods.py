@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns.dictionary import DictionaryColumn
+from scheduler.engine.columns.keyed import KeyedColumns, match_requirement
 from scheduler.engine.columns.tallies import Counts, Tallies, Tally
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_affinity import PodTerms
-from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
-from scheduler.engine.objects.types import LabelSelector, Requirement
+from scheduler.engine.objects.selectors import label_selector_matches
+from scheduler.engine.objects.types import LabelSelector
 
 Mask = NDArray[np.bool_]
 
 _NO_SLOT: Final = -1
 _FIRST_CAPACITY: Final = 64  # rows; doubles when full
-_MAX_LABELS: Final = 256  # keys with a column; users write selectors, so the number of keys has no bound
 
 
 class PodRows:
@@ -40,7 +40,6 @@ class PodRows:
         placed = [(slot, pod) for slot, on_slot in enumerate(pods) for pod in on_slot.values()]
         self.count = len(placed)  # the high-water mark: rows are numbered below it
         self._pods: list[PodInfo | None] = [pod for _, pod in placed]
-        self._labels_of: list[Mapping[str, str]] = [pod.labels for _, pod in placed]
         self._row_of = {(slot, pod.uid): row for row, (slot, pod) in enumerate(placed)}
         self._free: list[int] = []
         self._tallies = Tallies()
@@ -49,7 +48,7 @@ class PodRows:
         self._terminating = np.zeros(self._capacity, np.bool_)
         self._namespaces: DictionaryColumn[str | None] = DictionaryColumn(None, self._capacity)
         self._terms: DictionaryColumn[PodTerms | None] = DictionaryColumn(None, self._capacity)
-        self._labels: dict[str, DictionaryColumn[str | None]] = {}
+        self._labels = KeyedColumns(self._capacity, (pod.labels for _, pod in placed))
         self._slots[: self.count] = [slot for slot, _ in placed]
         self._terminating[: self.count] = [pod.terminating for _, pod in placed]
         self._namespaces.fill(pod.namespace for _, pod in placed)
@@ -87,9 +86,9 @@ class PodRows:
             return np.zeros(self.count, np.bool_)
         found: Mask = self.slots != _NO_SLOT if namespaces is None else self._namespaces.among(self.count, namespaces)
         for key, value in (selector.match_labels or {}).items():
-            found &= self._label(key).among(self.count, (value,))
+            found &= self._labels.column(key).among(self.count, (value,))
         for requirement in selector.match_expressions or ():
-            found &= self._match_requirement(requirement)
+            found &= match_requirement(self._labels.column(requirement.key), self.count, requirement)
         return found
 
     def tally(
@@ -145,53 +144,25 @@ class PodRows:
             self._tallies.record(slot, self.pod(row), -1)
         self._tallies.record(slot, pod, +1)
         self._pods[row] = pod
-        self._labels_of[row] = labels = pod.labels
         self._slots[row] = slot
         self._terminating[row] = pod.terminating
         self._namespaces.set(row, pod.namespace)
         self._terms.set(row, pod.terms)
-        for key, column in self._labels.items():
-            column.set(row, labels.get(key))
+        self._labels.set(row, pod.labels)
 
     def remove(self, slot: int, uid: str) -> None:
         """Free the row of the pod with this UID on the node in `slot`. Raises KeyError if there is none."""
         row = self._row_of.pop((slot, uid))
         self._tallies.record(slot, self.pod(row), -1)
         self._pods[row] = None
-        self._labels_of[row] = {}
         self._slots[row] = _NO_SLOT
         self._terminating[row] = False
         self._namespaces.set(row, None)
         self._terms.set(row, None)
-        for column in self._labels.values():
-            column.set(row, None)
+        self._labels.set(row, None)
         self._free.append(row)
 
-    # --- rows and labels ------------------------------------------------------------------------------------------
-
-    def _match_requirement(self, requirement: Requirement) -> Mask:
-        column = self._label(requirement.key)
-        match requirement.operator:
-            case "In":
-                return column.among(self.count, requirement.values or ())
-            case "NotIn":
-                return ~column.among(self.count, requirement.values or ())
-            case "Exists":
-                return ~column.among(self.count, (None,))
-            case "DoesNotExist":
-                return column.among(self.count, (None,))
-            case _:
-                raise InvalidSelectorError(f'"{requirement.operator}" is not a valid label selector operator')
-
-    def _label(self, key: str) -> DictionaryColumn[str | None]:
-        column = self._labels.pop(key, None)
-        if column is None:
-            column = DictionaryColumn(None, self._capacity)
-            column.fill(labels.get(key) for labels in self._labels_of)
-            if len(self._labels) >= _MAX_LABELS:
-                del self._labels[next(iter(self._labels))]
-        self._labels[key] = column  # reinserted last, so that the least recently used is first
-        return column
+    # --- rows ---------------------------------------------------------------------------------------------------
 
     def _new_row(self) -> int:
         if self._free:
@@ -199,7 +170,6 @@ class PodRows:
         row = self.count
         self.count += 1
         self._pods.append(None)
-        self._labels_of.append({})
         if self.count > self._capacity:
             self._grow()
         return row
@@ -210,5 +180,5 @@ class PodRows:
         self._slots = np.pad(self._slots, (0, more), constant_values=_NO_SLOT)
         self._terminating = np.pad(self._terminating, (0, more))
         self._terms.grow(self._capacity)
-        for column in (self._namespaces, *self._labels.values()):
-            column.grow(self._capacity)
+        self._namespaces.grow(self._capacity)
+        self._labels.grow(self._capacity)

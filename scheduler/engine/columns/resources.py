@@ -1,15 +1,22 @@
 """Allocatable and requested resources as matrices with one row for each resource and one column for each slot.
 
-Owns: the row of each resource. Does not own: which slots hold a node, and when they changed (`nodes`).
+Owns: the row of each resource, and the amounts of resources without a row. Does not own: which slots hold a node, and
+when they changed (`nodes`).
 
-Invariant: the last row is all zeros. It is the row of every resource that no node has and no pod requests.
+Invariant: cpu, memory, ephemeral-storage and pods have a row, and of the resources that some node offers as many as
+there is room for. Users choose the names in requests, so what no node offers is kept only where it is requested. The
+last row is all zeros.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from hashlib import blake2b
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,52 +24,140 @@ from scheduler.engine.objects.requests import CPU, MEMORY, PODS, STORAGE, Counte
 
 Amounts = NDArray[np.int64]
 
+MAX_ROWS: Final = 63  # resources with a row; with the last row they take 13 MB at 5,000 nodes, and few clusters have 30
+
+_BASE: Final = (CPU, MEMORY, STORAGE, PODS)
 _FIRST_ROWS: Final = 8
-_UNKNOWN: Final = -1
+_ZERO_ROW: Final = -1
+_INT64: Final = 1 << 64
+
+
+class Kind(IntEnum):
+    """The kinds of amounts, as indices of their matrices.
+
+    SCORING is REQUESTED with kube-scheduler's default cpu and memory for containers without requests.
+    """
+
+    ALLOCATABLE = 0
+    REQUESTED = 1
+    SCORING = 2
+
+
+class SparseAmounts:
+    """Amounts by node slot and resource, of which only those that are not 0 are stored."""
+
+    def __init__(self) -> None:
+        self.by_slot: dict[int, dict[str, int]] = {}
+        self._slots_with: Counter[str] = Counter()
+
+    def __contains__(self, resource: str) -> bool:
+        """Return whether a slot has an amount of the resource."""
+        return resource in self._slots_with
+
+    def get(self, slot: int, resource: str) -> int:
+        return self.by_slot.get(slot, {}).get(resource, 0)
+
+    def set(self, slot: int, resource: str, amount: int) -> None:
+        """Set the amount of a resource on the node in `slot`. An amount beyond an int64 wraps around, as in Go."""
+        amount = (amount + _INT64 // 2) % _INT64 - _INT64 // 2
+        if amount:
+            amounts = self.by_slot.setdefault(slot, {})
+            self._slots_with[resource] += resource not in amounts
+            amounts[resource] = amount
+        elif self.get(slot, resource):
+            del self.by_slot[slot][resource]
+            if not self.by_slot[slot]:
+                del self.by_slot[slot]
+            self._slots_with[resource] -= 1
+            if not self._slots_with[resource]:
+                del self._slots_with[resource]
+
+    def fill(self, row: Amounts, resource: str) -> None:
+        """Write the amounts of a resource into the row of a matrix of zeros, which may end before the last slot."""
+        if resource in self:
+            for slot, amounts in self.by_slot.items():
+                if slot < len(row):
+                    row[slot] = amounts.get(resource, 0)
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the resources of which a slot has an amount."""
+        return self._slots_with.keys()
+
+    def most_frequent(self, number: int) -> list[str]:
+        """Return the names of the resources of which most slots have an amount, at most `number` of them."""
+        return [resource for resource, _ in self._slots_with.most_common(number)] if number and self.by_slot else []
+
+    def move(self, resource: str, row: Amounts) -> None:
+        """Move the amounts of a resource into the row of a matrix of zeros."""
+        self.fill(row, resource)
+        for slot in np.flatnonzero(row).tolist():
+            self.set(slot, resource, 0)
+
+    def select(self, chosen: NDArray[np.intp]) -> SparseAmounts:
+        """Return a copy with only the amounts of the slots `chosen`."""
+        part = SparseAmounts()
+        if self.by_slot:
+            for number, slot in enumerate(chosen.tolist()):
+                if slot in self.by_slot:
+                    part.by_slot[number] = dict(self.by_slot[slot])
+                    part._slots_with.update(self.by_slot[slot].keys())
+        return part
 
 
 class ResourceColumns:
     """Allocatable and requested amounts in base units (milli-CPUs, bytes, counts), by resource and node slot.
 
     Each kind of amounts is a matrix with a row for each resource and a column for each node slot up to the capacity.
+    Amounts of resources without a row are read as if they had one, at the cost of a loop.
     """
 
     def __init__(self, capacity: int) -> None:
-        self._rows: dict[str, int] = {CPU: 0, MEMORY: 1, STORAGE: 2, PODS: 3}
-        self._amounts = np.zeros((3, _FIRST_ROWS, capacity), np.int64)
+        self._names = list(_BASE)  # by row
+        self._rows = {resource: row for row, resource in enumerate(_BASE)}
+        self._amounts = np.zeros((len(Kind), _FIRST_ROWS, capacity), np.int64)
+        self._offers: Counter[str] = Counter()  # nodes that offer each resource, apart from the base resources
+        self._sparse_allocatable, self._sparse_requested = SparseAmounts(), SparseAmounts()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all resources that a node has or a pod requests, in the order of the matrix rows."""
-        return tuple(self._rows)
+        """The names of the resources that have a row, in the order of the matrix rows."""
+        return tuple(self._names)
 
-    @property
-    def allocatable(self) -> Amounts:
-        """The nodes' allocatable amounts as a matrix [resource row, node slot]."""
-        return self._matrix(0)
+    def list_names(self) -> list[str]:
+        """Return the names of all resources that a node offers or a pod requests, those with a row first."""
+        return list(dict.fromkeys([*self._names, *self._sparse_allocatable.names(), *self._sparse_requested.names()]))
 
-    @property
-    def requested(self) -> Amounts:
-        """The sums of the requests of each node's pods as a matrix [resource row, node slot]."""
-        return self._matrix(1)
+    def is_known(self, resource: str) -> bool:
+        """Return whether a node may offer the resource, or a pod on a node may request it. Otherwise all are zeros."""
+        return resource in self._rows or resource in self._sparse_allocatable or resource in self._sparse_requested
 
-    @property
-    def scoring(self) -> Amounts:
-        """The matrix `requested`, with kube-scheduler's default cpu and memory for containers without requests."""
-        return self._matrix(2)
+    def read(self, kind: Kind, resource: str, slots: int) -> Amounts:
+        """Return the amounts of a resource on the first `slots` nodes, which the caller must not change."""
+        row, sparse = self._rows.get(resource, _ZERO_ROW), self._sparse(kind)
+        amounts: Amounts = self._amounts[kind, row, :slots]
+        if row == _ZERO_ROW and resource in sparse:
+            amounts = amounts.copy()
+            sparse.fill(amounts, resource)
+        return amounts
 
-    def row(self, resource: str) -> int:
-        """Return the matrix row of a resource; for a resource that is not known, the last row, which is all zeros."""
-        return self._rows.get(resource, _UNKNOWN)
-
-    def rows(self, resources: Iterable[str]) -> list[int]:
-        """Return the matrix rows of several resources; for one that is not known, the last row, which is all zeros."""
-        return [self._rows.get(resource, _UNKNOWN) for resource in resources]
+    def read_all(self, kind: Kind, resources: Sequence[str], slots: int) -> Amounts:
+        """Return the amounts of several resources as a copied matrix [resource, node slot]."""
+        rows, sparse = [self._rows.get(resource, _ZERO_ROW) for resource in resources], self._sparse(kind)
+        amounts: Amounts = self._amounts[kind, :, :slots].take(rows, axis=0)
+        if sparse.by_slot:
+            for number, resource in enumerate(resources):
+                if rows[number] == _ZERO_ROW:
+                    sparse.fill(amounts[number], resource)
+        return amounts
 
     def select(self, chosen: NDArray[np.intp]) -> ResourceColumns:
         """Return a copy with only the nodes in the slots `chosen` (row indices of the node columns)."""
         part = ResourceColumns.__new__(ResourceColumns)
-        part._rows, part._amounts = dict(self._rows), self._amounts.take(chosen, axis=2)
+        part._names, part._rows, part._offers = list(self._names), dict(self._rows), self._offers
+        rows = [*range(len(self._names)), _ZERO_ROW]
+        part._amounts = self._amounts.take(rows, axis=1).take(chosen, axis=2)
+        part._sparse_allocatable = self._sparse_allocatable.select(chosen)
+        part._sparse_requested = self._sparse_requested.select(chosen)
         return part
 
     def amounts_at(self, slots: NDArray[np.intp] | int) -> Amounts:
@@ -70,26 +165,42 @@ class ResourceColumns:
 
         For a single slot it is [2, resource]. The resources are those of `names`, in the same order.
         """
-        return self._amounts[:2, : len(self._rows), slots]
+        return self._amounts[:2, : len(self._names), slots]
+
+    def amounts_of(self, slot: int) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the allocatable and the requested amounts of the node in `slot` by resource, without those of 0."""
+        by_row = (
+            dict(zip(self._names, row, strict=True)) for row in self._amounts[:2, : len(self._names), slot].tolist()
+        )
+        sparse = (self._sparse_allocatable, self._sparse_requested)
+        allocatable, requested = (
+            {resource: amount for resource, amount in row.items() if amount} | amounts.by_slot.get(slot, {})
+            for row, amounts in zip(by_row, sparse, strict=True)
+        )
+        return allocatable, requested
 
     def content(self) -> bytes:
         """Return all amounts as bytes: a key that is equal for objects with equal amounts and as many node slots."""
-        return self._amounts.tobytes()
+        sparse = self._sparse_allocatable.by_slot, self._sparse_requested.by_slot
+        digest = blake2b(msgspec.msgpack.encode((self.names, *sparse)), digest_size=16).digest()
+        return digest + self._amounts.tobytes()
 
     def set_allocatable(self, slot: int, amounts: Mapping[str, int]) -> None:
         """Replace the allocatable amounts of the node in `slot`."""
-        self._intern(amounts)
-        self.allocatable[:, slot] = 0
-        for resource, amount in amounts.items():
-            self.allocatable[self._rows[resource], slot] = amount
+        old, _ = self.amounts_of(slot)
+        for resource, amount in {**dict.fromkeys(old, 0), **amounts}.items():
+            if amount != old.get(resource, 0):
+                self._set_allocatable(slot, resource, amount)
+        for resource in self._sparse_allocatable.most_frequent(MAX_ROWS - len(self._names)):
+            self._add_row(resource)
 
     def count(self, slot: int, requests: Mapping[str, int], scoring: tuple[int, int], sign: int) -> None:
         """Add a pod's amounts to the node in `slot` (`sign` 1), or subtract them (`sign` -1).
 
         `scoring` holds the pod's cpu and memory with the defaults for containers without requests.
         """
-        self._intern(requests)
         self._amounts[1:, :, slot] += sign * self._pod_amounts(requests, scoring)  # overflow wraps around as in Go
+        self._count_sparse(slot, requests, sign)
 
     def count_all(self, slots: Sequence[int], pods: Sequence[CountedRequests], sign: int) -> None:
         """Add the amounts of each of `pods` to the node at the same position in `slots`, or subtract them.
@@ -97,40 +208,81 @@ class ResourceColumns:
         `sign` is 1 to add and -1 to subtract. `slots` may have duplicates. Equal pods are computed once.
         """
         numbers = {counted: number for number, counted in enumerate(dict.fromkeys(pods))}
-        for requests, _ in numbers:
-            self._intern(resource for resource, _ in requests)
-        if numbers:
-            at = np.array(slots, np.intp)
-            distinct = np.stack([self._pod_amounts(dict(requests), scoring) for requests, scoring in numbers], axis=-1)
-            which = [numbers[counted] for counted in pods]
-            for amounts, amounts_by_pod in zip(self._amounts[1:], sign * distinct, strict=True):
-                for row in np.flatnonzero(amounts_by_pod.any(axis=1)).tolist():
-                    np.add.at(amounts[row], at, amounts_by_pod[row].take(which))
-
-    def _pod_amounts(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
-        """Return what a pod adds to a node's requested amounts, as [2, resource row]: for Filter, then for scoring.
-
-        `scoring` holds the pod's cpu and memory with the defaults for containers without requests. Each resource must
-        have a row.
-        """
-        pod = np.zeros((2, len(self._amounts[0])), np.int64)
-        for resource, amount in requests.items():
-            pod[:, self._rows[resource]] = amount
-        pod[:, self._rows[PODS]] += 1
-        pod[1, self._rows[CPU]], pod[1, self._rows[MEMORY]] = scoring
-        return pod
+        if not numbers:
+            return
+        at, distinct = np.array(slots, np.intp), [(dict(requests), scoring) for requests, scoring in numbers]
+        amounts_of_pods = np.stack([self._pod_amounts(*pod) for pod in distinct], axis=-1)
+        which = [numbers[counted] for counted in pods]
+        for amounts, amounts_by_pod in zip(self._amounts[1:], sign * amounts_of_pods, strict=True):
+            for row in np.flatnonzero(amounts_by_pod.any(axis=1)).tolist():
+                np.add.at(amounts[row], at, amounts_by_pod[row].take(which))
+        for slot, number in zip(slots, which, strict=True):
+            self._count_sparse(slot, distinct[number][0], sign)
 
     def grow(self, more: int) -> None:
         """Add capacity for `more` node slots to each matrix."""
         self._amounts = np.pad(self._amounts, ((0, 0), (0, 0), (0, more)))
 
-    def _intern(self, resources: Iterable[str]) -> None:
-        for resource in resources:
-            self._rows.setdefault(resource, len(self._rows))
-        rows = self._amounts.shape[1]
-        if len(self._rows) >= rows:
-            self._amounts = np.pad(self._amounts, ((0, 0), (0, max(rows, len(self._rows) - rows + 1)), (0, 0)))
+    # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _matrix(self, number: int) -> Amounts:
-        matrix: Amounts = self._amounts[number]
-        return matrix
+    def _pod_amounts(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
+        """Return what a pod adds to a node's requested amounts, as [2, resource row]: for Filter, then for scoring.
+
+        `scoring` holds the pod's cpu and memory with the defaults for containers without requests.
+        """
+        pod = np.zeros((2, len(self._amounts[0])), np.int64)
+        for resource, amount in requests.items():
+            row = self._rows.get(resource)
+            if row is not None:
+                pod[:, row] = amount
+        pod[:, self._rows[PODS]] += 1
+        pod[1, self._rows[CPU]], pod[1, self._rows[MEMORY]] = scoring
+        return pod
+
+    def _count_sparse(self, slot: int, requests: Mapping[str, int], sign: int) -> None:
+        for resource, amount in requests.items():
+            if amount and resource not in self._rows:
+                self._sparse_requested.set(slot, resource, self._sparse_requested.get(slot, resource) + sign * amount)
+
+    def _sparse(self, kind: Kind) -> SparseAmounts:
+        return self._sparse_allocatable if kind is Kind.ALLOCATABLE else self._sparse_requested
+
+    def _set_allocatable(self, slot: int, resource: str, amount: int) -> None:
+        """Set an allocatable amount that differs from the present one; a row that no node needs any more goes."""
+        row = self._rows.get(resource)
+        if row is None:
+            had = self._sparse_allocatable.get(slot, resource)
+            self._sparse_allocatable.set(slot, resource, amount)
+        else:
+            had = self._amounts.item(0, row, slot)
+            self._amounts[0, row, slot] = amount
+        self._offers[resource] += bool(amount) - bool(had)
+        if not self._offers[resource]:
+            del self._offers[resource]
+            if row is not None and resource not in _BASE:
+                self._remove_row(row)
+
+    def _add_row(self, resource: str) -> None:
+        """Give a resource a row, and move its amounts there."""
+        row = self._rows[resource] = len(self._names)
+        self._names.append(resource)
+        rows = self._amounts.shape[1]
+        if len(self._names) == rows:  # the last row stays zero
+            self._amounts = np.pad(self._amounts, ((0, 0), (0, rows), (0, 0)))
+        self._sparse_allocatable.move(resource, self._amounts[0, row])
+        self._sparse_requested.move(resource, self._amounts[1, row])
+        self._amounts[2, row] = self._amounts[1, row]
+
+    def _remove_row(self, row: int) -> None:
+        """Take the row of a resource away, to which the last resource's row moves. What pods request stays known."""
+        resource, last = self._names[row], len(self._names) - 1
+        for slot in np.flatnonzero(self._amounts[1, row]).tolist():
+            self._sparse_requested.set(slot, resource, self._amounts.item(1, row, slot))
+        self._amounts[:, row] = self._amounts[:, last]
+        self._amounts[:, last] = 0
+        self._names[row] = self._names[last]
+        self._rows[self._names[row]] = row
+        del self._names[last], self._rows[resource]
+        rows = self._amounts.shape[1]
+        if rows > _FIRST_ROWS and last < rows // 4:
+            self._amounts = self._amounts[:, : rows // 2].copy()

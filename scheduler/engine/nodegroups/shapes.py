@@ -182,7 +182,8 @@ def _find_common_taints(nodes: NodeColumns, slots: Sequence[int], ignored: froze
 
 def _combine_amounts(nodes: NodeColumns, slots: list[int]) -> Iterator[tuple[str, str]]:
     """Yield the amount of each resource that a node like these has, as a quantity."""
-    for resource, amounts in zip(nodes.resources, nodes.allocatable_of(nodes.resources)[:, slots], strict=True):
+    for resource in nodes.list_resources():
+        amounts = nodes.allocatable(resource)[slots]
         amount = int(amounts.min()) if resource in _SMALLEST else _most_frequent(amounts.tolist())
         if amount:
             yield resource, f"{amount}m" if resource == requests.CPU else str(amount)

@@ -6,9 +6,10 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and its three strat
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -51,6 +52,8 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 RATIO_SCALE = 10  # a shape's points go to 10, scores to 100
+
+_AT_ONCE: Final = 40  # resources that are compared in one matrix; with the number of the group they fill an int64
 
 
 class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -131,36 +134,25 @@ class NodeResourcesFit(BasePlugin):
 
         The verdict is UnschedulableAndUnresolvable if a request exceeds what the empty node offers.
         """
-        requests = [(r, q) for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)]
-        resources, amounts = (
-            [PODS, *(r for r, _ in requests)],
-            np.array([1, *(q for _, q in requests)], np.int64)[:, None],
-        )
-        allocatable = nodes.allocatable_of(resources)
-        short = amounts > allocatable - nodes.requested_of(resources)
-        short &= nodes.live
         backed = self._update_backed()
-        for i, resource in enumerate(resources):
-            if resource in backed:  # devices serve it where no device plugin does
-                short[i] &= allocatable[i] > 0
-        if not short.any():
+        wanted = {PODS: 1} | {r: q for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)}
+        known = {resource: amount for resource, amount in wanted.items() if nodes.is_known(resource)}
+        nowhere = wanted.keys() - known.keys() - backed.keys()
+        groups, shortages = _group_by_shortage(known, backed, nodes)
+        if not nowhere and not any(shortages):
             return PASS
-        # one bit per reason, in the order of the message; the highest bit means: larger than the empty node
-        failing, too_large = np.zeros(nodes.slots, np.int64), 1 << len(resources)
-        for i, row in enumerate(short):
-            failing |= row.astype(np.int64) << i
-        failing |= too_large * (short & (amounts > allocatable))[1:].any(axis=0)
-        reasons = [Reason("too-many-pods"), *(Reason("insufficient", {"resource": r}) for r, _ in requests)]
-        distinct, ids = np.unique(failing, return_inverse=True)
+        reasons = {r: Reason("insufficient", {"resource": r}) for r in wanted} | {PODS: Reason("too-many-pods")}
 
         def verdict(number: int) -> Verdict:
-            bits = int(distinct[number])
-            if not bits:
+            """Return the verdict of a group of nodes, where 0 are the slots without a node."""
+            shortage = shortages[number - 1] if number else 0
+            if not number or not (shortage or nowhere):
                 return SUCCESS
-            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & too_large else Code.UNSCHEDULABLE
-            return Verdict(code, tuple(reason for i, reason in enumerate(reasons) if bits >> i & 1))
+            short = nowhere.union(resource for i, resource in enumerate(known, 1) if shortage >> i & 1)
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if nowhere or shortage & 1 else Code.UNSCHEDULABLE
+            return Verdict(code, tuple(reason for resource, reason in reasons.items() if resource in short))
 
-        return Verdicts.from_ids(ids, len(distinct), verdict)
+        return Verdicts.from_ids(np.where(nodes.live, groups + 1, 0), len(shortages) + 1, verdict)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return not any(may_be_backed(name) for name in pod.requests)
@@ -233,6 +225,38 @@ def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:
     """
     first = [(r, pod.requests.get(r, 0)) for r in (CPU, MEMORY, STORAGE)]
     return first + sorted((r, q) for r, q in pod.requests.items() if is_scalar(r))
+
+
+def _group_by_shortage(
+    wanted: Mapping[str, int], backed: Backed, nodes: NodeColumns
+) -> tuple[NDArray[np.int64], list[int]]:
+    """Group the nodes by the resources of which too little is free; return each node's group and the groups' shortages.
+
+    A shortage has a bit for each resource in the order of `wanted`, which starts with `pods`, from the second bit on.
+    The lowest bit tells that a request other than `pods` exceeds what the empty node has.
+    """
+    groups, shortages = np.zeros(nodes.slots, np.int64), [0]
+    for first in range(0, len(wanted), _AT_ONCE):
+        names = list(islice(wanted, first, first + _AT_ONCE))
+        amounts = np.array([wanted[name] for name in names], np.int64)[:, None]
+        allocatable = nodes.allocatable_of(names)
+        short = amounts > allocatable - nodes.requested_of(names)
+        short &= nodes.live
+        for i, resource in enumerate(names):
+            if resource in backed:  # devices serve it where no device plugin does
+                short[i] &= allocatable[i] > 0
+        if not short.any():
+            continue
+        too_large = (short & (amounts > allocatable))[1 if first == 0 else 0 :].any(axis=0)
+        bits = (groups << (_AT_ONCE + 1)) | too_large
+        for i, row in enumerate(short, 1):
+            bits |= row.astype(np.int64) << i
+        distinct, groups = np.unique(bits, return_inverse=True)
+        shortages = [
+            shortages[number >> (_AT_ONCE + 1)] | number & 1 | (number % (2 << _AT_ONCE) >> 1) << (first + 1)
+            for number in distinct.tolist()
+        ]
+    return groups, shortages
 
 
 def _by_shape(

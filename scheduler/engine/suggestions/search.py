@@ -256,9 +256,12 @@ def _nearest(
 
 def _missing_shares(pod: PodInfo, nodes: NodeColumns) -> NDArray[np.float64]:
     """Return, by node slot, the largest share of a request that is not free on the node; at most 0 if all is."""
-    shares = [
-        (amount - (nodes.allocatable(resource) - nodes.requested(resource))) / amount
-        for resource, amount in pod.requests.items()
-        if amount > 0
-    ]
-    return np.max(shares, axis=0) if shares else np.zeros(nodes.slots)
+    wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
+    known = [resource for resource in wanted if nodes.is_known(resource)]
+    if not wanted:
+        return np.zeros(nodes.slots)
+    missing = np.full(nodes.slots, -np.inf if len(known) == len(wanted) else 1.0)
+    for resource in known:
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        np.maximum(missing, (wanted[resource] - free) / wanted[resource], out=missing)
+    return missing

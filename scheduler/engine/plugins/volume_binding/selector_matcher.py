@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns import NodeColumns, match_node_requirement
 from scheduler.engine.framework.interface import Mask
 from scheduler.engine.objects import selectors
 from scheduler.engine.objects.selectors import InvalidSelectorError, is_valid
 from scheduler.engine.objects.storage import TopologyTerm
-from scheduler.engine.objects.types import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from scheduler.engine.objects.types import LabelSelector, NodeSelector, NodeSelectorTerm
 
 Slots = NDArray[np.intp]
 
@@ -68,7 +68,7 @@ class SelectorMatcher:
         for key, value in (selector.match_labels or {}).items():
             matches &= self._match_values(key, (value,))
         for requirement in selector.match_expressions or ():
-            matches &= self._match_requirement(requirement)
+            matches &= match_node_requirement(self._nodes.label(requirement.key), self._nodes.slots, requirement)
         return np.flatnonzero(matches)
 
     def to_mask(self, slots: Slots) -> Mask:
@@ -86,15 +86,9 @@ class SelectorMatcher:
             # upstream matches a volume against a node without a name, for which it skips matchFields
             here = np.ones(len(matches), np.bool_)
             for requirement in term.match_expressions or ():
-                here &= self._match_requirement(requirement)
+                here &= match_node_requirement(self._nodes.label(requirement.key), self._nodes.slots, requirement)
             matches |= here
         return matches
-
-    def _match_requirement(self, requirement: Requirement) -> Mask:
-        if requirement.operator == "In":
-            return self._match_values(requirement.key, requirement.values or ())
-        column = self._nodes.label(requirement.key)
-        return column.where(self._nodes.slots, lambda v: selectors.requirement_matches(requirement, v))
 
     def _match_values(self, key: str, values: Iterable[str]) -> Mask:
         return self._nodes.label(key).among(self._nodes.slots, values)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.columns import pods as module
+from scheduler.engine.columns.keyed import MAX_KEYS
 from scheduler.engine.columns.pods import PodRows
 from scheduler.engine.objects.selectors import label_selector_matches
 from scheduler.engine.objects.types import LabelSelector
@@ -109,10 +109,10 @@ def test_rows_are_counted_by_slot() -> None:
 def test_rows_grow_and_unused_labels_are_dropped() -> None:
     """However many keys users think of, a bounded number of columns is kept, and each is right."""
     rows = PodRows([])
-    many = [make_pod(f"p{i}").label(f"key-{i}", "x").info() for i in range(2 * module._MAX_LABELS)]
+    many = [make_pod(f"p{i}").label(f"key-{i}", "x").info() for i in range(2 * MAX_KEYS)]
     for p in many:
         rows.set(0, p)
     for i in range(len(many)):
         found = rows.matching(LabelSelector(match_labels={f"key-{i}": "x"}), None)
         assert [rows.pod(r).name for r in np.flatnonzero(found).tolist()] == [f"p{i}"]
-    assert len(rows._labels) == module._MAX_LABELS
+    assert len(rows._labels) == MAX_KEYS

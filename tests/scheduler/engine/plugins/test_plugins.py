@@ -162,6 +162,32 @@ class TestFit:
         verdict = fit(make_pod().request({"cpu": "2", "x.com/y": "1"}), make_node(), make_pod("r").request(cpu="3"))
         assert verdict == Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, short("cpu", "x.com/y"))
 
+    @pytest.mark.parametrize("count", [61, 62, 63, 200])
+    def test_each_of_many_resources_is_named_only_where_it_is_short(self, count: int) -> None:
+        names = sorted(f"x.com/r{i}" for i in range(count))
+        has_all = dict.fromkeys(names, "2")
+        nodes = [make_node(n).allocatable(has_all) for n in ("all", "used", "lacks")]
+        nodes[2].allocatable({names[-1]: "0", names[0]: "1"})
+        columns = columns_of([*nodes, make_node("none")], [make_pod("r").request({names[-1]: "1"}).node("used")])
+        pod = make_pod().request(dict.fromkeys(names, "2")).info()
+        verdicts = NodeResourcesFit(NodeResourcesFitArgs(), NoCluster()).filter(CycleState(), pod, columns)
+        assert [verdicts.verdict_at(slot) for slot in range(4)] == [
+            Verdict(Code.SUCCESS),
+            Verdict(Code.UNSCHEDULABLE, short(names[-1])),
+            Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, short(names[0], names[-1])),
+            Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, short(*names)),
+        ]
+
+    def test_resource_that_no_node_has_is_short_everywhere_unless_the_sum_of_requests_wrapped_around(self) -> None:
+        pods = [make_pod(f"r{i}").request({"x.com/y": "9E"}).node("a") for i in range(2)]
+        columns = columns_of([make_node("a"), make_node("b")], pods)
+        pod = make_pod().request({"x.com/y": "1", "x.com/zero": "0", "x.com/z": "1"}).info()
+        verdicts = NodeResourcesFit(NodeResourcesFitArgs(), NoCluster()).filter(CycleState(), pod, columns)
+        assert [verdicts.verdict_at(slot).reasons for slot in range(2)] == [
+            short("x.com/z"),
+            short("x.com/y", "x.com/z"),
+        ]
+
     def test_pod_without_requests_passes_on_an_overcommitted_node(self) -> None:
         over = make_pod("r").request(cpu="9", memory="1Ti")
         assert fit(make_pod().request(cpu="0"), make_node(), over).code is Code.SUCCESS
