@@ -171,7 +171,7 @@ def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:
         refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
         raise StatusError(refused.code, refused.message)
     try:
-        return msgspec.json.decode(review_queue.decompress_answer(answer.body), type=ClusterReviewStatus)
+        return msgspec.json.decode(review_queue.decompress_document(answer.body), type=ClusterReviewStatus)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise StatusError(500, f"the scheduler's answer makes no sense: {e}") from e
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from ipaddress import ip_address
 from typing import Final
 
@@ -31,12 +32,17 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_endpoint.tracing.traced_records import TracedRecord, select_traced
 from herodotus_record import codec
-from herodotus_record.codec import deltas
+from herodotus_record.codec import batches, deltas
+from herodotus_record.codec.decoded_size import MAX_DECODED_BYTES
 from herodotus_record.model import Frame
+from herodotus_serving.memory import MemoryGate
 
 PATH: Final = "/ingest/v1/frames"
 MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,000 nodes, fifty times a usual batch
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES + 64  # the largest frame fits, and four such batches take 256 MiB
+# Of batches that are large, or have a large frame: such a batch needs its bytes and the objects of its largest frame.
+BATCH_MEMORY_BYTES: Final = MAX_UNPACKED_BYTES + 2 * MAX_DECODED_BYTES
+MEMORY_WAIT_S: Final = 10.0  # as long as a batch waits for its turn
 MAX_TOKEN_REVIEWS: Final = 4  # at the same time: many requests wait for their turn, and each may have a new token
 MAX_FRAMES: Final = 20_000  # bounds the time that the write lock is held to some seconds
 
@@ -57,6 +63,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     """
     quota = IngestQuota(settings.ingest_quota)
     queue = FairIngestQueue(settings.max_concurrent_ingests)
+    gate = MemoryGate(BATCH_MEMORY_BYTES)
     authenticating = threading.BoundedSemaphore(MAX_TOKEN_REVIEWS)
 
     @declare(
@@ -82,8 +89,8 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
             said = f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later'
             raise retry_later(429, said, after_s)
         try:
-            with queue.admit(cluster, len(body)):
-                return _store(store, settings, metrics, cluster, body)
+            with queue.admit(cluster, len(body)), _unpacked(body, gate) as unpacked:
+                return _store(store, settings, metrics, cluster, unpacked)
         except QueueFullError as e:
             quota.refund(cluster, len(body))
             metrics.refused.labels("busy").inc()
@@ -103,13 +110,13 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     return routes
 
 
-def _store(store: Store, settings: ServiceSettings, metrics: EndpointMetrics, cluster: str, sent: bytes) -> Response:
-    """Store a batch of frames, given as sent, and return a response with the numbers of stored records.
+def _store(store: Store, settings: ServiceSettings, metrics: EndpointMetrics, cluster: str, body: bytes) -> Response:
+    """Store a batch of frames and return a response with the numbers of stored records.
 
     `cluster` is the ID of the cluster that the sender is bound to, or "" if it is bound to none. Raises StatusError if
     the batch is refused.
     """
-    body, traces, now_us = _unpack(sent), settings.traces, int(settings.clock() * 1e6)
+    traces, now_us = settings.traces, int(settings.clock() * 1e6)
     traced: list[TracedRecord] = []
     collect = None if traces is None else lambda record, node: traced.append(select_traced(record, node))
     try:
@@ -182,18 +189,38 @@ def _read_batch() -> bytes:
     return request_body.read_body(MAX_BODY_BYTES, "a batch")
 
 
-def _unpack(sent: bytes) -> bytes:
-    """Return the decompressed body of this request.
+@contextmanager
+def _unpacked(sent: bytes, gate: MemoryGate) -> Iterator[bytes]:
+    """Yield the frames of this request's body; memory for a large batch or a large frame is held meanwhile.
 
-    Raises StatusError 413 if it is too large, and 400 if it is damaged.
+    It is held before anything is stored, so that no batch waits for memory while another one waits for its locks.
+    Raises StatusError 413 if the batch is too large, 400 if it is damaged or a frame would take too much memory, and
+    503 if the memory does not become free.
     """
-    if request.headers.get("Content-Encoding", "identity") == "identity":
-        return sent
-    try:
-        return codec.decompress(sent, MAX_UNPACKED_BYTES)
-    except codec.CodecError as e:
-        code = 413 if "unpacks to more" in str(e) else 400
-        raise StatusError(code, f"the batch {e}" if code == 413 else f"the body is {e}") from e
+    compressed = request.headers.get("Content-Encoding", "identity") != "identity"
+    small = batches.is_small(sent, compressed=compressed)
+    with _hold(gate, 0 if small else MAX_UNPACKED_BYTES + MAX_DECODED_BYTES):
+        try:
+            batch = batches.unpack(sent, MAX_UNPACKED_BYTES, compressed=compressed)
+        except codec.CodecError as e:
+            raise _refuse_batch(e) from e
+        with _hold(gate, batch.decoded_bytes if small else 0):
+            yield batch.frames
+
+
+@contextmanager
+def _hold(gate: MemoryGate, size: int) -> Iterator[None]:
+    with gate.hold(size, MEMORY_WAIT_S) if size else nullcontext(True) as held:
+        if not held:
+            raise retry_later(503, "other batches use the memory for large frames; send again later", MEMORY_WAIT_S)
+        yield
+
+
+def _refuse_batch(error: codec.CodecError) -> StatusError:
+    message = str(error)
+    if "unpacks to more" in message:
+        return StatusError(413, f"the batch {message}")
+    return StatusError(400, message if message.startswith("frame ") else f"the body is {message}")
 
 
 def _limit_times(

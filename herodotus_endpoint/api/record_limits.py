@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from herodotus_record.codec import CodecError, as_numpy
+from herodotus_record.codec import MAX_SLOTS, CodecError, as_numpy
 from herodotus_record.model import Column, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 from herodotus_record.node_groups import MAX_RECORDED_BYTES
 
@@ -23,7 +23,6 @@ MAX_PLUGINS: Final = 256  # kube-scheduler has 20; each costs a column in every 
 MAX_WEIGHT: Final = 1 << 31
 MAX_SCORE: Final = 1 << 20  # kube-scheduler's maximum is 100, times an extender's factor
 MAX_TOTAL: Final = 1 << 40  # so that a bucket's sums stay far below 63 bits
-MAX_SLOTS: Final = 1 << 17  # kube-scheduler is tested up to 5,000 nodes, kubemark went to 30,000
 
 
 def check_frame(frame: Frame) -> Frame:
@@ -93,7 +92,6 @@ def _check_decision(d: Decision) -> None:
     _check_range(
         0, YEAR_9999_US - 1, created_us=times.created_us, queued_us=times.queued_us, started_us=times.started_us
     )
-    _check_range(0, MAX_SLOTS, slots=d.slots)
     _check_plugins("filters", tuple([f.plugin for f in d.filters]))
     _check_plugins("scores", tuple([s.plugin for s in d.scores]))
     for s in d.scores:

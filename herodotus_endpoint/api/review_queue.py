@@ -26,6 +26,8 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, TooManyReviewersError
 from herodotus_record import codec
 from herodotus_record.cluster_reviews import ReviewProgress
+from herodotus_record.codec import batches
+from herodotus_serving.memory import estimate_json_bytes
 from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/reviews"
@@ -120,12 +122,23 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
 def decompress_answer(body: bytes) -> bytes:
     """Return the decompressed body of a scheduler's answer to a review.
 
-    Raises StatusError 500 if it cannot be decompressed.
+    Raises StatusError 500 if it cannot be decompressed, or has a frame that would take too much memory.
     """
     try:
-        return codec.decompress(body, ingest.MAX_UNPACKED_BYTES)
+        return batches.unpack(body, ingest.MAX_UNPACKED_BYTES, compressed=True).frames
     except codec.CodecError as e:
         raise StatusError(500, f"the scheduler's answer is {e}") from e
+
+
+def decompress_document(body: bytes) -> bytes:
+    """Return the decompressed JSON of a scheduler's answer to a cluster review.
+
+    Raises StatusError 500 if it cannot be decompressed, or would take too much memory.
+    """
+    document = decompress_answer(body)
+    if estimate_json_bytes(document) > batches.MAX_TOGETHER_BYTES:
+        raise StatusError(500, f"the scheduler's answer of {len(document)} bytes has too many values")
+    return document
 
 
 def queue_name(kind: str, scheduler: str) -> str:

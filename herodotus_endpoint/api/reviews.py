@@ -31,6 +31,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_record import codec
+from herodotus_record.codec import batches
 from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 
@@ -178,10 +179,9 @@ class ReviewViews:
         if answer.type != codec.CONTENT_TYPE:
             refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
             raise StatusError(refused.code, refused.message)
-        frames = (
-            check_frame(codec.decode(raw)) for _, raw in codec.split_frames(review_queue.decompress_answer(answer.body))
-        )
-        attempts = map(self._reader.reviewed, parse_attempts(frames))
+        frames = codec.split_frames(review_queue.decompress_answer(answer.body))
+        decoded = map(check_frame, batches.decode_together(frame for _, frame in frames))
+        attempts = map(self._reader.reviewed, parse_attempts(decoded))
         spec, template = review.spec, review.template
         try:
             return build_placement_review(

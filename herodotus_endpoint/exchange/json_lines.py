@@ -26,11 +26,13 @@ from herodotus_endpoint.api.record_limits import check_frame
 from herodotus_endpoint.store.export import ExportedDecision
 from herodotus_endpoint.store.summaries import DecisionRecord, join_frames, record_from_frames
 from herodotus_record import codec
-from herodotus_record.codec import CodecError
+from herodotus_record.codec import CodecError, batches
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
 
 MAX_LINE_BYTES: Final = 256 << 20  # a decision on 15,000 nodes is 11 MB as a document, its frame and rows 5 MB
+
+MAX_FRAMES: Final = 100_000  # of one decision: itself, its node rows, its outcomes
 
 Ints = NDArray[Any]
 
@@ -155,8 +157,10 @@ class LineReader:
             raise LineError(f"a document of {found!r}, expected '{API_VERSION} Decision'")
         if document.content is None:
             raise LineError("there is nothing to import: it was not written by `export`")
-        raws = document.content.frames
-        frames = [check_frame(codec.decode(raw)) for raw in raws]
+        if document.content.frames.count(b",") > MAX_FRAMES:
+            raise LineError(f"more than {MAX_FRAMES} frames")
+        raws = _frames.decode(document.content.frames)
+        frames = [check_frame(frame) for frame in batches.decode_together(raws)]
         at, d = next(((i, frame) for i, frame in enumerate(frames) if isinstance(frame, Decision)), (0, None))
         if d is None:
             raise LineError("frames without a decision")
@@ -194,7 +198,7 @@ class _Content(msgspec.Struct, rename="camel"):
     """The field `import` of a line: the frames of one record, and the decision whose node-table rows they continue."""
 
     rows_after: str | None
-    frames: list[bytes]  # base64 in JSON
+    frames: msgspec.Raw  # a list of bytes, in base64
 
 
 class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": "import"}):
@@ -207,3 +211,4 @@ class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": 
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(_Document)
+_frames: Final = msgspec.json.Decoder(list[bytes])

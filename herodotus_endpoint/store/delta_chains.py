@@ -37,6 +37,7 @@ PARTITION_US: Final = (
     6 * 3_600_000_000
 )  # of ingest time; chains end with a partition, because PostgreSQL drops it as a unit
 MAX_KEY_FRAME_BYTES: Final = 32 << 20  # key frames of open chains; zstd's tables double it
+MAX_CONTENT_BYTES: Final = codec.MAX_FRAME_BYTES + 64
 DIGEST_BYTES: Final = 8  # detects a wrong key frame; zstd's checksum detects damage
 MAX_RANGE: Final = 1 << 20  # largest range of totals for which ranks are counted instead of sorted
 _MAGIC: Final = b"HR\x01"  # a stored decision, version 1
@@ -139,8 +140,8 @@ def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
     another key frame.
     """
     if base is None:
-        return codec.decompress(blob, codec.MAX_FRAME_BYTES + 64)
-    return _from_delta(blob, codec.decompress(base(), codec.MAX_FRAME_BYTES + 64))
+        return codec.decompress(blob, MAX_CONTENT_BYTES)
+    return _from_delta(blob, codec.decompress(base(), MAX_CONTENT_BYTES))
 
 
 def decode_decision(content: bytes) -> Decision:
@@ -166,9 +167,12 @@ def encode_wire_frame(content: bytes) -> bytes:
 def _from_delta(blob: bytes, base: bytes) -> bytes:
     if blob[:DIGEST_BYTES] != _digest(base):
         raise CodecError("the key frame is not the one that this decision was stored against")
+    packed = blob[DIGEST_BYTES:]
+    if (codec.find_unpacked_size(packed) or 0) > MAX_CONTENT_BYTES:
+        raise CodecError(f"unpacks to more than {MAX_CONTENT_BYTES} bytes")
     dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     try:
-        content: bytes = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(blob[DIGEST_BYTES:])
+        content: bytes = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed)
     except zstandard.ZstdError as e:
         raise CodecError(f"not zstd: {e}") from e
     return content

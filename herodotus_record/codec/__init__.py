@@ -20,7 +20,8 @@ its frames to them (`downgrade_frame`). A frame is written in the oldest version
 2. A column of type "=" is derived from others (`columns.fill_derived`). Frames of kind DELTA (`deltas`) exist.
 3. Some fields of a decision have other names (`field_names`).
 
-Invariant: what `decode` returns satisfies `validate`; it refuses anything else with the reason.
+Invariant: what `decode` returns satisfies `validate`; it refuses anything else with the reason, and before it takes
+more memory than `decoded_size` allows.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from herodotus_record.codec.columns import column_from_numpy as column_from_nump
 from herodotus_record.codec.columns import fill_derived as fill_derived
 from herodotus_record.codec.columns import find_feasible as find_feasible
 from herodotus_record.codec.columns import narrowest_typecode as narrowest_typecode
+from herodotus_record.codec.decoded_size import OversizedError, check_decoded_size
 from herodotus_record.model import (
     Column,
     Decision,
@@ -69,7 +71,9 @@ CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
 MAX_WINDOW_BYTES: Final = 8 << 20  # of zstd: every reader should allow it; this code writes a sixteenth of it
 MAX_DIGITS: Final = 9  # decimals of a measurement; a float has 15 significant digits
+MAX_SLOTS: Final = 1 << 17  # kube-scheduler is tested up to 5,000 nodes, kubemark went to 30,000
 END_OF_TIME_S: Final = 253_402_300_800  # end of the year 9999, the last that timestamps can express
+_PIECE_BYTES: Final = 1 << 20  # of decompression in pieces
 ZSTD_LEVEL: Final = 1  # on these columns higher levels save 3% of the size and take five times as long
 
 _HEADER: Final = struct.Struct("<2sBBII")
@@ -209,6 +213,12 @@ def _end_of_frame(view: memoryview, offset: int) -> int:
     return int(end + length)
 
 
+def read_payload_length(header: memoryview) -> int | None:
+    """Return the payload's length that the header of a frame states, or None if it is no header of a valid frame."""
+    magic, _, _, length, _ = _HEADER.unpack_from(header)
+    return length if magic == _MAGIC and length <= MAX_FRAME_BYTES else None
+
+
 def find_frame(data: bytes, offset: int) -> int | None:
     """Return the offset of the first complete frame with a correct checksum at or after `offset`, or None."""
     view = memoryview(data)
@@ -260,10 +270,11 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
     It is for stores that keep payloads without their headers.
     """
     try:
+        check_decoded_size(payload)
         if kind == _KIND_OF[Decision] and field_names.has_former_names(payload):
             payload = field_names.to_present_names(payload)
         decoded = _decoders[kind].decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:  # msgspec does not wrap the last two
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OversizedError) as e:  # msgspec lets two through
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e
     validate(decoded)
     if isinstance(decoded, Decision):
@@ -281,26 +292,48 @@ def decompress(data: bytes, limit: int) -> bytes:
 
     Raises CodecError if `data` is not zstd, is truncated, or unpacks to more than `limit` bytes.
     """
+    return b"".join(decompress_in_pieces(data, limit, limit))
+
+
+def decompress_in_pieces(data: bytes, limit: int, at_once: int) -> Iterator[bytes]:
+    """Yield the bytes that `compress` compressed, in pieces, or as one piece if `data` says that it is small.
+
+    Small means at most `at_once` bytes; that takes half the time. Raises CodecError as `decompress` does, after the
+    pieces before the damage or the limit.
+    """
     try:
-        announced = zstandard.frame_content_size(data)  # -1 if the writer did not know it
-        if announced > limit:
+        announced = find_unpacked_size(data)
+        if announced is not None and announced > limit:
             raise CodecError(f"unpacks to more than {limit} bytes")
-        if announced > 0:
+        if announced is not None and 0 < announced <= at_once:
             with suppress(zstandard.ZstdError):  # several frames or damage: the reader below distinguishes them
-                whole: bytes = _zstd.decompressor.decompress(
-                    data, allow_extra_data=False
-                )  # takes half the time of the reader below
-                return whole
+                whole: bytes = _zstd.decompressor.decompress(data, allow_extra_data=False)
+                yield whole
+                return
         bounded = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         reader = bounded.stream_reader(data, read_across_frames=True)
-        plain = reader.read(limit + 1)
+        size = 0
+        while piece := reader.read(min(_PIECE_BYTES, limit + 1 - size)):
+            size += len(piece)
+            if size > limit:
+                raise CodecError(f"unpacks to more than {limit} bytes")
+            yield piece
     except zstandard.ZstdError as e:
         raise CodecError(f"not zstd: {e}") from e
-    if len(plain) > limit:
-        raise CodecError(f"unpacks to more than {limit} bytes")
-    if len(plain) < announced:  # a zstd stream reader returns a truncated result without an error
-        raise CodecError(f"cut off: unpacks to {len(plain)} of {announced} bytes")
-    return plain
+    if announced is not None and size < announced:  # a zstd stream reader ends without an error where data is cut off
+        raise CodecError(f"cut off: unpacks to {size} of {announced} bytes")
+
+
+def find_unpacked_size(data: bytes) -> int | None:
+    """Return the number of bytes that zstd data announces for its first frame, or None if its writer did not know it.
+
+    Raises CodecError if `data` is not zstd.
+    """
+    try:
+        size: int = zstandard.frame_content_size(data)
+    except zstandard.ZstdError as e:
+        raise CodecError(f"not zstd: {e}") from e
+    return size if size >= 0 else None
 
 
 def validate(frame: Frame, known: Decision | None = None) -> None:
@@ -318,6 +351,8 @@ def validate(frame: Frame, known: Decision | None = None) -> None:
 
 def _validate_decision(d: Decision, known: Decision | None) -> None:
     slots = d.slots
+    if not 0 <= slots <= MAX_SLOTS:
+        raise CodecError(f"slots is {slots}, expected 0 to {MAX_SLOTS}")
     if known is not None and known.slots != slots:
         known = None
     if known is None or d.evaluation is not known.evaluation:

@@ -37,12 +37,14 @@ from herodotus_record.codec.columns import (
     fill_normalized_in_place,
     narrowest_typecode,
 )
+from herodotus_record.codec.decoded_size import MAX_DECODED_BYTES, check_decoded_size, measure_decoded_size
 from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
 MAX_TEMPLATES: Final = 1024  # that are known to have occurred: some 200 bytes each
 MAX_DELTAS_PER_BASE: Final = 128  # for one base: later ones differ in so many rows that a new base is shorter
+MAX_EXPANDED_BYTES: Final = 8 << 30  # of the decisions that deltas of one batch describe: 2,000 on 30,000 nodes
 MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its base
 NAME_BYTES: Final = 8
 
@@ -52,6 +54,7 @@ _NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
 _PATCH_BYTES: Final = len(_PATCH) + _LENGTH.size + 2  # of a patch without slots and entries, with two type codes
+_WIDEST_BYTES: Final = 8  # of an entry: a patch may widen a column
 _COLUMNS: Final = ("evaluation", "totals", "rank")
 _PARTS: Final = ("filters", "scores")
 _FIELDS: Final = tuple(f.name for f in fields(Decision))
@@ -175,7 +178,8 @@ class DeltaReader:
 
     def __init__(self) -> None:
         self._frames: dict[bytes, memoryview] = {}  # whole decisions, by the name in deltas
-        self._wholes: Lru[bytes, _DecodedBase] = Lru(MAX_BASES)  # the decoded ones
+        self._wholes: Lru[bytes, _DecodedBase] = Lru(MAX_DECODED_BYTES, lambda base: base.size)  # the decoded ones
+        self._expanded = 0  # bytes of the whole frames that the deltas stand for
 
     def read(self, frame: bytes | memoryview) -> tuple[Frame, EncodedFrame]:
         """Return the decoded frame, and its bytes or, for a delta, the fields of the equivalent whole frame.
@@ -191,7 +195,11 @@ class DeltaReader:
             return decoded, view
         codec.read_version(view)
         payload = codec.verify_payload(view)
-        decision, document = self._base(bytes(payload[:NAME_BYTES])).apply(payload[NAME_BYTES:])
+        base = self._base(bytes(payload[:NAME_BYTES]))
+        self._expanded += base.size
+        if self._expanded > MAX_EXPANDED_BYTES:
+            raise CodecError(f"deltas describe decisions of more than {MAX_EXPANDED_BYTES} bytes")
+        decision, document = base.apply(payload[NAME_BYTES:])
         return decision, DecisionFields(document)
 
     def add_base(self, frame: bytes | memoryview) -> None:
@@ -212,10 +220,12 @@ class _DecodedBase:
         codec.read_version(frame)
         payload = codec.verify_payload(frame)
         try:
+            self.size = measure_decoded_size(payload)
             document: Json = _decoder.decode(payload)
             self._document = field_names.rename_to_present(document)
             parts = [part for kind in _PARTS for part in self._document[kind]]
             encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
+            self._patched_bytes = 0  # at most, of the columns that the present delta patches
             self._columns = {id(value): codec.decode_column(array, value) for value in encoded}  # by identity
             self._decision = msgspec.convert(self._document, Decision, dec_hook=self._column)
             codec.validate(self._decision)
@@ -229,7 +239,9 @@ class _DecodedBase:
         `changes` is the delta's MessagePack. In the document, patched columns are arrays and the other columns encoded
         bytes.
         """
+        self._patched_bytes = 0
         try:
+            check_decoded_size(changes)
             changed = field_names.rename_to_present(_deltas.decode(changes))
             shared: Json = {}
             for name in _COLUMNS:
@@ -271,7 +283,11 @@ class _DecodedBase:
         entries = codec.decode_column(array, change[entries_at:])
         if len(where) != len(entries) or (where and min(where) < 0):
             raise ValueError("entries without their slots")
-        after = self._column(array, base)[:]
+        column = self._column(array, base)
+        self._patched_bytes += len(column) * _WIDEST_BYTES
+        if self._patched_bytes > MAX_DECODED_BYTES:
+            raise ValueError(f"its patches would take more than the limit of {MAX_DECODED_BYTES} bytes of memory")
+        after = column[:]
         if len(where) > SMALL_COLUMN:
             return _scatter(after, as_numpy(where), as_numpy(entries))
         try:

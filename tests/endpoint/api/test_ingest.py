@@ -114,6 +114,17 @@ def test_malformed_batch_stores_nothing(service: Service, body: bytes, said: str
     assert service.post(GOOD).get_json() == RECEIPT | {"accepted": 2, "decisions": 1, "nodeRows": 1}
 
 
+def test_frame_that_would_take_too_much_memory_is_refused_and_others_are_stored(service: Service) -> None:
+    strings = b"\x82\xadrestricted_by\x90\xaatext_notes\xdd" + (60_000_000).to_bytes(4, "big") + b"\xa0" * 60_000_000
+    sent = codec.compress(GOOD + codec.build_frame(1, strings, 3))
+    assert len(sent) < 3_000
+    status = envelope(service.post(sent, headers={"Content-Encoding": "zstd"}))
+    assert status["code"] == 400
+    assert "frame 3 of the batch: decoding it would take more than the limit of 67108864 bytes" in status["message"]
+    assert stored_rows(service) == {}
+    assert service.post(GOOD).get_json() == RECEIPT | {"accepted": 2, "decisions": 1, "nodeRows": 1}
+
+
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
