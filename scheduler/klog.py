@@ -1,7 +1,7 @@
 """Logs in kube-scheduler's words and klog's formats, so that tools for its logs can read these.
 
-Owns: the line formats, the verbosity (`--v`, which may change while running), the options of both. Does not own: which
-lines are logged.
+Owns: the line formats, the verbosity (`--v`, which may change while running), the options of both, and how many warning
+and error lines one place in the source writes per second. Does not own: which lines are logged.
 
     text   I0307 12:00:00.000123 1 file.py:30] "message" pod="ns/name" score=73
     json   {"ts":1741348800000.123,"caller":"scheduler/file.py:30","msg":"message","v":2,"pod":"ns/name","score":73}
@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ from typing import Any, Final, NamedTuple, TextIO
 from herodotus_record.escaping import escape_json, escape_lines
 from herodotus_record.trace_ids import format_trace_id
 
+# Of warnings and errors, per source line: a failure repeats with every decision, pod or node. More lines are counted.
+MAX_LINES_PER_SECOND: Final = 10
 _MANY: Final = 1024  # more than there are source lines that log
 
 _verbosity = 0
@@ -120,14 +123,59 @@ def info(verbosity: int, message: str, **pairs: Any) -> None:
 
 
 def warning(message: str, **pairs: Any) -> None:
-    """Write a warning line with `pairs` as fields."""
-    _write("W", 0, message, pairs)
+    """Write a warning line with `pairs` as fields.
+
+    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    """
+    if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
+        _write("W", 0, message, pairs | more)
 
 
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
-    """Write an error line with `err` as its first field, as in klog. From verbosity 4 on, add the traceback."""
-    trace = "".join(traceback.format_exception(err)) if isinstance(err, BaseException) and enabled(4) else ""
-    _write("E", 0, message, {"err": str(err), **pairs}, trace)
+    """Write an error line with `err` as its first field, as in klog. From verbosity 4 on, add the traceback.
+
+    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    """
+    if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
+        _write("E", 0, message, {"err": str(err), **pairs, **more}, _format_traceback(err))
+
+
+def repeated_error(err: BaseException | str, message: str, **pairs: Any) -> None:
+    """Write what `error` writes, but at most one line per second: for a failure that does not depend on the object."""
+    if (more := _admit(1)) is not None:
+        _write("E", 0, message, {"err": str(err), **pairs, **more}, _format_traceback(err))
+
+
+def _format_traceback(err: BaseException | str) -> str:
+    return "".join(traceback.format_exception(err)) if isinstance(err, BaseException) and enabled(4) else ""
+
+
+class _Quota:
+    """The lines that one source line wrote in its present second, and those that were left out since the last one."""
+
+    __slots__ = ("since", "suppressed", "written")
+
+    def __init__(self, since: float) -> None:
+        self.since, self.written, self.suppressed = since, 0, 0
+
+
+_quotas: dict[tuple[str, int], _Quota] = {}
+_quota_lock = threading.Lock()
+
+
+def _admit(lines_per_second: int) -> dict[str, int] | None:
+    """Count a line of the caller's caller. Return the fields to add to it, or None if it must not be written."""
+    frame, now = sys._getframe(2), time.monotonic()
+    with _quota_lock:
+        quota = _quotas.setdefault((frame.f_code.co_filename, frame.f_lineno), _Quota(now))
+        if now - quota.since >= 1.0:
+            quota.since, quota.written = now, 0
+        if quota.written >= lines_per_second:
+            quota.suppressed += 1
+            return None
+        quota.written += 1
+        suppressed, quota.suppressed = quota.suppressed, 0
+    return {"suppressed": suppressed} if suppressed else {}
 
 
 def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:

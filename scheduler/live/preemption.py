@@ -91,15 +91,10 @@ class Preemptions:
             _Evictions(scheduler, chosen, running).start()
 
     def finish(self, evicted: EvictionsFinished) -> None:
-        """Allow a preemptor whose evictions ended, or the pods of such a group, into the active queue.
-
-        Try to move it there at once if an eviction failed or if a PreEnqueue plugin gates it.
-        """
+        """Allow a preemptor whose evictions ended, or the pods of such a group, into the active queue."""
         self._scheduler.cluster.preempting.discard(evicted.uid)
         for uid in evicted.pod_uids:
-            waiting = self._scheduler.queue.get(uid)
-            if evicted.failed or (waiting is not None and waiting.gate is not None):
-                self._scheduler.queue.activate(uid, time.monotonic())
+            self._scheduler.queue.end_preemption(uid, time.monotonic(), failed=evicted.failed)
 
     def _cancel_binding(self, victim: PodInfo, chosen: ChosenVictims) -> bool:
         """Cancel the binding of a victim that is not bound yet, and return whether that succeeded."""

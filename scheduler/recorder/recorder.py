@@ -176,7 +176,7 @@ class Recorder:
             try:
                 self._append(codec.encode(outcome))
             except OSError as e:
-                klog.error(e, "Cannot record the result of an earlier decision", decision=outcome.decision_id)
+                klog.repeated_error(e, "Cannot record the result of an earlier decision", decision=outcome.decision_id)
                 return False
             return True
 
@@ -297,7 +297,7 @@ class Recorder:
         except Exception as e:  # whatever it is, it is history's problem and not scheduling's
             self._deltas.forget_bases()  # what was not written is no base
             self._gap = (record.sequence, str(e))
-            klog.error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
+            klog.repeated_error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:

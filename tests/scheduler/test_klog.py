@@ -4,6 +4,7 @@ import io
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,28 @@ def test_lines_about_an_attempt_have_the_trace_s_id_if_requested(monkeypatch: py
     assert klog.pod_fields("shop/web", uid) == {"pod": "shop/web"}
     klog.log_trace_ids()
     assert klog.pod_fields("shop/web", uid) == {"pod": "shop/web", "trace_id": "0a1b2c3d000040008000000000000001"}
+
+
+@pytest.mark.parametrize(
+    ("write", "at_most"),
+    [
+        pytest.param(lambda i: klog.error("refused", "Binding failed", pod=f"ns/p{i}"), 10, id="error"),
+        pytest.param(lambda i: klog.warning("Refused", pod=f"ns/p{i}"), 10, id="warning"),
+        pytest.param(lambda i: klog.repeated_error("full", "Cannot record", sequence=i), 1, id="repeated"),
+    ],
+)
+def test_a_failure_that_repeats_is_counted_instead_of_logged(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch, write: Callable[[int], None], at_most: int
+) -> None:
+    now = 5000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for i in range(1000):
+        write(i)
+    assert len(log.getvalue().splitlines()) == at_most
+    now += 1.0
+    write(1000)
+    assert log.getvalue().splitlines()[-1].endswith(f" suppressed={1000 - at_most}")
+    write(1001)
+    now += 1.0
+    write(1002)
+    assert "suppressed" not in log.getvalue().splitlines()[-1] or at_most == 1

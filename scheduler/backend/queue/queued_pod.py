@@ -23,6 +23,7 @@ class QueuedPod:
     attempts: int = 0
     rejections: int = 0  # since the last error
     errors: int = 0  # in a row
+    denials: int = 0  # preemptions in a row in which an eviction failed
     queued_at: float = 0.0  # when it was added or returned from an attempt; orders pods of equal priority
     since: float = 0.0  # when it entered its present queue
     where: str = POPPED

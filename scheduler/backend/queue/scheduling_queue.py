@@ -42,6 +42,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 FLUSH_AFTER_S: Final = 300.0  # an unschedulable pod is tried again after this time even without an event
 FLUSH_EVERY_S: Final = 30.0  # how often the queue looks for such pods
+MAX_DENIALS: Final = 1  # preemptions in a row that may fail before the pod waits for its backoff
 WINDOW_S: Final = 1.0  # backoffs end on whole seconds; pods with the same end are ordered as in the active queue
 
 # What moves a pod besides cluster events, by its name in metrics.
@@ -90,7 +91,7 @@ class SchedulingQueue:
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
         self._backoff = PodHeap()
-        self._error_backoff = PodHeap()  # for pods whose attempt ended with an error
+        self._error_backoff = PodHeap()  # for pods whose attempt ended with an error, or whose evictions fail
         self._unschedulable = UnschedulablePods(hints)
         self._in_flight = InFlight()
         self._next_flush = 0.0
@@ -323,6 +324,25 @@ class SchedulingQueue:
             self._requeue(queued, _Requeue.AT_ONCE, label, now)
         return queued.where == ACTIVE
 
+    def end_preemption(self, uid: str, now: float, *, failed: bool) -> None:
+        """Try to move a preemptor to the active queue after its evictions ended, if one failed or if it is gated.
+
+        After the second failure in a row it waits for its backoff first, also if the active queue is empty: upstream
+        activates it at once, and then a webhook or budget that denies evictions causes 50 to 140 attempts a second.
+        """
+        queued = self.get(uid)
+        if queued is None:
+            return
+        queued.denials = queued.denials + 1 if failed else 0
+        if not failed and queued.gate is None:
+            return
+        if queued.denials <= MAX_DENIALS or queued.where == POPPED:
+            self.activate(uid, now)
+        elif queued.where in (UNSCHEDULABLE, GATED):
+            label = ClusterEvent.FORCE_ACTIVATE.label
+            queued.requeued_by = RequeueEvent(label, "")
+            self._requeue(queued, _Requeue.AFTER_BACKOFF, label, now)
+
     def next_backoff_end(self) -> float | None:
         """Return the monotonic time at which the first backoff ends, or None if no pod is in backoff."""
         firsts = [heap.first() for heap in (self._backoff, self._error_backoff)]
@@ -420,7 +440,8 @@ class SchedulingQueue:
         if queued.where == ACTIVE:
             self._active.push(key, queued)
         elif queued.where == BACKOFF:
-            heap = self._backoff if queued.rejectors else self._error_backoff
+            may_leave_early = queued.rejectors and queued.denials <= MAX_DENIALS
+            heap = self._backoff if may_leave_early else self._error_backoff
             heap.push((queued.ready_at, key), queued)
         else:
             self._unschedulable.add(queued)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import pytest
 
@@ -232,6 +233,51 @@ class TestEvents:
         rejected(queue, make_pod("error"), NONE)
         assert [queue.activate(f"uid-{name}", 0.0) for name in ("waiting", "error", "unknown")] == [True, True, False]
         assert names(queue, 0.0) == ["waiting", "error"]
+
+
+class TestDeniedEvictions:
+    """A preemptor whose victims cannot be evicted is not tried in a loop."""
+
+    def denied(self, queue: SchedulingQueue, now: float) -> None:
+        queue.add_unschedulable_if_not_present(popped(queue, now), FIT, now)
+        queue.end_preemption("uid-p", now, failed=True)
+
+    def test_a_preemptor_backs_off_from_the_second_denial_in_a_row(self) -> None:
+        queue, tried = a_queue(), []
+        add(queue, make_pod("p"))
+        for tenth in range(300):
+            if (queued := queue.pop(tenth / 10)) is not None:
+                tried.append(tenth / 10)
+                queue.add_unschedulable_if_not_present(queued, FIT, tenth / 10)
+                queue.end_preemption("uid-p", tenth / 10, failed=True)
+        assert tried[:2] == [0.0, 0.1]  # at once after the first denial, as upstream
+        assert len(tried) <= 7
+        assert all(later - earlier >= 1.9 for earlier, later in itertools.pairwise(tried[1:]))
+
+    def test_an_eviction_that_succeeds_ends_the_series(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("p"))
+        self.denied(queue, 0.0)
+        queue.add_unschedulable_if_not_present(popped(queue, 0.0), FIT, 0.0)
+        queue.end_preemption("uid-p", 0.0, failed=False)
+        queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, 0.1)
+        self.denied(queue, 0.1)
+        assert names(queue, 0.1) == ["p"]
+
+    def test_events_do_not_end_the_backoff_of_a_denied_preemptor(self) -> None:
+        queue = a_queue()
+        add(queue, make_pod("p"))
+        self.denied(queue, 0.0)
+        self.denied(queue, 0.0)
+        for i in range(100):
+            queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_ADD, i / 100)
+            assert names(queue, i / 100) == []
+        assert names(queue, 3.1) == ["p"]
+
+    def test_a_preemptor_that_left_the_queue_is_ignored(self) -> None:
+        queue = a_queue()
+        queue.end_preemption("uid-p", 0.0, failed=True)
+        assert len(queue) == 0
 
 
 class TestInFlight:
