@@ -382,7 +382,7 @@ build_environment() {
     get "$@"
     if [ -n "$WHEELS" ]; then BUILT=$WHEELS; else build_wheels; fi
     for wheel in $(own_wheels); do get --no-deps "$BUILT/$wheel"; done
-    rm -rf "$VENV/build"
+    rm -rf "$VENV/build" "$VENV/.lock" # uv makes its lock writable for everybody, whatever the umask
 }
 
 # get ARGUMENT OF pip install...: into the environment; requirements come with hashes
