@@ -625,3 +625,15 @@ def test_balance_counts_what_pods_request_of_each_node(world: World) -> None:
         "cpu": pytest.approx([0.0, 0.05, 0.25, 0.45, 0.5]),
         "memory": [0.0] * 5,
     }
+
+
+def test_a_preemptor_whose_evictions_are_denied_backs_off(world: World) -> None:
+    low = make_pod("low").node("n").priority(1).request(cpu="1")
+    world.writes.refuse = ["admission webhook denied the request"] * 10_000
+    world.start(make_node("n").allocatable(cpu="1"), pods=[low, make_pod("high").priority(100).request(cpu="1")])
+    end = time.monotonic() + 20 * BACKOFF_S
+    while time.monotonic() < end:
+        world.loop.step(0.002)
+    denied = [o for o in world.outcomes if o[:2] == ("Evict", Code.ERROR)]
+    assert 2 < len(world.decisions) <= 2 + 20
+    assert len(denied) in (len(world.decisions), len(world.decisions) - 1)
