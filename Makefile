@@ -194,9 +194,10 @@ reliability-stalls: $(STAMP) ## stalled etcd and lost Leases while pods are boun
 failover: system $(STAMP) ## PostgreSQL's primary killed 20 times and cut off 5 times under load (as root; FAILOVER narrows)
 	$(RUN) bench.failover $(FAILOVER)
 
-fuzz: $(STAMP) ## random requests, frames and ingest for some minutes
+fuzz: $(STAMP) ## random requests, frames, ingest and CEL expressions for some minutes
 	OPENAPI_EXAMPLES=$${OPENAPI_EXAMPLES:-200} HERODOTUS_FUZZ_EXAMPLES=$${HERODOTUS_FUZZ_EXAMPLES:-20000} \
-		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/api/test_fuzz.py tests/endpoint/api/test_ingest_over_http.py -s --timeout=7200
+		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/api/test_fuzz.py tests/endpoint/api/test_ingest_over_http.py \
+		tests/scheduler/engine/cel/test_fuzz.py -s --timeout=7200
 
 headlamp: ## the Headlamp plugin: lint, types, tests, bundle; needs Node.js and npm
 	cd plugins/headlamp && npm ci --no-audit --no-fund && npm run lint && npm run tsc && CI=true npm test && npm run build

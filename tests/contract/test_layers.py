@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.klog": ("herodotus_record.escaping", "herodotus_record.trace_ids"),
     "scheduler.engine.objects": (),
     "scheduler.engine.formulas": (),
-    "scheduler.engine.cel": ("scheduler.engine.cel.library", "scheduler.engine.objects"),
+    "scheduler.engine.cel": ("herodotus_record.lru", "scheduler.engine.cel.library", "scheduler.engine.objects"),
     "scheduler.engine.cel.library": ("scheduler.engine.cel", "scheduler.engine.objects"),
     "scheduler.engine.columns": ("herodotus_record.lru", "scheduler.engine.objects"),
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),

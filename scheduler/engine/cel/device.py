@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler.engine.cel.errors import CelRuntimeError
 from scheduler.engine.cel.library.kubernetes import Version, parse_quantity, parse_version
-from scheduler.engine.cel.values import DefaultMap, Value
+from scheduler.engine.cel.values import DefaultMap, Value, replace_surrogates
 from scheduler.engine.objects.quantity import Quantity
 
 Reference = tuple[str, ...]
@@ -31,7 +31,7 @@ class CelDevice:
         allow_multiple_allocations: bool = False,
     ) -> None:
         """Read a device of a ResourceSlice: `attributes` and `capacity` are the objects of the same names."""
-        self.driver = driver
+        self.driver = driver = replace_surrogates(driver)
         self.allow_multiple_allocations = allow_multiple_allocations
         self.problem: str | None = None
         self.attributes = DefaultMap()
@@ -77,7 +77,7 @@ class CelDevice:
 
 
 def _split(name: str, driver: str) -> tuple[str, str]:
-    domain, slash, identifier = name.partition("/")
+    domain, slash, identifier = replace_surrogates(name).partition("/")
     return (domain, identifier) if slash else (driver, name)
 
 
@@ -85,7 +85,7 @@ def _attribute(attribute: Mapping[str, Any]) -> Value:
     for kind in ("int", "bool", "string"):
         value = attribute.get(kind)
         if value is not None:
-            return value
+            return replace_surrogates(value) if kind == "string" else value
     version = attribute.get("version")
     if version is None:
         raise CelRuntimeError("unsupported attribute value")

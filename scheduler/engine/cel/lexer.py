@@ -26,13 +26,18 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token with its text and the offset of its first character."""
+    """A token with its text and the offset of its first character.
+
+    `hidden` is the white space and the comments between it and the token before it.
+    """
 
     kind: TokenKind
     text: str
     offset: int
+    hidden: str = ""
 
 
+END_TEXT: Final = "<EOF>"
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
@@ -70,6 +75,7 @@ def tokenize(source: str, problems: Problems) -> list[Token]:
     """Return the tokens with an END token after the last one. Characters that start no token become problems."""
     tokens = []
     position = 0
+    hidden = ""
     while position < len(source):
         match = _TOKEN.match(source, position)
         if match is None:
@@ -80,11 +86,14 @@ def tokenize(source: str, problems: Problems) -> list[Token]:
         kind = match.lastgroup
         assert kind is not None
         text = match[0]
-        if kind != "skip":
+        if kind == "skip":
+            hidden += text
+        else:
             token_kind = TokenKind.SIGN if text in KEYWORDS else _KINDS[kind]
-            tokens.append(Token(token_kind, text, position))
+            tokens.append(Token(token_kind, text, position, hidden))
+            hidden = ""
         position = match.end()
-    tokens.append(Token(TokenKind.END, "<EOF>", len(source)))
+    tokens.append(Token(TokenKind.END, END_TEXT, len(source), hidden))
     return tokens
 
 

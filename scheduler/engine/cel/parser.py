@@ -6,6 +6,7 @@ follows the API server for the common ones; a text with several errors is report
 
 from __future__ import annotations
 
+import math
 from typing import Final, NoReturn, TypeVar
 
 from scheduler.engine.cel.ast import (
@@ -19,7 +20,7 @@ from scheduler.engine.cel.ast import (
     Select,
     StructLiteral,
 )
-from scheduler.engine.cel.lexer import Token, TokenKind, tokenize, unquote_bytes, unquote_string
+from scheduler.engine.cel.lexer import END_TEXT, Token, TokenKind, tokenize, unquote_bytes, unquote_string
 from scheduler.engine.cel.macros import MacroError, expand
 from scheduler.engine.cel.messages import Problems
 from scheduler.engine.cel.values import INT64_MAX, INT64_MIN, UINT64_MAX, Uint
@@ -41,8 +42,12 @@ _LITERALS: Final = {
     TokenKind.BYTES: "BYTES",
     TokenKind.NAME: "IDENTIFIER",
 }
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
+_NUMBERS_WITH_SIGN: Final = (TokenKind.INT, TokenKind.DOUBLE)
 _START: Final = ("'['", "'{'", "'('", "'.'", "'-'", "'!'", "'true'", "'false'", "'null'", *_LITERALS.values())
+_AFTER_MINUS: Final = frozenset(_START) - {"'!'"}
 _START_OR_END: Final = (*_START[:3], "')'", *_START[3:])  # of an argument, or the end of arguments
+_SHOWN_ESCAPED: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 class _SyntaxError(Exception):
@@ -52,7 +57,7 @@ class _SyntaxError(Exception):
 def parse(source: str) -> Expression:
     """Return the tree of an expression. Raise CelError with the API server's message if the text is no expression."""
     problems = Problems(source)
-    parser = _Parser(source, tokenize(source, problems), problems)
+    parser = _Parser(tokenize(source, problems), problems)
     try:
         node = parser.parse_whole()
     except _SyntaxError:
@@ -64,8 +69,7 @@ def parse(source: str) -> Expression:
 class _Parser:
     """A recursive descent over the tokens, with the limits of upstream's parser."""
 
-    def __init__(self, source: str, tokens: list[Token], problems: Problems) -> None:
-        self._source = source
+    def __init__(self, tokens: list[Token], problems: Problems) -> None:
         self._tokens = tokens
         self._position = 0
         self._problems = problems
@@ -77,8 +81,10 @@ class _Parser:
         return self._tokens[self._position]
 
     def _take(self) -> Token:
+        """Return the next token and go on to the one after it; the end of the text stays the next token."""
         token = self._next
-        self._position += 1
+        if token.kind is not TokenKind.END:
+            self._position += 1
         return token
 
     def _at(self, *texts: str) -> bool:
@@ -94,6 +100,16 @@ class _Parser:
     def _fail(self, message: str, token: Token | None = None) -> NoReturn:
         self._problems.add((token or self._next).offset, message)
         raise _SyntaxError
+
+    def _no_alternative(self, first: Token) -> NoReturn:
+        """Report that no rule of the grammar has the tokens from `first` to the next one."""
+        last = self._next
+        if last.kind is TokenKind.SIGN and last.text in _CONSTANTS:
+            self._fail(f"Syntax error: mismatched input '{last.text}' expecting IDENTIFIER")
+        first_to_last = self._tokens[self._tokens.index(first) : self._position + 1]
+        text = first.text + "".join(token.hidden + token.text for token in first_to_last[1:])
+        text = text.removesuffix(END_TEXT).translate(_SHOWN_ESCAPED)
+        self._fail(f"Syntax error: no viable alternative at input '{text}'")
 
     def _unexpected(self, *expected: str) -> None:
         """Report a token that is not among the expected ones: skip it if one of these follows, else give up."""
@@ -183,15 +199,17 @@ class _Parser:
         while self._at(token.text):
             if token.text == "-" and signs == 0 and self._negative_literal_follows():
                 return self._member()
-            self._take()
+            sign = self._take()
             signs += 1
+            if token.text == "-" and _class_of(self._next) not in _AFTER_MINUS:
+                self._no_alternative(sign)
         node = self._member()
         if signs % 2 == 0:
             return node
         return _nest(Call(token.offset, "!_" if token.text == "!" else "-_", None, [node]), node)
 
     def _negative_literal_follows(self) -> bool:
-        return self._tokens[self._position + 1].kind in (TokenKind.INT, TokenKind.DOUBLE)
+        return self._tokens[self._position + 1].kind in _NUMBERS_WITH_SIGN
 
     def _member(self) -> Expression:
         node = self._primary()
@@ -208,16 +226,13 @@ class _Parser:
 
     def _selection(self, target: Expression, dot: Token) -> Expression:
         optional = self._take_if("?")
-        name = self._next
+        if self._next.kind not in (TokenKind.NAME, TokenKind.QUOTED_NAME):
+            if not optional:
+                self._no_alternative(dot)
+            self._unexpected("IDENTIFIER", "ESC_IDENTIFIER")
+        name = self._take()
         if name.kind is TokenKind.QUOTED_NAME:
             self._problems.add(name.offset, "unsupported syntax: '`'")
-        elif name.kind is not TokenKind.NAME:
-            if name.text in ("true", "false", "null"):
-                self._fail(f"Syntax error: mismatched input '{name.text}' expecting IDENTIFIER")
-            end = len(self._source) if name.kind is TokenKind.END else name.offset + len(name.text)
-            text = self._source[dot.offset : end]
-            self._fail(f"Syntax error: no viable alternative at input '{text}'")
-        self._take()
         if optional:
             return _operation(dot.offset, "_?._", [target, Literal(name.offset, name.text)])
         if not self._at("("):
@@ -256,10 +271,17 @@ class _Parser:
             return self._name(token, "")
         if token.kind in _LITERALS:
             return self._literal()
+        if token.kind is TokenKind.SIGN and token.text in _CONSTANTS:
+            return Literal(self._take().offset, _CONSTANTS[token.text])
+        if token.text == "-":
+            self._take()
+            if self._next.kind not in _NUMBERS_WITH_SIGN:
+                self._no_alternative(token)
+            return self._literal(minus=token)
         if token.text == ".":
             self._take()
             if self._next.kind is not TokenKind.NAME:
-                self._unexpected("IDENTIFIER")
+                self._no_alternative(token)
             return self._name(self._next, ".")
         if token.text == "(":
             return self._parenthesis()
@@ -267,10 +289,8 @@ class _Parser:
             return self._list()
         if token.text == "{":
             return self._map()
-        if token.text in ("true", "false", "null", "-"):
-            return self._literal()
         self._unexpected(*_START)
-        return self._primary()
+        return self._unary()
 
     def _parenthesis(self) -> Expression:
         self._take()
@@ -316,7 +336,7 @@ class _Parser:
         while not self._at("}"):
             self._take_if("?")
             if self._next.kind is not TokenKind.NAME:
-                self._unexpected("'?'", "'}'", "','", "IDENTIFIER", "ESC_IDENTIFIER")
+                self._unexpected("'}'", "','", "'?'", "IDENTIFIER", "ESC_IDENTIFIER")
             self._take()
             self._expect(":")
             values.append(self._expression())
@@ -355,18 +375,13 @@ class _Parser:
         self._expect("}", "','")
         return _nest(MapLiteral(offset, entries), *(part for entry in entries for part in (entry.key, entry.value)))
 
-    def _literal(self) -> Expression:
+    def _literal(self, minus: Token | None = None) -> Expression:
+        """Parse a number, string or bytes. `minus` is the sign of the number, which was consumed."""
         token = self._take()
-        sign = ""
-        offset = token.offset
-        if token.text == "-" and token.kind is TokenKind.SIGN:
-            sign = "-"
-            token = self._take()
-        if token.kind is TokenKind.SIGN:
-            return Literal(offset, {"true": True, "false": False, "null": None}[token.text])
+        offset = (minus or token).offset
         if token.kind is TokenKind.INT:
             number = int(text[2:], 16) if (text := token.text).startswith("0x") else _decimal(text)
-            number = -number if sign else number
+            number = -number if minus else number
             if not INT64_MIN <= number <= INT64_MAX:
                 self._problems.add(offset, "invalid int literal")
             return Literal(offset, number)
@@ -377,8 +392,8 @@ class _Parser:
                 self._problems.add(offset, "invalid uint literal")
             return Literal(offset, Uint(number))
         if token.kind is TokenKind.DOUBLE:
-            double = float(sign + token.text)
-            if double in (float("inf"), float("-inf")):
+            double = -float(token.text) if minus else float(token.text)
+            if math.isinf(double):
                 self._problems.add(offset, "invalid double literal")
             return Literal(offset, double)
         try:

@@ -9,7 +9,8 @@
 | kubernetes.Quantity | `scheduler.engine.objects.quantity.Quantity` |
 | the other types of Kubernetes | subclasses of `OpaqueValue` in `library` |
 
-No value is changed after it is made, except the result of a loop while the loop runs.
+No string has surrogates, because UTF-8 has none (`replace_surrogates`). No value is changed after it is made, except
+the result of a loop while the loop runs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class Uint(int):
     """An unsigned integer of 64 bits."""
 
     __slots__ = ()
+
+
+def replace_surrogates(text: str) -> str:
+    """Return a text as Go reads it from JSON: pairs of surrogates joined, and lone ones replaced by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @dataclass(frozen=True, slots=True)

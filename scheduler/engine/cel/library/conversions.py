@@ -122,7 +122,7 @@ def _int_to_duration(value: int) -> DurationValue:
 
 
 def _string_to_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode()
 
 
 def _type_of(value: Value) -> TypeValue:

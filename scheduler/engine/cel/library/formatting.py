@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from scheduler.engine.cel.errors import CelRuntimeError
-from scheduler.engine.cel.library.gotext import quote
+from scheduler.engine.cel.library.gotext import quote, require_atoi
 from scheduler.engine.cel.library.times import format_duration, format_timestamp
 from scheduler.engine.cel.values import (
     DurationValue,
@@ -87,14 +87,10 @@ def _precision(match: re.Match[str]) -> int:
         return DEFAULT_PRECISION
     if match[2] is None:
         raise FormatError(failed + "could not find end of precision specifier")
-    if not match[1]:
-        raise FormatError(
-            failed + 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-        )
-    if len(match[1]) > 18:
-        parsing = f"strconv.Atoi: parsing {quote(match[1])}: value out of range"
-        raise FormatError(f"{failed}error while converting precision to integer: {parsing}")
-    return int(match[1])
+    try:
+        return require_atoi(match[1])
+    except CelRuntimeError as error:
+        raise FormatError(f"{failed}error while converting precision to integer: {error}") from None
 
 
 def format_string(text: str, arguments: list[Value]) -> str:
@@ -154,7 +150,7 @@ def _octal(value: Value) -> str | None:
 
 def _hex(value: Value) -> str | None:
     if type(value) is str:
-        return value.encode("utf-8", "surrogatepass").hex()
+        return value.encode().hex()
     if type(value) is bytes:
         return value.hex()
     return f"{value:x}" if type(value) in (int, Uint) else None

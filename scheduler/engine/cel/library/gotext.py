@@ -44,18 +44,22 @@ def _quote_character(character: str) -> str:
 
 def parse_int(text: str) -> int | None:
     """Return a decimal int64, or None for other text."""
-    if not _INT.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > _SHOWN:
-        return None
-    number = int(text)
-    return number if INT64_MIN <= number <= INT64_MAX else None
+    number = _number(text) if _INT.fullmatch(text) else None
+    return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
 def parse_uint(text: str) -> int | None:
     """Return a decimal uint64, or None for other text."""
-    if not _UINT.fullmatch(text) or len(text.lstrip("0")) > _SHOWN:
+    number = _number(text) if _UINT.fullmatch(text) else None
+    return number if number is not None and number <= UINT64_MAX else None
+
+
+def _number(text: str) -> int | None:
+    """Return a decimal number, or None for one that is far out of range. Python refuses to read 4,301 digits."""
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _SHOWN:
         return None
-    number = int(text)
-    return number if number <= UINT64_MAX else None
+    return -int(digits) if text.startswith("-") else int(digits)
 
 
 def require_uint(text: str) -> int:

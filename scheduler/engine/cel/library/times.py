@@ -12,6 +12,7 @@ from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
 from scheduler.engine.cel.library.declaration import Overload, declare
 from scheduler.engine.cel.library.gotext import require_atoi
 from scheduler.engine.cel.values import INT64_MAX, INT64_MIN, NANOS_PER_S, DurationValue, TimestampValue, Value
+from scheduler.engine.objects.quantity import wrap_int
 
 MIN_UNIX_S: Final = -62135596800  # 0001-01-01T00:00:00Z
 MAX_UNIX_S: Final = 253402300799  # 9999-12-31T23:59:59Z
@@ -19,6 +20,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _S_PER_DAY: Final = 86400
 _S_PER_MINUTE: Final = 60
 _MINUTES_PER_HOUR: Final = 60
+_CYCLE_YEARS: Final = 400
+_CYCLE_S: Final = 146_097 * _S_PER_DAY
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 _NANOS: Final = _UNITS | {"h": 3600 * 10**9}
 _DURATION_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
@@ -80,7 +83,8 @@ def checked_timestamp(nanos: int, offset_s: int = 0) -> TimestampValue:
 def format_timestamp(moment: TimestampValue) -> str:
     """Return a timestamp in RFC 3339 with as many digits as it needs."""
     local, nanos = divmod(moment.nanos + moment.offset_s * NANOS_PER_S, NANOS_PER_S)
-    stamp = (_EPOCH.replace(tzinfo=None) + timedelta(seconds=local)).isoformat()
+    year, time = _local_time(local)
+    stamp = f"{year:04d}-{time:%m-%dT%H:%M:%S}"
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     if not moment.offset_s:
         return f"{stamp}{fraction}Z"
@@ -126,41 +130,50 @@ def subtract_times(one: Value, two: Value) -> Value:
     raise no_such_overload()
 
 
-def _zone(name: str) -> timezone | ZoneInfo:
-    """Return the time zone of an IANA name or of an offset such as `-08:00`."""
-    hours, colon, minutes = name.partition(":")
+def _zone_offset_s(zone: str, unix_s: int) -> int:
+    """Return how far a zone is ahead of UTC at a moment: an IANA name, or an offset such as `-08:00`."""
+    hours, colon, minutes = zone.partition(":")
     if colon:
         hour, minute = require_atoi(hours), require_atoi(minutes)
-        offset = hour * _MINUTES_PER_HOUR + (-minute if name.startswith("-") else minute)
-        try:
-            return timezone(timedelta(minutes=offset))
-        except ValueError:
-            raise CelRuntimeError(f"unknown time zone {name}") from None
-    if name in ("", "UTC", "Local"):
-        return timezone.utc
+        offset_m = hour * _MINUTES_PER_HOUR + (-minute if zone.startswith("-") else minute)
+        nanos = wrap_int(offset_m * _UNITS["m"])  # as upstream's duration
+        return -(-nanos // NANOS_PER_S) if nanos < 0 else nanos // NANOS_PER_S
+    if zone in ("", "UTC", "Local"):
+        return 0
+    within = min(max(unix_s, MIN_UNIX_S + _S_PER_DAY), MAX_UNIX_S - _S_PER_DAY)  # local times that Python has
     try:
-        return ZoneInfo(name)
-    except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError
-        raise CelRuntimeError(f"unknown time zone {name}") from None
-    except KeyError:
-        raise CelRuntimeError(f"unknown time zone {name}") from None
+        offset = (_EPOCH + timedelta(seconds=within)).astimezone(ZoneInfo(zone)).utcoffset()
+    except (OSError, ValueError, KeyError):  # ZoneInfoNotFoundError is a KeyError
+        raise CelRuntimeError(f"unknown time zone {zone}") from None
+    assert offset is not None
+    return int(offset.total_seconds())
 
 
-def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
-    """Return a function that reads a part of a timestamp in UTC or in the given zone."""
+def _local_time(unix_s: int) -> tuple[int, datetime]:
+    """Return the year, and the date and time in an equal year of the calendar's cycle of 400 years.
+
+    A local time may be before the year 1 or after 9999, which Python has no dates for.
+    """
+    cycles, rest = divmod(unix_s, _CYCLE_S)
+    local = _EPOCH + timedelta(seconds=rest)
+    return local.year + cycles * _CYCLE_YEARS, local
+
+
+def _part(read: Callable[[int, datetime], int]) -> Callable[..., int]:
+    """Return a function that reads a part of a timestamp in UTC or in the given zone.
+
+    `read` takes the year, and the date and time in an equal year.
+    """
 
     def get(moment: TimestampValue, zone: str = "UTC") -> int:
-        local = _EPOCH + timedelta(seconds=moment.nanos // NANOS_PER_S)
-        try:
-            return read(local.astimezone(_zone(zone)))
-        except OverflowError:
-            raise CelRuntimeError("timestamp overflow") from None
+        unix_s = moment.nanos // NANOS_PER_S
+        return read(*_local_time(unix_s + _zone_offset_s(zone, unix_s)))
 
     return get
 
 
 def _milliseconds(moment: TimestampValue, zone: str = "UTC") -> int:
-    _zone(zone)
+    _zone_offset_s(zone, 0)
     return moment.nanos % NANOS_PER_S // 10**6
 
 
@@ -173,15 +186,15 @@ def _whole(unit: int) -> Callable[[DurationValue], int]:
 
 
 _PARTS: Final[tuple[tuple[str, str, Callable[..., int]], ...]] = (
-    ("getFullYear", "timestamp_to_year", _part(lambda t: t.year)),
-    ("getMonth", "timestamp_to_month", _part(lambda t: t.month - 1)),
-    ("getDayOfYear", "timestamp_to_day_of_year", _part(lambda t: t.timetuple().tm_yday - 1)),
-    ("getDayOfMonth", "timestamp_to_day_of_month", _part(lambda t: t.day - 1)),
-    ("getDate", "timestamp_to_day_of_month_1_based", _part(lambda t: t.day)),
-    ("getDayOfWeek", "timestamp_to_day_of_week", _part(lambda t: t.isoweekday() % 7)),
-    ("getHours", "timestamp_to_hours", _part(lambda t: t.hour)),
-    ("getMinutes", "timestamp_to_minutes", _part(lambda t: t.minute)),
-    ("getSeconds", "timestamp_to_seconds", _part(lambda t: t.second)),
+    ("getFullYear", "timestamp_to_year", _part(lambda year, _: year)),
+    ("getMonth", "timestamp_to_month", _part(lambda _, t: t.month - 1)),
+    ("getDayOfYear", "timestamp_to_day_of_year", _part(lambda _, t: t.timetuple().tm_yday - 1)),
+    ("getDayOfMonth", "timestamp_to_day_of_month", _part(lambda _, t: t.day - 1)),
+    ("getDate", "timestamp_to_day_of_month_1_based", _part(lambda _, t: t.day)),
+    ("getDayOfWeek", "timestamp_to_day_of_week", _part(lambda _, t: t.isoweekday() % 7)),
+    ("getHours", "timestamp_to_hours", _part(lambda _, t: t.hour)),
+    ("getMinutes", "timestamp_to_minutes", _part(lambda _, t: t.minute)),
+    ("getSeconds", "timestamp_to_seconds", _part(lambda _, t: t.second)),
     ("getMilliseconds", "timestamp_to_milliseconds", _milliseconds),
 )
 OVERLOADS: Final[tuple[Overload, ...]] = (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scheduler.engine.cel import CelDevice
 
 
+MAX_MATCHES: Final = 64  # results of one device that are kept: 5 KiB, and a cluster may have 100,000 devices
 MAX_CHANGES: Final = 4096  # changes of nodes that are kept; a reader that is further behind reads every node
 
 
@@ -211,6 +212,8 @@ def match_selector(expression: str, device: SlicedDevice) -> bool:
     """
     known = device.matches.get(expression)
     if known is None:
+        if len(device.matches) >= MAX_MATCHES:
+            device.matches.clear()
         known = device.matches[expression] = _evaluate(expression, device)
     if isinstance(known, str):
         raise SelectorError(known)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.cel import CelDevice, CelError, CelRuntimeError, compile_selector
-from scheduler.engine.cel.selector import MAX_LENGTH
+from scheduler.engine.cel.selector import MAX_LENGTH, _selectors
 
 LIMIT_S = 20.0  # the cost limit allows a million steps, which take seconds where the machine is busy
 DEVICE = CelDevice("d", {"s": {"string": "a" * 64}, "i": {"int": (1 << 63) - 1}}, {"c": {"value": "1"}})
@@ -89,11 +89,41 @@ def test_deep_nesting(opening: str, depth: int, middle: str, closing: str) -> No
         "[1].map(x, __result__) == [1].map(x, __result__)",
         "dyn([" * 200 + "1" + "])" * 200 + " == dyn([1])",
         "lists.range(200).all(x, lists.range(200).all(y, x * y >= 0))",
+        f'int("{"0" * 5_000}1") == 1',
+        f'uint("{"0" * 5_000}1") == 1u',
+        f'timestamp(0).getHours("+{"0" * 5_000}:00") == 0',
+        f'"%.{"0" * 5_000}1f".format([1.0]) == "1.0"',
+        'timestamp(0).getMilliseconds("99999999999:00") == 0',
+        'string(timestamp("0001-01-01T00:30:00-01:00") - duration("1h")) == ""',
+        '"%s".format([timestamp("9999-12-31T23:30:00+24:00") + duration("24h")]) == ""',
     ],
     ids=lambda expression: expression[:40],
 )
 def test_huge_literals_and_results(expression: str) -> None:
     run(expression)
+
+
+@pytest.mark.parametrize("sign", ["!", "!!", "--", "!!!"])
+@pytest.mark.parametrize(
+    "after", ["-x", "--1", '-double("inf")', '-"\\', "-true", "-1u", "-'a'", "-b'a'", "-", "-)", "- ", "-\x00"]
+)
+def test_no_number_after_a_minus_is_an_error_of_the_expression(sign: str, after: str) -> None:
+    with pytest.raises(CelError):
+        compile_selector(sign + after)
+
+
+def test_lone_surrogates_are_read_as_the_replacement_character() -> None:
+    device = CelDevice("d", {"s": {"string": "a\ud800"}, "p": {"string": "\ud83d\ude00"}}, {})
+    attributes = 'device.attributes["d"]'
+    assert compile_selector(f'{attributes}.s == "a\ufffd" && {attributes}.s == "a\ud801"').matches(device)
+    assert compile_selector(f'{attributes}.p == "\U0001f600" && {attributes}.s.matches("a.")').matches(device)
+    assert compile_selector(f"format.dns1123Label().validate({attributes}.s).hasValue()").matches(device)
+
+
+def test_compiled_expressions_that_are_kept_are_bounded() -> None:
+    for number in range(100):
+        assert compile_selector(f"'{'a' * 9000}' != '{number}'").matches(DEVICE)
+    assert sum(len(selector.expression) for selector in map(_selectors.peek, _selectors) if selector) <= 512 * 1024
 
 
 def test_a_longer_expression_is_refused_without_reading_it() -> None:

@@ -65,6 +65,22 @@ def test_a_failed_evaluation_has_the_words_of_kube_scheduler(expression: str, me
     [
         ("1", "must evaluate to bool or the unknown type, not int"),
         ("device.no", "compilation failed: ERROR: <input>:1:7: undefined field 'no'\n | device.no\n | ......^"),
+        (
+            "!!-x",
+            "compilation failed: ERROR: <input>:1:4: Syntax error: no viable alternative at input '-x'\n"
+            " | !!-x\n | ...^",
+        ),
+        (
+            "1 == -\n !x",
+            "compilation failed: ERROR: <input>:2:2: Syntax error: no viable alternative at input '-\\n !'\n"
+            " |  !x\n | .^",
+        ),
+        (
+            '!-"\\',
+            "compilation failed: ERROR: <input>:1:3: Syntax error: token recognition error at: '\"\\'\n"
+            ' | !-"\\\n | ..^\n'
+            "ERROR: <input>:1:5: Syntax error: no viable alternative at input '-'\n | !-\"\\\n | ....^",
+        ),
         ('int("x") == 1', "program instantiation failed: type conversion error from 'string' to 'int'"),
     ],
 )
@@ -72,6 +88,22 @@ def test_a_refused_expression_has_the_words_of_the_api_server(expression: str, m
     with pytest.raises(CelError) as error:
         compile_selector(expression)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ('timestamp("0001-01-01T00:30:00-01:00") - duration("1h")', "0000-12-31T23:30:00-01:00"),
+        ('timestamp("9999-12-31T23:30:00+01:00") + duration("1h")', "10000-01-01T00:30:00+01:00"),
+        ('timestamp("9999-12-31T23:59:59Z").getFullYear("+01:00")', "10000"),
+        ('timestamp("0001-01-01T00:00:00Z").getFullYear("-01:00")', "0"),
+        ('timestamp("0001-01-01T00:00:00Z").getMonth("-01:00")', "11"),
+        ('timestamp("2024-02-29T12:00:00Z").getHours("26:00")', "14"),
+        ('timestamp("2024-02-29T12:00:00Z").getDayOfWeek("26:00")', "5"),
+    ],
+)
+def test_local_times_may_be_out_of_the_years_of_timestamps(expression: str, text: str) -> None:
+    assert compile_selector(f'string({expression}) == "{text}"').matches(GPU)
 
 
 def test_a_malformed_version_makes_every_evaluation_fail() -> None:
