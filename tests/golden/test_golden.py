@@ -23,6 +23,7 @@ FAMILIES = {
     "found/plugins-off": 139,
     "found/prefvalues": 100,
     "found/pvfields": 92,
+    "found/round3/differences": 4,
     **dict.fromkeys((f"dra/dra-{family}" for family in DEVICE_FAMILIES), 20),
     "dra/dra-extended": 19,
 }

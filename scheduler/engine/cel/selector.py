@@ -91,15 +91,20 @@ def compile_selector(expression: str) -> Selector:
     with _lock:
         selector = _selectors.get(expression)
     if selector is None:
-        if len(expression.encode()) > MAX_LENGTH:
-            raise CelError(f"Too long: may not be more than {MAX_LENGTH} bytes")
-        try:
-            selector = _nestable(lambda: _compile(expression))
-        except RecursionError:
-            raise CelError("compilation failed: the expression is nested too deeply") from None
+        selector = compile_anew(expression)
         with _lock:
             _selectors.put(expression, selector)
     return selector
+
+
+def compile_anew(expression: str) -> Selector:
+    """Compile an expression as `compile_selector` does, but always anew."""
+    if len(expression.encode()) > MAX_LENGTH:
+        raise CelError(f"Too long: may not be more than {MAX_LENGTH} bytes")
+    try:
+        return _nestable(lambda: _compile(expression))
+    except RecursionError:
+        raise CelError("compilation failed: the expression is nested too deeply") from None
 
 
 def _compile(expression: str) -> Selector:

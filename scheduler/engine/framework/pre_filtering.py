@@ -41,9 +41,13 @@ class PreFilterOutcome:
             if result.node_names is not None:
                 self.narrow(plugin, result.node_names)
         else:
-            self.reject(PluginVerdict(plugin, result.verdict), trace)
-            if code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                raise PluginError(f'running PreFilter plugin "{plugin}": {join_reasons(result.verdict)}')
+            verdict = result.verdict
+            failed = code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            if failed:
+                verdict = error(f'running PreFilter plugin "{plugin}": {join_reasons(verdict)}')
+            self.reject(PluginVerdict(plugin, verdict), trace)
+            if failed:
+                raise PluginError(join_reasons(verdict))
             if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return False
         if self.names is None or self.names:

@@ -133,15 +133,15 @@ class PodInfo:
         return tuple(self.requests.items()), self.scoring_requests
 
     @lazy
-    def incoming_scoring_requests(self) -> tuple[int, int]:
-        """The non-zero requests (cpu in milli, memory in bytes) without pod-level resources (spec.resources).
+    def incoming_scoring_requests(self) -> Mapping[str, int]:
+        """The requests by resource, with defaults for absent cpu and memory, without pod-level ones (spec.resources).
 
         NodeResourcesFit scores the pod that is being scheduled with them.
         """
         return (
             self._spec_requests.incoming_scoring
             if self._spec_requests
-            else requests.compute_scoring_requests(self.pod, pod_level=False)
+            else requests.compute_incoming_scoring_requests(self.pod)
         )
 
     @lazy

@@ -58,21 +58,24 @@ def compute_pod_requests(pod: Pod, *, running: bool = False) -> dict[str, int]:
     return _sum_in_base_units(lambda parse: _total(pod, parse, defaults={}, pod_level=True, running=running))
 
 
-def compute_scoring_requests(pod: Pod, *, running: bool = False, pod_level: bool = True) -> tuple[int, int]:
-    """Return the non-zero requests: cpu in milli and memory in bytes, with kube-scheduler's defaults for absent ones.
-
-    `pod_level=False` leaves spec.resources out, as kube-scheduler's NodeResourcesFit does when it *scores* the incoming
-    pod (though not when it filters).
-    """
+def compute_scoring_requests(pod: Pod, *, running: bool = False) -> tuple[int, int]:
+    """Return the non-zero requests, cpu in milli, memory in bytes, with kube-scheduler's defaults for absent ones."""
     defaults = _DEFAULTS
-    if pod_level and _at_pod_level(pod, quantity.parse, running=running):
+    if _at_pod_level(pod, quantity.parse, running=running):
         # a default then replaces only a resource that neither containers nor the overhead request
         named = _total(pod, quantity.parse, defaults={}, pod_level=True, running=running)
         defaults = {r: amount for r, amount in _DEFAULTS.items() if r not in named}
-    units = _sum_in_base_units(
-        lambda parse: _total(pod, parse, defaults=defaults, pod_level=pod_level, running=running)
-    )
+    units = _sum_in_base_units(lambda parse: _total(pod, parse, defaults=defaults, pod_level=True, running=running))
     return units.get(CPU, 0), units.get(MEMORY, 0)
+
+
+def compute_incoming_scoring_requests(pod: Pod) -> dict[str, int]:
+    """Return the requests by resource without spec.resources, with defaults for absent cpu and memory.
+
+    kube-scheduler's NodeResourcesFit *scores* the incoming pod with them (but filters with the effective requests):
+    what only spec.resources requests, such as huge pages, does not count.
+    """
+    return _sum_in_base_units(lambda parse: _total(pod, parse, defaults=_DEFAULTS, pod_level=False, running=False))
 
 
 class SpecRequests(NamedTuple):
@@ -80,7 +83,7 @@ class SpecRequests(NamedTuple):
 
     requests: Mapping[str, int]
     scoring: tuple[int, int]
-    incoming_scoring: tuple[int, int]  # without pod-level resources
+    incoming_scoring: Mapping[str, int]  # without pod-level resources
 
 
 def compute_spec_requests(pod: Pod) -> SpecRequests:
@@ -106,7 +109,7 @@ def _compute_encoded_spec(encoded: bytes) -> SpecRequests:
     spec = PodSpec(containers=containers, init_containers=init_containers, overhead=overhead, resources=resources)
     pod = Pod(spec=spec)
     return SpecRequests(
-        compute_pod_requests(pod), compute_scoring_requests(pod), compute_scoring_requests(pod, pod_level=False)
+        compute_pod_requests(pod), compute_scoring_requests(pod), compute_incoming_scoring_requests(pod)
     )
 
 

@@ -166,11 +166,11 @@ class NodeResourcesFit(BasePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the weighted mean of the strategy's scores of the node's resources."""
         strategy: ScoringStrategy = self.args.scoring_strategy
-        specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
+        requests = pod.incoming_scoring_requests
+        specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or requests.get(s.name, 0)]
         if not specs:
             return np.zeros(nodes.slots, np.int64)
-        names, (cpu, memory) = [s.name for s in specs], pod.incoming_scoring_requests
-        requests = {**pod.requests, CPU: cpu, MEMORY: memory}
+        names = [s.name for s in specs]
         allocatable = nodes.allocatable_of(names)
         requested = nodes.scoring_requested_of(names)
         totals = state.find(DeviceTotals)

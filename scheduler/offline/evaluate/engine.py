@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
@@ -97,8 +99,13 @@ class EvaluatedPod:
     def outcome(self) -> Json:
         """Return each plugin's results as a JSON document in the format of tests/golden/README.md.
 
-        A single feasible node is scored too, unlike in kube-scheduler.
+        Every node is filtered and a single feasible node is scored, unlike in kube-scheduler, which takes the pod's
+        nominated node without looking at others if it is feasible.
         """
+        if self.result.path is DecisionPath.NOMINATED:
+            status = msgspec.structs.replace(self.pod.pod.status, nominated_node_name="")
+            pod = PodInfo(msgspec.structs.replace(self.pod.pod, status=status))
+            return _evaluate(self.framework, self.nodes, pod).outcome()
         trace, score_error = self.result.trace, ""
         if self.result.path is DecisionPath.ONLY_FEASIBLE:
             try:
@@ -162,10 +169,15 @@ class Engine:
 
     def evaluate(self, pod: PodInfo) -> EvaluatedPod:
         """Run one scheduling cycle for the pod and return its result. The pod is not added to a node."""
-        with _gc_frozen():
-            result = schedule_regardless_of_group(self.framework, pod, Snapshot.from_columns(self.nodes), seed=0)
-        result.trace.notes += self.not_asked
-        return EvaluatedPod(self.framework, self.nodes, pod, result)
+        evaluated = _evaluate(self.framework, self.nodes, pod)
+        evaluated.result.trace.notes += self.not_asked
+        return evaluated
+
+
+def _evaluate(framework: Framework, nodes: NodeColumns, pod: PodInfo) -> EvaluatedPod:
+    with _gc_frozen():
+        result = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(nodes), seed=0)
+    return EvaluatedPod(framework, nodes, pod, result)
 
 
 @contextmanager

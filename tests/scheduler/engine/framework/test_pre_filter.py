@@ -149,5 +149,7 @@ def test_named_nodes_that_do_not_exist_leave_nothing_to_look_at() -> None:
 )
 def test_anything_else_fails_the_attempt_by_name(said: Verdict | Exception, words: str) -> None:
     result = run(framework(pre_filter=(PreFilters("Bad", said),)), cluster())
-    assert (result.path, result.message) == (DecisionPath.ERROR, f'running PreFilter plugin "Bad": {words}')
-    assert [(v.plugin, join_reasons(v.verdict)) for v in result.trace.pre_filters] == [("Bad", words)]
+    message = f'running PreFilter plugin "Bad": {words}'
+    assert (result.path, result.message) == (DecisionPath.ERROR, message)
+    (verdict,) = result.trace.pre_filters
+    assert (verdict.plugin, verdict.verdict.code, join_reasons(verdict.verdict)) == ("Bad", Code.ERROR, message)

@@ -210,7 +210,7 @@ def test_a_pod_level_resize_counts_while_it_is_in_progress(
 def test_amounts_for_scoring(pod: PodBuilder, on_the_node: tuple[int, int], incoming: tuple[int, int]) -> None:
     info = pod.info()
     assert info.scoring_requests == on_the_node
-    assert info.incoming_scoring_requests == incoming
+    assert tuple(info.incoming_scoring_requests.get(resource, 0) for resource in ("cpu", "memory")) == incoming
 
 
 @pytest.mark.parametrize(
