@@ -13,17 +13,18 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.progress import ProgressLine
+from herodotus_cli.progress import ProgressLine, note_after_delay
 from herodotus_cli.transport import api_paths, connect
 from herodotus_cli.transport.interface import Transport
 
 Json = dict[str, Any]
 
+WAITING = "note: waiting for the scheduler's answer to this what-if"
 MAX_TRIES = 10  # while other questions are answered
-RETRY_INTERVAL_S = 3.0
+RETRY_INTERVAL_S = 1.0
 # Reasons for which the service has no answer, although the cluster may be read with the user's own rights.
-_WITHOUT_SERVICE = ("Forbidden", "NotFound", "ServiceUnavailable", "Timeout")
-_LOCAL_HINT = "or evaluate the cluster with your own rights: --local"
+_WITHOUT_SERVICE = ("ServiceUnavailable", "Timeout")
+_LOCAL_HINT = "--local evaluates here, with your own rights"
 RESOURCES = {
     "pod": "v1/pods",
     "deployment": "apps/v1/deployments",
@@ -80,24 +81,37 @@ def ask(transport: Transport, spec: Json) -> Json:
     Raises CliError if there is none. Where there is no service, the transport answers locally.
     """
     document, progress = _build_document(spec), ProgressLine()
-    left = MAX_TRIES
     try:
-        while True:
-            try:
-                answer = transport.post(api_paths.cluster_reviews(), document)
-            except ServerError as e:
-                left -= 1
-                if e.reason != "TooManyRequests" or not left:
-                    raise e.with_hints([_LOCAL_HINT] if e.reason in _WITHOUT_SERVICE else []) from None
-                time.sleep(RETRY_INTERVAL_S)
-                continue
-            status = answer["status"]
-            if status.get("phase") != "Running":
-                return answer
-            document = document | {"spec": {"continue": status["continue"]}}
+        with note_after_delay(WAITING):
+            answer = post_question(transport, api_paths.cluster_reviews(), document)
+        while (status := answer["status"]).get("phase") == "Running":
             progress.report_decided(status["progress"]["done"], status["progress"]["total"])
+            continued = document | {"spec": {"continue": status["continue"]}}
+            answer = post_question(transport, api_paths.cluster_reviews(), continued)
+        return answer
     finally:
         progress.clear()
+
+
+def post_question(transport: Transport, path: str, document: Json) -> Json:
+    """Return the response to a what-if, which is sent again while other questions are answered.
+
+    Raises CliError with hints if there is no answer.
+    """
+    for left in range(MAX_TRIES, 0, -1):
+        try:
+            return transport.post(path, document)
+        except ServerError as e:
+            if e.reason != "TooManyRequests" or left == 1:
+                raise e.with_hints(_list_hints(e)) from None
+        time.sleep(RETRY_INTERVAL_S)
+    raise AssertionError("the last try returns or raises")
+
+
+def _list_hints(e: ServerError) -> list[str]:
+    if e.reason == "NotFound" and "answers reviews; these do" in e.words:
+        return ["choose one of them: --scheduler NAME"]
+    return [_LOCAL_HINT] if e.reason in _WITHOUT_SERVICE else []
 
 
 def fetch_object(

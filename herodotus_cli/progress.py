@@ -9,9 +9,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from herodotus_cli import errors
 
+NOTE_DELAY_S = 1.0  # most answers take a tenth of that
 _AFTER_S = 0.5
 _EVERY_S = 0.1
 
@@ -53,3 +56,15 @@ class ProgressLine:
 def _can_erase() -> bool:
     """Return whether stderr is a terminal on which a line can be replaced."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def note_after_delay(note: str) -> Iterator[None]:
+    """Print a note on stderr if the block takes longer than NOTE_DELAY_S."""
+    timer = threading.Timer(NOTE_DELAY_S, lambda: errors.print_to_stderr(note))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -7,10 +7,7 @@ Owns: its options and its request. Does not own: reading files (`manifests`), th
 from __future__ import annotations
 
 import sys
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -18,15 +15,13 @@ import click
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
-from herodotus_cli.errors import CliError, ServerError, print_to_stderr
+from herodotus_cli.errors import CliError
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.progress import note_after_delay
 from herodotus_cli.transport import api_paths, connect
 
 ACTION_NAMES = ("drain", "cordon", "uncordon", "remove", "add-nodes", "taint", "label", "scale", "create", "changes")
 MAX_PODS = 100  # the service's limit
-MAX_TRIES = 10  # while the service answers other reviews
-RETRY_INTERVAL_S = 1.0
-NOTE_DELAY_S = 2.0  # most answers take a tenth of that
 _POD_KINDS = ("pod", "pods", "po")
 
 
@@ -214,35 +209,8 @@ def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environm
     spec |= {"schedulerName": arguments.scheduler} | ({"replicas": arguments.replicas} if arguments.replicas else {})
     body = {"apiVersion": "herodotus.dev/v1alpha1", "kind": "PlacementReview", "spec": spec}
     transport, path = connect(connection, environment.environ), api_paths.placement_reviews(namespace)
-    with _note_after(NOTE_DELAY_S, "note: waiting for the answer"):
-        for left in range(MAX_TRIES, 0, -1):
-            try:
-                return transport.post(path, body)
-            except ServerError as e:
-                if e.reason != "TooManyRequests" or left == 1:
-                    raise e.with_hints(_hints(e, connection)) from None
-            time.sleep(RETRY_INTERVAL_S)
-    raise AssertionError("the last try returns or raises")
-
-
-@contextmanager
-def _note_after(seconds: float, note: str) -> Iterator[None]:
-    """Print a note on stderr if the block takes longer than this number of seconds."""
-    timer = threading.Timer(seconds, lambda: print_to_stderr(note))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _hints(e: ServerError, connection: ConnectionSettings) -> list[str]:
-    if e.reason == "NotFound" and "answers reviews; these do" in e.words:
-        return ["choose one of them: --scheduler NAME"]
-    if e.reason in ("ServiceUnavailable", "Timeout") and "scheduler" in e.words:
-        return [f"is the scheduler running?  kubectl -n {connection.service.namespace} get pods"]
-    return []
+    with note_after_delay(cluster_review.WAITING):
+        return cluster_review.post_question(transport, path, body)
 
 
 def _evaluate_files(arguments: WhatIfArguments, connection: ConnectionSettings, environment: Environment) -> Json:

@@ -67,12 +67,12 @@ _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
 _INVALID = re.compile(r"The (?:request|\S+ \".*?\") is invalid: (.*)", re.DOTALL)  # how kubectl words a 422
-_WRONG_ROUTE_REASONS = (
-    "Forbidden",
-    "InternalError",
-    "ServiceUnavailable",
-    "Unknown",
-)  # and some NotFound
+# What the API server or its proxy answers in place of the service. A message of the service itself has other words.
+_PROXY_REASONS = ("ServiceUnavailable", "InternalError", "Timeout", "Unknown")
+_PROXY_ERROR = re.compile(
+    "no endpoints available|no service port|[Ee]rror trying to reach service|currently unable to handle"
+    "|an error on the server|EOF"  # the former is how kubectl words a body that is no Status
+)
 
 
 class KubectlResult(NamedTuple):
@@ -253,14 +253,17 @@ class KubectlTransport:
         first = ask(self._kubectl.service_path(path))
         if self._kubectl.has_custom_service or _reached_service(first):
             return first
-        tried = {self._kubectl.route: first}
+        known = self._kubectl.route
+        tried = {known: first}
 
         def reaches_service(route: str) -> bool:
             if route not in tried:
                 tried[route] = ask(self._kubectl.path_by_route(route, path))
             return _reached_service(tried[route])
 
-        routes = self._candidate_routes() or (self._kubectl.route,)
+        routes = self._candidate_routes() or (known,)
+        if known in routes:  # it worked before, or is the default: its failure says most if no route works
+            routes = (known, *(route for route in routes if route != known))
         self._kubectl.route = next(filter(reaches_service, routes), routes[0])
         return tried[self._kubectl.route]
 
@@ -327,7 +330,7 @@ class KubectlTransport:
                 "error: the decisions service does not serve this resource",
                 ["compare the versions: kubectl herodotus version"],
             )
-        if reason in ("ServiceUnavailable", "InternalError") and _is_proxy_error(words):
+        if _is_proxy_error(reason, words):
             named = f"--service {service.namespace}/http:{service.name}:{service.port}"
             plain = [f"it speaks plain HTTP: upgrade it, name its port plain-http, or ask with  {named}"]
             return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
@@ -367,15 +370,19 @@ def _parse_status(message: str) -> tuple[str, str]:
 
 
 def _reached_service(run: KubectlResult) -> bool:
-    """Return whether the request reached the decisions service, so that no other route needs to be tried.
+    """Return whether the decisions service answered, if only with an error, so that no other route needs to be tried.
 
     An Unauthorized error does not count, because a service that requires identities refuses requests that come through
-    the API server's service proxy.
+    the API server's service proxy. A Forbidden error does not count either: the API server checks rights before it
+    looks whether there is such a route.
     """
     message = _stderr(run)
     reason, words = _parse_status(message)
-    wrong = reason in _WRONG_ROUTE_REASONS or words == _ROUTE_UNKNOWN or _is_service_missing(reason, words)
-    return not (run.returncode and (wrong or _last_line(message).startswith(_UNAUTHORIZED)))
+    if not run.returncode:
+        return True
+    if _last_line(message).startswith(_UNAUTHORIZED) or reason == "Forbidden":
+        return False
+    return not (words == _ROUTE_UNKNOWN or _is_service_missing(reason, words) or _is_proxy_error(reason, words))
 
 
 def _last_line(message: str) -> str:
@@ -396,9 +403,6 @@ def _parse_logged_details(log: str) -> Json:
     return details if isinstance(details, dict) else {}
 
 
-def _is_proxy_error(words: str) -> bool:
-    """Return whether an error message is from the API server's proxy and not from the service behind it."""
-    return any(
-        sign in words
-        for sign in ("no endpoints available", "error trying to reach service", "currently unable to handle", "EOF")
-    )
+def _is_proxy_error(reason: str, words: str) -> bool:
+    """Return whether an error is from the API server's proxy and not from the service behind it."""
+    return reason in _PROXY_REASONS and _PROXY_ERROR.search(words) is not None

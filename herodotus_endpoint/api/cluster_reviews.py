@@ -26,6 +26,7 @@ from herodotus_endpoint.api.reviews import (
     CONTAINER_LISTS,
     DEFAULT_SCHEDULER,
     FIELD_MANAGER_PARAMETERS,
+    build_no_scheduler_error,
     find_reviewer,
     new_review_id,
     strip_containers,
@@ -53,7 +54,7 @@ PATH: Final = f"/{CLUSTER_REVIEW.plural}"
 MAX_BODY_BYTES: Final = 1 << 20  # several manifests
 MAX_WAITING: Final = 4  # per scheduler, which answers them one after the other, for minutes
 WAIT_S: Final = 20.0  # of one request: the plugin gives up after 30 s
-PICKUP_S: Final = 30.0  # within which a scheduler that has nothing else to answer must take the review
+PICKUP_S: Final = 10.0  # within which a scheduler that has nothing else to answer must take the review
 ENDED_S: Final = review_queue.CLUSTER_EVALUATION_S + 30.0  # after which a scheduler that took it has ended
 POLL_S: Final = 0.1
 
@@ -112,6 +113,8 @@ class ClusterReviewViews:
         known = review_queue.list_schedulers(
             self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), CLUSTER_REVIEW.kind
         )
+        if not known:
+            raise build_no_scheduler_error(self._reviews)
         names = sorted({r.scheduler for r in known if spec.cluster in ("", r.cluster)})
         default = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or not names else names[0]
         found = find_reviewer(known, spec.scheduler_name or default, spec.cluster, self._own)
@@ -150,6 +153,9 @@ class ClusterReviewViews:
             if age_s > ENDED_S and self._reviews.is_claimed(queued.id):
                 self._reviews.remove_question(queued.id)
                 raise StatusError(504, f"the scheduler has not answered within {ENDED_S:.0f} s", reason="Timeout")
+            if review_queue.has_client_left():
+                self._reviews.remove_question(queued.id)  # the scheduler learns it with its next report
+                break
             time.sleep(POLL_S)
             answer = self._reviews.read_answer(queued.id)
         return answer

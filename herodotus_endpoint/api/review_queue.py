@@ -85,13 +85,18 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
     def take() -> Response:
         cluster, schedulers = resolve_sender_cluster(settings), SCHEDULER.parse()
         kinds, busy = _KINDS.parse() or [_PLACEMENT], _BUSY.parse()
+        announced = [queue_name(kind, name) for kind in kinds for name in schedulers]
         try:
-            store.reviews.register(cluster, [queue_name(kind, name) for kind in kinds for name in schedulers])
+            registered_us = store.reviews.register(cluster, announced)
         except TooManyReviewersError as e:
             raise retry_later(429, str(e)) from e
         queues = [queue_name(kind, name) for kind in kinds if kind not in busy for name in schedulers]
         cancelled = request.environ.get(CANCELLED) or threading.Event()
-        return _take_review(store, cluster, queues, _WAIT.parse(), cancelled)
+        try:
+            return _take_review(store, cluster, queues, _WAIT.parse(), cancelled)
+        finally:
+            if cancelled.is_set():  # the scheduler has ended, or its connection: readers need not wait for it
+                store.reviews.unregister(cluster, announced, registered_us)
 
     @declare(
         Route(
@@ -139,6 +144,12 @@ def decompress_document(body: bytes) -> bytes:
     if estimate_json_bytes(document) > batches.MAX_TOGETHER_BYTES:
         raise StatusError(500, f"the scheduler's answer of {len(document)} bytes has too many values")
     return document
+
+
+def has_client_left() -> bool:
+    """Return whether the client of the current request has closed its connection."""
+    cancelled = request.environ.get(CANCELLED)
+    return cancelled is not None and bool(cancelled.is_set())
 
 
 def queue_name(kind: str, scheduler: str) -> str:

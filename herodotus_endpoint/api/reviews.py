@@ -29,7 +29,7 @@ from herodotus_endpoint.resources import PREFIX, REVIEW
 from herodotus_endpoint.routing import JSON, Answer, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
-from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
+from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion, ReviewStore
 from herodotus_record import codec
 from herodotus_record.codec import batches
 from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
@@ -138,6 +138,8 @@ class ReviewViews:
         asked = _parse_request(check_name(namespace, "the namespace"))
         cluster = guard.switch_cluster(asked.spec.cluster)
         known = review_queue.list_schedulers(self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind)
+        if not known:
+            raise build_no_scheduler_error(self._reviews)
         reviewer = find_reviewer(known, asked.scheduler, cluster, self._own)
         answer = self._answer(ReviewQuestion(new_review_id(self._clock()), reviewer, asked.body()))
         return json_response(self._document(answer, asked), 201)
@@ -152,7 +154,7 @@ class ReviewViews:
             raise retry_later(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
         try:
             began = time.monotonic()
-            while (waited_s := time.monotonic() - began) < WAIT_S:
+            while (waited_s := time.monotonic() - began) < WAIT_S and not review_queue.has_client_left():
                 answer = self._reviews.read_answer(question.id)
                 if answer is not None:
                     return answer
@@ -255,16 +257,19 @@ def strip_containers(value: Any) -> Any:
     return [{k: c[k] for k in _KEPT_CONTAINER_FIELDS if k in c} if isinstance(c, dict) else c for c in value]
 
 
+def build_no_scheduler_error(reviews: ReviewStore) -> StatusError:
+    """Return the error for a question that no scheduler can answer."""
+    seen_s = reviews.last_seen_s()
+    seen = "none was seen in the last hour" if seen_s is None else f"last seen {seen_s:.0f} s ago"
+    return retry_later(503, f"no scheduler answers what-ifs ({seen})")
+
+
 def find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
     """Return the one entry of `known` that has this scheduler name and cluster.
 
     `own` is the ID of the service's cluster. It is used if `cluster` is "", and for entries without a cluster. Raises
-    StatusError 503 if `known` is empty, 404 if no entry matches, and 400 if entries of several clusters match.
+    StatusError 404 if no entry matches, and 400 if entries of several clusters match.
     """
-    if not known:
-        raise retry_later(
-            503, "no scheduler answers reviews: none that leads has been heard of lately (run --endpoint)"
-        )
     wanted = cluster or own
     there = [r for r in known if not wanted or r.cluster == wanted or (wanted == own and not r.cluster)]
     found = [r for r in there if r.scheduler == scheduler]

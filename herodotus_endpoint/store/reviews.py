@@ -23,7 +23,7 @@ from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
 from herodotus_endpoint.store.writer import Writer
 
 ABANDONED_S: Final = 120.0  # several times a client's timeout: the replica of the client has ended
-REVIEWER_KEPT_S: Final = 120.0  # twice the silence after which a scheduler gets no more reviews (`desk.SILENT_S`)
+REVIEWER_KEPT_S: Final = 3600.0  # so that readers are told since when no scheduler answers
 PROGRESS: Final = "application/vnd.herodotus.progress+json"  # media type of what is stored before the answer is
 SILENT_S: Final = 60.0  # a client that has not asked for progress for this long waits no longer
 MAX_REVIEWERS: Final = 256  # schedulers of one cluster; a scheduler process announces at most 64 profiles
@@ -72,14 +72,14 @@ class ReviewStore:
         self._reading = reading
         self._clock = clock
 
-    def register(self, cluster: str, schedulers: Sequence[str]) -> None:
+    def register(self, cluster: str, schedulers: Sequence[str]) -> int:
         """Store that these schedulers answer reviews, and drop those that have been silent for REVIEWER_KEPT_S.
 
-        Raises TooManyReviewersError if the cluster would then have more than MAX_REVIEWERS, and StoreUnavailableError
-        if the database cannot be written.
+        Return the time in microseconds, with which `unregister` takes it back. Raises TooManyReviewersError if the
+        cluster would then have more than MAX_REVIEWERS, and StoreUnavailableError if the database cannot be written.
         """
         row, now_us = REVIEWERS.c, self._now_us()
-        silent = row.seen_us < now_us - int(REVIEWER_KEPT_S * 1e6)
+        silent = sa.func.abs(row.seen_us) < now_us - int(REVIEWER_KEPT_S * 1e6)
         announced = sa.and_(row.cluster == cluster, row.scheduler.in_(schedulers))
         others = sa.select(sa.func.count()).select_from(REVIEWERS).where(row.cluster == cluster)
         with self._writer.transaction() as connection:
@@ -88,6 +88,22 @@ class ReviewStore:
                 raise TooManyReviewersError(f"more than {MAX_REVIEWERS} schedulers of this cluster answer reviews")
             rows = [{"cluster": cluster, "scheduler": name, "seen_us": now_us} for name in dict.fromkeys(schedulers)]
             connection.execute(REVIEWERS.insert(), rows)
+        return now_us
+
+    def unregister(self, cluster: str, schedulers: Sequence[str], registered_us: int) -> None:
+        """Store that these schedulers are gone, except those that have registered again since `registered_us`."""
+        row = REVIEWERS.c
+        gone = (row.cluster == cluster, row.scheduler.in_(schedulers), row.seen_us == registered_us)
+        with self._writer.transaction() as connection:
+            connection.execute(REVIEWERS.update().where(*gone).values(seen_us=-self._now_us()))
+
+    def last_seen_s(self) -> float | None:
+        """Return how many seconds ago a scheduler was last seen; None if none was within REVIEWER_KEPT_S."""
+        latest = sa.select(sa.func.max(sa.func.abs(REVIEWERS.c.seen_us)))
+        with translate_errors(), self._reading.begin() as connection:
+            seen_us = connection.execute(latest).scalar()
+        silent_s = None if seen_us is None else max(0.0, (self._now_us() - seen_us) / 1e6)
+        return None if silent_s is None or silent_s > REVIEWER_KEPT_S else silent_s
 
     def list_reviewers(self, within_s: float) -> list[ReviewingScheduler]:
         """Return the schedulers that registered within the last `within_s` seconds, ordered by name."""

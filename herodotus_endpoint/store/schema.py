@@ -212,7 +212,7 @@ REVIEWERS: Final = sa.Table(
     METADATA,
     sa.Column("cluster", sa.String, primary_key=True),
     sa.Column("scheduler", sa.String, primary_key=True),
-    sa.Column("seen_us", sa.BigInteger, nullable=False),
+    sa.Column("seen_us", sa.BigInteger, nullable=False),  # negative: it was last seen then, and has closed its request
     sqlite_with_rowid=False,
 )
 

@@ -436,7 +436,7 @@ def test_what_if_needs_a_separate_right(system: System, tmp_path: Path) -> None:
     system.kubectl("-n", "shop", "create", "rolebinding", "may-ask", "--clusterrole=herodotus-whatif", "--user=eve")
 
     def is_allowed() -> bool:
-        return "no scheduler answers reviews" in system.herodotus(*review, "--as", "eve", user="admin").stderr
+        return "no scheduler answers what-ifs" in system.herodotus(*review, "--as", "eve", user="admin").stderr
 
     eventually(is_allowed, "the new right to take effect")
 

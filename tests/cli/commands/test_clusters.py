@@ -155,7 +155,7 @@ def test_python_client_asks_about_a_cluster(url: str) -> None:
         assert names == [CLUSTER, OTHER]
         for cluster, node in ((CLUSTER, "worker-1"), ("sender-b", None)):
             assert client.ask(explain_pod("shop", POD), cluster=cluster)["outcome"]["node"] == node
-            with pytest.raises(ServiceError, match="no scheduler answers reviews"):
+            with pytest.raises(ServiceError, match="no scheduler answers what-ifs"):
                 client.ask(review_placement("shop", {"object": pod_manifest()}), cluster=cluster)
 
 

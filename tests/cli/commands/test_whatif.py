@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.commands import whatif as whatif_command
+from herodotus_cli import cluster_review, progress
 from herodotus_cli.render import plain_text, terminal, whatif
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Code, Decision, Outcome
@@ -217,12 +217,12 @@ def test_forbidden_names_the_needed_role(
 def test_retries_while_other_reviews_run(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(whatif_command, "RETRY_INTERVAL_S", 0.0)
+    monkeypatch.setattr(cluster_review, "RETRY_INTERVAL_S", 0.0)
     service.refuse(REVIEWS, 429, "TooManyRequests", "8 reviews are under way; ask again")
     assert (
         command("whatif", "-f", written(tmp_path, json.dumps(POD)), "-n", "shop", "--endpoint", service.url).code == 1
     )
-    assert len(service.sent) == whatif_command.MAX_TRIES
+    assert len(service.sent) == cluster_review.MAX_TRIES
     assert capsys.readouterr().err == "Error from server (TooManyRequests): 8 reviews are under way; ask again\n"
 
 
@@ -234,19 +234,19 @@ def test_silent_scheduler_gives_kubectl_hint(
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", "--endpoint", service.url).code == 1
     assert capsys.readouterr().err == (
-        f"Error from server (ServiceUnavailable): {text}\n  is the scheduler running?  kubectl -n herodotus get pods\n"
+        f"Error from server (ServiceUnavailable): {text}\n  --local evaluates here, with your own rights\n"
     )
 
 
 def test_long_wait_prints_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(whatif_command, "NOTE_DELAY_S", 0.01)
+    monkeypatch.setattr(progress, "NOTE_DELAY_S", 0.01)
     (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], replicas=1)))
     environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", environ=environ).code == 0
-    assert capsys.readouterr().err == "note: waiting for the answer\n"
+    assert capsys.readouterr().err == "note: waiting for the scheduler's answer to this what-if\n"
 
 
 def test_unknown_scheduler_suggests_scheduler_option(

@@ -163,3 +163,38 @@ def test_custom_service_uses_only_the_proxy(cluster: Cluster, capsys: pytest.Cap
         "the service may require an identity, which its proxy does not pass on: leave out --service"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Error from server (ServiceUnavailable): no scheduler answers what-ifs (last seen 40 s ago)",
+        "Error from server (TooManyRequests): 16 reviews wait for this scheduler; ask again",
+        "Error from server (InternalError): the store cannot be read",
+        "Error from server (Timeout): the scheduler has not answered within 25 s",
+        'Error from server (NotFound): no decision for pod "EOF" in namespace "shop"',
+    ],
+)
+@pytest.mark.parametrize("route", ["plain", "proxy", "group"])
+def test_an_error_of_the_service_is_reported_on_every_route_and_no_other_is_tried(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], route: str, words: str
+) -> None:
+    cluster.says(proxy=TLS_TO_PLAIN, look=UNKNOWN if route == "plain" else "", plain="", group="")
+    if route == "proxy":
+        cluster.says(proxy="")
+    cluster.run()
+    cluster.says(**{route: words})
+    paths = {"plain": BY_PLAIN, "proxy": BY_PROXY, "group": BY_GROUP}
+    assert set(cluster.run(code=1)) == {paths[route]}
+    assert capsys.readouterr().err.startswith(words)
+
+
+def test_a_service_that_is_away_is_reported_by_the_route_that_worked(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.says(proxy=TLS_TO_PLAIN, look=UNKNOWN, plain="")
+    cluster.run()
+    cluster.says(plain="Error from server (ServiceUnavailable): error trying to reach service: connection refused")
+    cluster.run(code=1)
+    err = capsys.readouterr().err
+    assert ("connection refused" in err, NO_TLS in err) == (True, False)

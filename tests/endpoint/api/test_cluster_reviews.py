@@ -266,7 +266,7 @@ def test_a_busy_scheduler_gets_only_placement_reviews(service: Service, monkeypa
 def test_a_scheduler_of_an_earlier_release_gets_no_question_about_the_cluster(service: Service) -> None:
     Scheduler(service).poll(kind=[])
     refused = envelope(ask(service, changes=[DRAIN]))
-    assert (refused["code"], "no scheduler answers reviews" in refused["message"]) == (503, True)
+    assert (refused["code"], "no scheduler answers what-ifs" in refused["message"]) == (503, True)
 
 
 def test_too_many_questions_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

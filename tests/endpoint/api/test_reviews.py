@@ -26,6 +26,7 @@ from herodotus_endpoint.store.schema import REVIEWERS
 from herodotus_endpoint.store.schema import REVIEWS as REVIEWS_TABLE
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Code, Frame, Preemption
+from herodotus_serving.wsgi import CANCELLED
 from tests.builders import CLUSTER, INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
@@ -326,10 +327,36 @@ def test_rejects_invalid_answers(service: Service, body: bytes, type: str, code:
 def test_review_without_a_scheduler_fails_immediately(service: Service) -> None:
     answer = ask(service)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert "no scheduler answers reviews" in envelope(answer)["message"]
+    assert "no scheduler answers what-ifs" in envelope(answer)["message"]
     answering(service).poll()
     service.clock.now_s += 61
     assert ask(service).status_code == 503, "one that has not asked for a minute is gone"
+
+
+@pytest.mark.parametrize("path", [REVIEWS, f"{API}/clusterreviews"])
+def test_a_scheduler_that_has_ended_is_known_at_once_and_since_when(service: Service, path: str) -> None:
+    over = threading.Event()
+    over.set()
+    kinds = {"kind": ["PlacementReview", "ClusterReview"]}
+    poll = {"cluster": "c1", "scheduler": OURS, "wait": "20", **kinds}
+    service.client.get(DESK, query_string=poll, environ_overrides={CANCELLED: over})
+    service.clock.now_s += 40
+    began = time.monotonic()
+    body = {"spec": {"changes": []}} if path != REVIEWS else {"kind": "PlacementReview", "spec": {"object": POD}}
+    refused = envelope(service.client.post(path, json=body))
+    assert (refused["code"], refused["message"]) == (503, "no scheduler answers what-ifs (last seen 40 s ago)")
+    assert time.monotonic() - began < 5
+    service.client.get(DESK, query_string=poll | {"wait": "0"})
+    assert len(service.store.reviews.list_reviewers(60)) == 2, "it is back"
+
+
+def test_a_question_whose_client_has_left_is_removed(service: Service) -> None:
+    answering(service).poll()
+    over = threading.Event()
+    over.set()
+    body = {"kind": "PlacementReview", "spec": {"object": POD}}
+    service.client.post(REVIEWS, json=body, environ_overrides={CANCELLED: over})
+    assert answering(service).poll().status_code == 204
 
 
 def test_silent_schedulers_expire(service: Service) -> None:

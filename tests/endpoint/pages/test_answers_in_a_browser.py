@@ -576,7 +576,7 @@ def test_workload_of_the_cluster_is_placed_again(scene: Scene) -> None:
         ({"or a manifest, YAML or JSON": "a: b: c"}, "spec.manifest: not valid YAML (line 1)"),
         ({"Pod or workload that exists": "Deployment/other"}, "deployments not found"),
         ({"Pod or workload that exists": "DaemonSet/x"}, "Of a DaemonSet no pods can be placed: paste a manifest."),
-        ({"or a manifest, YAML or JSON": MANIFEST}, "no scheduler answers reviews"),
+        ({"or a manifest, YAML or JSON": MANIFEST}, "no scheduler answers what-ifs"),
     ],
     ids=["nothing", "manifest", "absent", "kind", "no-scheduler"],
 )
