@@ -37,7 +37,7 @@ from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.readiness import Readiness
 from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
-from herodotus_endpoint.routing import TEXT, Access, Route, build_blueprint, declare, list_routes
+from herodotus_endpoint.routing import TEXT, Access, Pool, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, StoreUnavailableError, integrity, reads
 from herodotus_record import codec
@@ -93,22 +93,22 @@ def _service_blueprint(
     store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
 ) -> Blueprint:
     """Return the blueprint of the routes for probes, metrics, version, the OpenAPI document and all paths."""
+    alive = Route(
+        "GET",
+        "/livez",
+        "livez",
+        "Liveness probe.",
+        right=Access.DISCLOSES_NOTHING,
+        document=TEXT,
+        pool=Pool.PROBES,
+    )
+    ready = replace(alive, path="/readyz", operation_id="readyz", summary="Readiness probe.", errors=(503, 507))
 
-    @declare(Route("GET", "/livez", "livez", "Liveness probe.", right=Access.DISCLOSES_NOTHING, document=TEXT))
+    @declare(alive)
     def livez() -> Response:
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @declare(
-        Route(
-            "GET",
-            "/readyz",
-            "readyz",
-            "Readiness probe.",
-            right=Access.DISCLOSES_NOTHING,
-            document=TEXT,
-            errors=(503, 507),
-        )
-    )
+    @declare(ready)
     def readyz() -> Response:
         failed = readiness.failed()
         if failed:
@@ -146,6 +146,7 @@ def _service_blueprint(
         "The version of the service.",
         right=Access.DISCLOSES_NOTHING,
         document=SERVICE_VERSION.kind,
+        pool=Pool.DISCOVERY,
     )
     listed = replace(  # the API server forwards only paths of the API group
         shown,
@@ -158,11 +159,15 @@ def _service_blueprint(
         document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
         return json_response(document | {"frameVersion": codec.VERSION})
 
-    @declare(Route("GET", "/openapi.json", "openapi", "This document.", right=Access.DISCLOSES_NOTHING))
+    described = Route(
+        "GET", "/openapi.json", "openapi", "This document.", right=Access.DISCLOSES_NOTHING, pool=Pool.DISCOVERY
+    )
+
+    @declare(described)
     def openapi_document() -> Response:
         return json_response(openapi.build_document(list_routes()))
 
-    @declare(Route("GET", "/", "index", "The routes.", right=Access.DISCLOSES_NOTHING))
+    @declare(replace(described, path="/", operation_id="index", summary="The routes."))
     def index() -> Response:
         paths = sorted(route.path for route in list_routes())
         return json_response({"service": "herodotus", "version": __version__, "paths": paths})

@@ -15,10 +15,13 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from flask import request
+from werkzeug.datastructures import MultiDict
 
 from herodotus_endpoint.errors import StatusError
 
 Json = dict[str, Any]
+Arguments = MultiDict[str, str]
+"""The query parameters of a request, decoded."""
 
 MAX_NAME: Final = 253  # a DNS subdomain, the longest name of a Kubernetes object
 MAX_TEXT: Final = 512
@@ -46,12 +49,12 @@ class Parameter:
         """Return the parameter's unchecked text in this request, or "" if it is absent."""
         return request.args.get(self.name, "")
 
-    def is_set(self) -> bool:
-        """Return whether this request has the parameter with a value other than "", or, for a flag, other than false.
+    def is_set(self, arguments: Arguments | None = None) -> bool:
+        """Return whether a request has the parameter with a value other than "", or, for a flag, other than false.
 
-        The value may be invalid.
+        The value may be invalid. `arguments` are the query parameters of the request, by default of the current one.
         """
-        return bool(self.raw())
+        return bool((request.args if arguments is None else arguments).get(self.name))
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,8 @@ class FlagParameter(Parameter):
             raise StatusError(400, f"{self.name} must be true or false, not {value[:MAX_NAME]!r}")
         return BOOLEANS[value]
 
-    def is_set(self) -> bool:
-        return BOOLEANS.get(request.args.get(self.name, "false"), True)
+    def is_set(self, arguments: Arguments | None = None) -> bool:
+        return BOOLEANS.get((request.args if arguments is None else arguments).get(self.name, "false"), True)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
-"""The worker pools of the decisions service, and which pool runs which request.
+"""The worker pools of the decisions service, and the choice of a request's pool by the route's declaration.
 
-Owns: the size of each pool and the maximum body of each kind of request. Does not own: routes (`app`), threads
+Owns: the size of each pool. Does not own: routes and which kind of pool each declares (`routing`), threads
 (`herodotus_serving.pools`).
 
-Invariant: slow and idle clients occupy no thread. Ingest, queries, watches, reviews, polls and probes have separate
-pools, so that none of them delays another.
+A body is read before its sender is authenticated, because that may need a review by the API server, for which the event
+loop cannot wait. Only the paths and methods of routes that declare a body have a limit above MAX_IGNORED_BODY, and the
+listener bounds the memory and the work for bodies of all clients together.
+
+Invariant: slow and idle clients occupy no thread. Each kind of pool has its own threads, so that none delays another.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from flask import Flask
+
 from herodotus_endpoint import errors
 from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING
-from herodotus_endpoint.api import cluster_reviews, ingest, review_queue, reviews
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, Pool, find_route
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
-from herodotus_serving.messages import HttpService, PoolAssignment, RequestHead, Response
+from herodotus_serving.messages import HttpService, PoolAssignment, Request, RequestHead, Response
 from herodotus_serving.pools import WorkerPool
 
 if TYPE_CHECKING:
@@ -29,46 +34,48 @@ PROBE_PATHS: Final = ("/livez", "/readyz")
 SENDER_THREADS: Final = 8  # for senders' other requests, which are short, while MAX_WAITING batches wait
 QUEUED_BATCHES: Final = 32  # senders' requests that wait while all these threads are in use
 QUEUED_QUERIES: Final = 64
+DISCOVERY_THREADS: Final = 2  # each request takes milliseconds of processor time and waits for nothing
+QUEUED_PROBES: Final = 256  # each takes a millisecond and waits for nothing
+PROBES_PER_ADDRESS: Final = 16
 REFUSAL_THREADS: Final = 2  # for watches beyond --max-watches, whose refusal names the user
-MAX_IGNORED_BODY: Final = 4 << 10  # of requests that are answered without reading the body
+_NO_ADDRESS: Final = ("", 0)
 
 
 class Pools:
-    """The worker pools of one process, and the functions that choose the pool for a request."""
+    """The worker pools of one process, by the kind that a route declares."""
 
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
-        watches = settings.max_watches + REFUSAL_THREADS
         ingests = settings.max_concurrent_ingests + MAX_WAITING + SENDER_THREADS
-        self.probes = WorkerPool("probes", 1, 256, per_address=16)  # each takes a millisecond and waits for nothing
-        self.queries = WorkerPool("queries", threads, QUEUED_QUERIES, per_address=(threads + QUEUED_QUERIES) // 2)
-        self.ingest = WorkerPool("ingest", ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc)
-        self.watches = WorkerPool("watches", watches, QUEUED_QUERIES)
-        self.reviews = WorkerPool("reviews", settings.max_reviews, 0)
-        self.polls = WorkerPool("polls", MAX_POLLS, 0)
+        share = (threads + QUEUED_QUERIES) // 2
+        self._by_kind = {
+            Pool.PROBES: WorkerPool(Pool.PROBES.value, 1, QUEUED_PROBES, per_address=PROBES_PER_ADDRESS),
+            Pool.QUERIES: WorkerPool(Pool.QUERIES.value, threads, QUEUED_QUERIES, per_address=share),
+            Pool.DISCOVERY: WorkerPool(Pool.DISCOVERY.value, DISCOVERY_THREADS, QUEUED_QUERIES, per_address=share),
+            Pool.INGEST: WorkerPool(Pool.INGEST.value, ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc),
+            Pool.WATCHES: WorkerPool(Pool.WATCHES.value, settings.max_watches + REFUSAL_THREADS, QUEUED_QUERIES),
+            Pool.REVIEWS: WorkerPool(Pool.REVIEWS.value, settings.max_reviews, 0),
+            Pool.POLLS: WorkerPool(Pool.POLLS.value, MAX_POLLS, 0),
+        }
 
-    def route_probe(self, _head: RequestHead) -> PoolAssignment:
+    def assign_probe(self, _head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for probes."""
-        return PoolAssignment(self.probes, MAX_IGNORED_BODY)
+        return PoolAssignment(self._by_kind[Pool.PROBES], MAX_IGNORED_BODY)
 
-    def route_query(self, head: RequestHead) -> PoolAssignment:
-        """Return the worker pool and body limit for a request that arrived at a listener for queries only."""
-        if head.path in PROBE_PATHS:
-            return self.route_probe(head)
-        if head.method == "POST" and head.path.endswith(reviews.PATH_SUFFIX):
-            return PoolAssignment(self.reviews, reviews.MAX_BODY_BYTES)
-        if head.method == "POST" and head.path.endswith(cluster_reviews.PATH):
-            return PoolAssignment(self.reviews, cluster_reviews.MAX_BODY_BYTES)
-        if head.method == "GET" and head.path.endswith("/decisions") and "watch=" in head.query:
-            return PoolAssignment(self.watches, MAX_IGNORED_BODY)
-        return PoolAssignment(self.queries, MAX_IGNORED_BODY)
+    def assign_by_route(self, app: Flask, serves_ingest: bool) -> Callable[[RequestHead], PoolAssignment]:
+        """Return a function that returns the worker pool and body limit for a request, as its route declares them.
 
-    def route_ingest(self, head: RequestHead) -> PoolAssignment:
-        """Return the worker pool and body limit for a request that arrived at a listener for ingest and queries."""
-        if head.method == "GET" and head.path.startswith(review_queue.PATH):
-            return PoolAssignment(self.polls, MAX_IGNORED_BODY)
-        if head.path.startswith(SENDER_PREFIX):
-            return PoolAssignment(self.ingest, max(ingest.MAX_BODY_BYTES, review_queue.MAX_ANSWER_BYTES))
-        return self.route_query(head)
+        Requests that no route is for run in the pool of queries. So do those of senders, unless `serves_ingest`.
+        """
+        others = PoolAssignment(self._by_kind[Pool.QUERIES], MAX_IGNORED_BODY)
+
+        def assign(head: RequestHead) -> PoolAssignment:
+            found = find_route(app, wsgi.build_environ(Request(head, b"", _NO_ADDRESS, _NO_ADDRESS)))
+            if found is None or (found[0].right is Access.SENDER and not serves_ingest):
+                return others
+            route, arguments = found
+            return PoolAssignment(self._by_kind[route.choose_pool(arguments)], route.max_body)
+
+        return assign
 
 
 def build_service(application: WSGIApplication, route: Callable[[RequestHead], PoolAssignment]) -> HttpService:

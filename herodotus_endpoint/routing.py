@@ -1,11 +1,12 @@
 """The declaration of a route, from which the service derives everything else that it says or checks about the route.
 
 A view declares its routes with the decorator `declare`; `build_blueprint` registers them with Flask. From a `Route`
-follow the right that the guard checks, the verbs in discovery, the OpenAPI operation, and the check for unknown query
-parameters.
+follow the right that the guard checks, the verbs in discovery, the OpenAPI operation, the check for unknown query
+parameters, the worker pool that runs the request, and the longest body that is read.
 
-Owns: `Route` and the rights that it may name. Does not own: query parameters (`parameters`), resources (`resources`),
-the check of a right (`access.guard`), the documents (`openapi`, `kubeapi.discovery`).
+Owns: `Route`, the rights and the pools that it may name, and which route a request is for. Does not own: query
+parameters (`parameters`), resources (`resources`), the check of a right (`access.guard`), the size of a pool (`pools`),
+the documents (`openapi`, `kubeapi.discovery`).
 
 Invariant: the service does not start with a route whose declaration is missing or incomplete.
 """
@@ -17,13 +18,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flask import Blueprint, Flask, Response, current_app
+from werkzeug.exceptions import HTTPException
 
 from herodotus_endpoint import parameters
-from herodotus_endpoint.parameters import Parameter
+from herodotus_endpoint.parameters import Arguments, Parameter
 from herodotus_endpoint.resources import PREFIX, RESOURCES, ServedResource
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 Json = dict[str, Any]
 View = Callable[..., Response]
@@ -33,6 +38,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 READ_ERRORS: Final = (400, 401, 403, 406, 503)
 _CHECK_ERRORS: Final = frozenset((400, 401, 403, 503))
+MAX_IGNORED_BODY: Final = 4 << 10  # of a request to a route that reads no body
 _NAMESPACE: Final = "/namespaces/<namespace>"
 _VERBS: Final = ("get", "list", "watch", "create")
 _ATTRIBUTE: Final = "declared_routes"  # of a view: its routes
@@ -41,6 +47,21 @@ _EXTENSION: Final = "herodotus_routes"  # of an app: its routes by Flask endpoin
 
 class RouteDeclarationError(Exception):
     """A route of the service has no declaration, or an incomplete one. The message names the route."""
+
+
+class Pool(str, Enum):
+    """The kind of worker pool in which a route runs. Kinds have separate threads, so that none delays another.
+
+    DISCOVERY is for what the API server needs to keep the API group available, and what else reads no record.
+    """
+
+    QUERIES = "queries"
+    WATCHES = "watches"
+    DISCOVERY = "discovery"
+    REVIEWS = "reviews"
+    INGEST = "ingest"
+    POLLS = "polls"
+    PROBES = "probes"
 
 
 class Access(Enum):
@@ -66,9 +87,9 @@ class RequiredRight:
     name: str = ""
     instead: tuple[Parameter, RequiredRight] | None = None
 
-    def select(self) -> RequiredRight:
-        """Return the right that the current request requires: this one, or the one in `instead`."""
-        return self.instead[1] if self.instead and self.instead[0].is_set() else self
+    def select(self, arguments: Arguments) -> RequiredRight:
+        """Return the right that a request with these query parameters requires: this one, or the one in `instead`."""
+        return self.instead[1] if self.instead and self.instead[0].is_set(arguments) else self
 
     def alternatives(self) -> Sequence[RequiredRight]:
         """Return every right that some request to the route requires."""
@@ -96,7 +117,8 @@ class Route:
     `path` is a URL rule of Flask, such as /apis/herodotus.dev/v1alpha1/nodehistories/<node>. `document` is the kind of
     the document that it returns, if that is not the kind of its resource, or TEXT for plain text. `errors` holds the
     HTTP status codes of its errors. `headers` holds the request headers that the OpenAPI document lists, and `body` the
-    JSON schema of a request's body by content type.
+    JSON schema of a request's body by content type. `pool` is the kind of worker pool for all requests but watches, and
+    `max_body` the longest body in bytes.
     """
 
     method: str
@@ -110,6 +132,8 @@ class Route:
     answers: tuple[Answer, ...] = (Answer(),)
     headers: tuple[Parameter, ...] = ()
     body: Mapping[str, Json] | None = None
+    pool: Pool = Pool.QUERIES
+    max_body: int = MAX_IGNORED_BODY
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -143,6 +167,11 @@ class Route:
         """Whether a misspelled parameter is an error. Routes that read no records ignore it, as a probe may add one."""
         return isinstance(self.right, RequiredRight)
 
+    def choose_pool(self, arguments: Arguments) -> Pool:
+        """Return the kind of worker pool for a request with these query parameters; the right to it tells a watch."""
+        is_watch = isinstance(self.right, RequiredRight) and self.right.select(arguments).verb == "watch"
+        return Pool.WATCHES if is_watch else self.pool
+
     def for_all_namespaces(self, operation_id: str, summary: str) -> Route:
         """Return the same route without the namespace in its path."""
         return replace(self, path=self.path.replace(_NAMESPACE, ""), operation_id=operation_id, summary=summary)
@@ -166,6 +195,7 @@ class Route:
             "its errors lack those of the check of its right and parameters (400, 401, 403, 503)": bool(required)
             and not _CHECK_ERRORS.issubset(self.errors),
             "its path names no resource of the API group": bool(required and self.api_request and not self.resource),
+            "it takes a body and declares no limit of it": self.method == "POST" and self.max_body == MAX_IGNORED_BODY,
         }
         return [gap for gap, found in gaps.items() if found]
 
@@ -226,6 +256,18 @@ def install_routes(app: Flask) -> Mapping[str, Route]:
             raise RouteDeclarationError(f"route {route} has the operation ID of another route: {endpoint}")
     app.extensions[_EXTENSION] = found
     return found
+
+
+def find_route(app: Flask, environ: WSGIEnvironment) -> tuple[Route, Arguments] | None:
+    """Return the route of a request and its query parameters, as Flask finds both, or None if no route is for it."""
+    sent = app.request_class(environ)
+    try:
+        adapter = app.create_url_adapter(sent)
+        assert adapter is not None
+        endpoint, _ = adapter.match()
+    except HTTPException:  # no such path or method, or a redirect to the path
+        return None
+    return app.extensions[_EXTENSION][endpoint], sent.args
 
 
 def list_routes(app: Flask | None = None) -> list[Route]:

@@ -96,7 +96,7 @@ class _Worker:
         from herodotus_endpoint.metrics import EndpointMetrics
         from herodotus_endpoint.pools import Pools, build_service, refuse_ingest, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
-        from herodotus_endpoint.routing import RouteDeclarationError
+        from herodotus_endpoint.routing import Pool, RouteDeclarationError
 
         settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
         authorities = None
@@ -112,19 +112,21 @@ class _Worker:
         traces = _start_tracing(settings, store, metrics)
         try:
             settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
-            threads = {pools.queries.name: listen_on.threads}
+            threads = {Pool.QUERIES.value: listen_on.threads}
             app = create_app(store, settings, metrics, readiness, threads)
         except (ArchiveError, RouteDeclarationError) as e:
             raise workers.UnusableServerError(str(e)) from e
-        everything = build_service(app.wsgi_app, pools.route_ingest)
-        queries = build_service(refuse_ingest(app.wsgi_app), pools.route_query) if listen_on.ingest else everything
+        everything = build_service(app.wsgi_app, pools.assign_by_route(app, serves_ingest=True))
+        queries = everything
+        if listen_on.ingest:
+            queries = build_service(refuse_ingest(app.wsgi_app), pools.assign_by_route(app, serves_ingest=False))
         services = [queries] * len(listen_on.queries) + [everything] * len(listen_on.ingest)
         contexts = self.tls.context if self.tls else None
         listeners = [
             Listener(each, service, listen_on.limits, contexts)
             for each, service in zip(sockets, services, strict=False)
         ]
-        probes = build_service(restrict_to_probes(app.wsgi_app), pools.route_probe)
+        probes = build_service(restrict_to_probes(app.wsgi_app), pools.assign_probe)
         limits = replace(listen_on.limits, **PROBE_LIMITS)
         listeners += [Listener(each, probes, limits) for each in sockets[len(services) :]]
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more

@@ -1,5 +1,7 @@
 """The check that a reader has the right that a route requires, before the route runs.
 
+No POST request passes that a page of another site may have made a browser send.
+
 Owns: the errors 401 and 403, and the namespaces that the reader of a request may see. Does not own: which right a route
 requires (its declaration, `routing.Route`), reviews by the API server (`authorization`), senders of records (`ingest`).
 
@@ -33,6 +35,7 @@ from herodotus_endpoint.routing import Access, RequiredRight, Route, install_rou
 from herodotus_kube.errors import KubeError
 from herodotus_record.model import API_GROUP
 
+_FORM_TYPES: Final = ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
 
 
@@ -79,6 +82,7 @@ def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters
         g.access = access
         g.known = known
         g.right = _find_required_right(routes[request.endpoint]) if request.endpoint else None
+        _refuse_other_sites()
         named = parameters.CLUSTER.parse() if isinstance(g.right, ResourceRight) else ""
         g.cluster = known.resolve(named) or own
         whole = access is not None and g.cluster != own
@@ -97,6 +101,20 @@ def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters
     def log(response: Response) -> Response:
         audit_log.log_request(g.user, g.right, response.status_code)
         return response
+
+
+def _refuse_other_sites() -> None:
+    """Raise StatusError if a page of another site may have made a browser send this POST request.
+
+    Browsers name the site of each request in a header, and other clients do not send it. Browsers before 2023 do not
+    either; those let such a page send only the media types of a form, which no route takes.
+    """
+    if request.method != "POST":
+        return
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        raise StatusError(403, "a browser sent this request for a page of another site")
+    if request.mimetype in _FORM_TYPES:
+        raise StatusError(415, f"Content-Type must not be {request.mimetype}, which a page of another site may send")
 
 
 def request_cluster() -> str:
@@ -161,7 +179,7 @@ def _find_required_right(route: Route) -> Right | None:
     if not isinstance(route.right, RequiredRight):
         return None
     named = {p.name: p.raw() for p in route.parameters} | (request.view_args or {})
-    required = route.right.select()
+    required = route.right.select(request.args)
     name = named[required.name] if required.name else ""
     return ResourceRight(required.verb, required.resource.plural, named.get("namespace", ""), name)
 

@@ -35,7 +35,7 @@ from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import check_name
 from herodotus_endpoint.resources import CLUSTER_REVIEW, PREFIX
-from herodotus_endpoint.routing import JSON, Answer, RequiredRight, Route, build_blueprint, declare, list_views
+from herodotus_endpoint.routing import JSON, Answer, Pool, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
@@ -50,7 +50,6 @@ from herodotus_record.cluster_reviews import (
 
 Json = dict[str, Any]
 
-PATH: Final = f"/{CLUSTER_REVIEW.plural}"
 MAX_BODY_BYTES: Final = 1 << 20  # several manifests
 MAX_WAITING: Final = 4  # per scheduler, which answers them one after the other, for minutes
 WAIT_S: Final = 20.0  # of one request: the plugin gives up after 30 s
@@ -91,7 +90,9 @@ class ClusterReviewViews:
             parameters=FIELD_MANAGER_PARAMETERS,
             body={JSON: schema_reference(CLUSTER_REVIEW.kind)},
             answers=(Answer(201),),
-            errors=(400, 401, 403, 404, 410, 413, 422, 429, 503, 504),
+            errors=(400, 401, 403, 404, 410, 413, 415, 422, 429, 503, 504),
+            pool=Pool.REVIEWS,
+            max_body=MAX_BODY_BYTES,
         )
     )
     def create(self) -> Response:

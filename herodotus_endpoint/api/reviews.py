@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import request_body, review_queue
@@ -26,7 +26,7 @@ from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name
 from herodotus_endpoint.resources import PREFIX, REVIEW
-from herodotus_endpoint.routing import JSON, Answer, RequiredRight, Route, build_blueprint, declare, list_views
+from herodotus_endpoint.routing import JSON, Answer, Pool, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion, ReviewStore
@@ -37,7 +37,6 @@ from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_
 
 Json = dict[str, Any]
 
-PATH_SUFFIX: Final = f"/{REVIEW.plural}"
 MAX_BODY_BYTES: Final = (
     256 << 10
 )  # the API server accepts objects of 1.5 MB, mostly fields that scheduling does not read
@@ -129,12 +128,13 @@ class ReviewViews:
             parameters=FIELD_MANAGER_PARAMETERS,
             body={JSON: schema_reference(REVIEW.kind)},
             answers=(Answer(201),),
-            errors=(400, 401, 403, 404, 413, 422, 429, 503, 504),
+            errors=(400, 401, 403, 404, 413, 415, 422, 429, 503, 504),
+            pool=Pool.REVIEWS,
+            max_body=MAX_BODY_BYTES,
         )
     )
     def create(self, namespace: str) -> Response:
         """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
-        _refuse_other_sites()
         asked = _parse_request(check_name(namespace, "the namespace"))
         cluster = guard.switch_cluster(asked.spec.cluster)
         known = review_queue.list_schedulers(self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind)
@@ -218,15 +218,6 @@ def _parse_request(namespace: str) -> ReviewRequest:
         raise StatusError(422, f"spec.replicas: expected 1 to {MAX_REPLICAS}, got {replicas}")
     scheduler = review.spec.scheduler_name or template.scheduler or DEFAULT_SCHEDULER
     return ReviewRequest(review.spec, template, namespace, scheduler, replicas)
-
-
-def _refuse_other_sites() -> None:
-    """Raise StatusError 403 if a page of another site made a browser send this request.
-
-    Browsers add the header to every request, and other clients do not send it.
-    """
-    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        raise StatusError(403, "a browser sent this review for a page of another site")
 
 
 def _find_object(spec: PlacementReviewSpec) -> Json:

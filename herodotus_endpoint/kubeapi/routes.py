@@ -22,7 +22,7 @@ from herodotus_endpoint import openapi
 from herodotus_endpoint.api import documents, explanations, node_history
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.selectors import FIELD_SELECTOR, LABEL_SELECTOR, parse_field_selector, parse_label_selector
-from herodotus_endpoint.errors import StatusError, json_response
+from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.kubeapi import discovery, objects, representations, watches
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.parameters import (
@@ -44,6 +44,7 @@ from herodotus_endpoint.resources import DECISION, GROUP, HISTORY, PREFIX
 from herodotus_endpoint.routing import (
     READ_ERRORS,
     Access,
+    Pool,
     RequiredRight,
     Route,
     build_blueprint,
@@ -55,7 +56,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
-from herodotus_serving.wsgi import CANCELLED
+from herodotus_serving.wsgi import CANCELLED, POOL
 
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
@@ -214,6 +215,8 @@ class ObjectViews:
     def _watch(self, conditions: Sequence[AnyCondition], form: str) -> Response:
         if _INITIAL_EVENTS.name in request.args:
             raise StatusError(422, "sendInitialEvents is not served: list, then watch", reason="Invalid")
+        if request.environ.get(POOL, Pool.WATCHES) != Pool.WATCHES:  # a watch of an hour must not occupy other threads
+            raise retry_later(503, "this request was not recognized as a watch in time; send it as watch=true")
         most = watches.MAX_TIMEOUT_S
         timeout_s = min(_TIMEOUT_SECONDS.parse() or most, most)
         include = INCLUDE_OBJECT.parse()
@@ -267,7 +270,7 @@ def discovery_blueprint() -> Blueprint:
     """Return the Flask blueprint of the discovery routes and of the API group's OpenAPI document."""
 
     @declare(
-        Route("GET", "/apis", "groups", "The API groups.", right=Access.DISCLOSES_NOTHING, errors=(406,)),
+        _discovery("/apis", "groups", "The API groups.", errors=(406,)),
     )
     def groups() -> Response:
         if representations.negotiate(representations.DISCOVERY):
@@ -277,40 +280,30 @@ def discovery_blueprint() -> Blueprint:
             )
         return json_response(discovery.build_group_list(), headers={"Vary": "Accept"})
 
-    @declare(Route("GET", f"/apis/{GROUP}", "group", "The API group.", right=Access.DISCLOSES_NOTHING))
+    @declare(_discovery(f"/apis/{GROUP}", "group", "The API group."))
     def group() -> Response:
         return json_response(discovery.build_group())
 
-    @declare(Route("GET", PREFIX, "resources", "The resources of the API group.", right=Access.DISCLOSES_NOTHING))
+    @declare(_discovery(PREFIX, "resources", "The resources of the API group."))
     def resources() -> Response:
         return json_response(discovery.build_resource_list(list_routes()))
 
-    @declare(
-        Route(
-            "GET",
-            "/openapi/v3",
-            "openapiIndex",
-            "Paths of the OpenAPI documents of API groups.",
-            right=Access.DISCLOSES_NOTHING,
-        )
-    )
+    @declare(_discovery("/openapi/v3", "openapiIndex", "Paths of the OpenAPI documents of API groups."))
     def openapi_index() -> Response:
         path = PREFIX.lstrip("/")
         return json_response({"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"}}})
 
-    @declare(
-        Route(
-            "GET",
-            f"/openapi/v3{PREFIX}",
-            "openapiGroup",
-            "The document of the API group.",
-            right=Access.DISCLOSES_NOTHING,
-        )
-    )
+    @declare(_discovery(f"/openapi/v3{PREFIX}", "openapiGroup", "The document of the API group."))
     def openapi_group() -> Response:
         return json_response(openapi.build_group_document(list_routes()))
 
     return build_blueprint("discovery", (groups, group, resources, openapi_index, openapi_group))
+
+
+def _discovery(path: str, operation_id: str, summary: str, errors: tuple[int, ...] = ()) -> Route:
+    """Return the declaration of a route of discovery: it needs no right, and has capacity of its own."""
+    right, pool = Access.DISCLOSES_NOTHING, Pool.DISCOVERY
+    return Route("GET", path, operation_id, summary, right=right, errors=errors, pool=pool)
 
 
 def _format_continue(place: str, kind: str = "v1") -> Json:
