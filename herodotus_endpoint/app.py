@@ -37,7 +37,7 @@ from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.readiness import Readiness
 from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
-from herodotus_endpoint.routing import TEXT, Access, Pool, Route, build_blueprint, declare, list_routes
+from herodotus_endpoint.routing import TEXT, Access, PoolKind, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, StoreUnavailableError, integrity, reads
 from herodotus_record import codec
@@ -45,6 +45,11 @@ from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
 
 STALENESS: Final = "Herodotus-Staleness"  # header: by how many seconds an answer from a replica may be behind
+_OPEN: Final = Access.DISCLOSES_NOTHING
+_LIVEZ: Final = Route("GET", "/livez", "livez", "Liveness probe.", right=_OPEN, document=TEXT, pool=PoolKind.PROBES)
+_READYZ: Final = replace(_LIVEZ, path="/readyz", operation_id="readyz", summary="Readiness probe.", errors=(503, 507))
+_OPENAPI: Final = Route("GET", "/openapi.json", "openapi", "This document.", right=_OPEN, pool=PoolKind.DISCOVERY)
+_INDEX: Final = replace(_OPENAPI, path="/", operation_id="index", summary="The routes.")
 _log: Final = logging.getLogger(__name__)
 
 
@@ -93,22 +98,12 @@ def _service_blueprint(
     store: Store, settings: ServiceSettings, metrics: EndpointMetrics, readiness: Readiness
 ) -> Blueprint:
     """Return the blueprint of the routes for probes, metrics, version, the OpenAPI document and all paths."""
-    alive = Route(
-        "GET",
-        "/livez",
-        "livez",
-        "Liveness probe.",
-        right=Access.DISCLOSES_NOTHING,
-        document=TEXT,
-        pool=Pool.PROBES,
-    )
-    ready = replace(alive, path="/readyz", operation_id="readyz", summary="Readiness probe.", errors=(503, 507))
 
-    @declare(alive)
+    @declare(_LIVEZ)
     def livez() -> Response:
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @declare(ready)
+    @declare(_READYZ)
     def readyz() -> Response:
         failed = readiness.failed()
         if failed:
@@ -146,7 +141,7 @@ def _service_blueprint(
         "The version of the service.",
         right=Access.DISCLOSES_NOTHING,
         document=SERVICE_VERSION.kind,
-        pool=Pool.DISCOVERY,
+        pool=PoolKind.DISCOVERY,
     )
     listed = replace(  # the API server forwards only paths of the API group
         shown,
@@ -159,15 +154,11 @@ def _service_blueprint(
         document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
         return json_response(document | {"frameVersion": codec.VERSION})
 
-    described = Route(
-        "GET", "/openapi.json", "openapi", "This document.", right=Access.DISCLOSES_NOTHING, pool=Pool.DISCOVERY
-    )
-
-    @declare(described)
+    @declare(_OPENAPI)
     def openapi_document() -> Response:
         return json_response(openapi.build_document(list_routes()))
 
-    @declare(replace(described, path="/", operation_id="index", summary="The routes."))
+    @declare(_INDEX)
     def index() -> Response:
         paths = sorted(route.path for route in list_routes())
         return json_response({"service": "herodotus", "version": __version__, "paths": paths})

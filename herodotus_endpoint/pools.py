@@ -20,7 +20,7 @@ from flask import Flask
 from herodotus_endpoint import errors
 from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING
 from herodotus_endpoint.metrics import EndpointMetrics
-from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, Pool, find_route
+from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, find_route
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, RequestHead, Response
@@ -47,26 +47,28 @@ class Pools:
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
         ingests = settings.max_concurrent_ingests + MAX_WAITING + SENDER_THREADS
         share = (threads + QUEUED_QUERIES) // 2
-        self._by_kind = {
-            Pool.PROBES: WorkerPool(Pool.PROBES.value, 1, QUEUED_PROBES, per_address=PROBES_PER_ADDRESS),
-            Pool.QUERIES: WorkerPool(Pool.QUERIES.value, threads, QUEUED_QUERIES, per_address=share),
-            Pool.DISCOVERY: WorkerPool(Pool.DISCOVERY.value, DISCOVERY_THREADS, QUEUED_QUERIES, per_address=share),
-            Pool.INGEST: WorkerPool(Pool.INGEST.value, ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc),
-            Pool.WATCHES: WorkerPool(Pool.WATCHES.value, settings.max_watches + REFUSAL_THREADS, QUEUED_QUERIES),
-            Pool.REVIEWS: WorkerPool(Pool.REVIEWS.value, settings.max_reviews, 0),
-            Pool.POLLS: WorkerPool(Pool.POLLS.value, MAX_POLLS, 0),
-        }
+        watches = settings.max_watches + REFUSAL_THREADS
+        pools = [
+            WorkerPool(PoolKind.PROBES.value, 1, QUEUED_PROBES, per_address=PROBES_PER_ADDRESS),
+            WorkerPool(PoolKind.QUERIES.value, threads, QUEUED_QUERIES, per_address=share),
+            WorkerPool(PoolKind.DISCOVERY.value, DISCOVERY_THREADS, QUEUED_QUERIES, per_address=share),
+            WorkerPool(PoolKind.INGEST.value, ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc),
+            WorkerPool(PoolKind.WATCHES.value, watches, QUEUED_QUERIES),
+            WorkerPool(PoolKind.REVIEWS.value, settings.max_reviews, 0),
+            WorkerPool(PoolKind.POLLS.value, MAX_POLLS, 0),
+        ]
+        self._by_kind = {PoolKind(pool.name): pool for pool in pools}
 
     def assign_probe(self, _head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for probes."""
-        return PoolAssignment(self._by_kind[Pool.PROBES], MAX_IGNORED_BODY)
+        return PoolAssignment(self._by_kind[PoolKind.PROBES], MAX_IGNORED_BODY)
 
     def assign_by_route(self, app: Flask, serves_ingest: bool) -> Callable[[RequestHead], PoolAssignment]:
         """Return a function that returns the worker pool and body limit for a request, as its route declares them.
 
         Requests that no route is for run in the pool of queries. So do those of senders, unless `serves_ingest`.
         """
-        others = PoolAssignment(self._by_kind[Pool.QUERIES], MAX_IGNORED_BODY)
+        others = PoolAssignment(self._by_kind[PoolKind.QUERIES], MAX_IGNORED_BODY)
 
         def assign(head: RequestHead) -> PoolAssignment:
             found = find_route(app, wsgi.build_environ(Request(head, b"", _NO_ADDRESS, _NO_ADDRESS)))

@@ -49,7 +49,7 @@ class RouteDeclarationError(Exception):
     """A route of the service has no declaration, or an incomplete one. The message names the route."""
 
 
-class Pool(str, Enum):
+class PoolKind(str, Enum):
     """The kind of worker pool in which a route runs. Kinds have separate threads, so that none delays another.
 
     DISCOVERY is for what the API server needs to keep the API group available, and what else reads no record.
@@ -132,7 +132,7 @@ class Route:
     answers: tuple[Answer, ...] = (Answer(),)
     headers: tuple[Parameter, ...] = ()
     body: Mapping[str, Json] | None = None
-    pool: Pool = Pool.QUERIES
+    pool: PoolKind = PoolKind.QUERIES
     max_body: int = MAX_IGNORED_BODY
 
     def __str__(self) -> str:
@@ -167,10 +167,10 @@ class Route:
         """Whether a misspelled parameter is an error. Routes that read no records ignore it, as a probe may add one."""
         return isinstance(self.right, RequiredRight)
 
-    def choose_pool(self, arguments: Arguments) -> Pool:
+    def choose_pool(self, arguments: Arguments) -> PoolKind:
         """Return the kind of worker pool for a request with these query parameters; the right to it tells a watch."""
         is_watch = isinstance(self.right, RequiredRight) and self.right.select(arguments).verb == "watch"
-        return Pool.WATCHES if is_watch else self.pool
+        return PoolKind.WATCHES if is_watch else self.pool
 
     def for_all_namespaces(self, operation_id: str, summary: str) -> Route:
         """Return the same route without the namespace in its path."""

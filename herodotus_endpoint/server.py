@@ -96,7 +96,7 @@ class _Worker:
         from herodotus_endpoint.metrics import EndpointMetrics
         from herodotus_endpoint.pools import Pools, build_service, refuse_ingest, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
-        from herodotus_endpoint.routing import Pool, RouteDeclarationError
+        from herodotus_endpoint.routing import PoolKind, RouteDeclarationError
 
         settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
         authorities = None
@@ -112,7 +112,7 @@ class _Worker:
         traces = _start_tracing(settings, store, metrics)
         try:
             settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
-            threads = {Pool.QUERIES.value: listen_on.threads}
+            threads = {PoolKind.QUERIES.value: listen_on.threads}
             app = create_app(store, settings, metrics, readiness, threads)
         except (ArchiveError, RouteDeclarationError) as e:
             raise workers.UnusableServerError(str(e)) from e
@@ -128,9 +128,9 @@ class _Worker:
         ]
         probes = build_service(restrict_to_probes(app.wsgi_app), pools.assign_probe)
         limits = replace(listen_on.limits, **PROBE_LIMITS)
-        listeners += [Listener(each, probes, limits) for each in sockets[len(services) :]]
+        probe_listeners = [Listener(each, probes, limits) for each in sockets[len(services) :]]
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
-        return Server(listeners, traces.stop if traces else None)
+        return Server(listeners, traces.stop if traces else None, probe_listeners)
 
     def _client_authority(self) -> str:
         return self.tls.client_authority() if self.tls else ""

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection on the event loop.
 
-Owns: the phases of a connection, their deadlines, and the bytes that it holds. h11 parses HTTP, asyncio handles the
-socket and TLS. Does not own: admission of connections (`listener`), what a request means (`messages.HttpService`).
+Owns: the phases of a connection, their deadlines, and the bytes that it holds. `parsing` parses HTTP, asyncio handles
+the socket and TLS. Does not own: admission of connections (`listener`), what a request means (`messages.HttpService`).
 
 A worker thread is busy with a request only between its complete arrival and its complete response. In every other phase
 the connection waits for the client under a deadline and costs only memory. ASGI servers (uvicorn, gunicorn's asgi
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import io
 import logging
 import socket
 import threading
@@ -39,8 +40,11 @@ from herodotus_serving.messages import (
     Response,
     with_retry_after,
 )
+from herodotus_serving.parsing import EVENTS_PER_STEP, ParsingQueue, RequestParser
 
 READ_AHEAD: Final = 64 << 10
+READ_SIZE: Final = 64 << 10  # at once
+TLS_READ_SIZE: Final = 4 << 10  # asyncio reads each record by itself, and a record may hold one byte
 SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
 LINGER_S: Final = 2.0  # for a client to read that its body is refused; closing earlier would reset the connection
 CLOSE_S: Final = 2.0  # for the last bytes and TLS's close_notify
@@ -72,6 +76,8 @@ class ConnectionOwner(Protocol):
 
     service: HttpService
     limits: ListenerLimits
+    turns: ParsingQueue
+    read_buffer: memoryview
 
     def hold(self, connection: HttpConnection, size: int) -> bool:
         """Reserve `size` bytes of the listener's memory budget; return False if they are not available."""
@@ -83,7 +89,7 @@ class ConnectionOwner(Protocol):
         """Remove a closed connection from the listener's open connections."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """A server-side connection: reads requests, runs each in a worker pool and writes the responses.
 
     Not thread-safe. Its methods run on the event loop, except for `_handle`, `_post`, `_call`, `_stream` and `_await`,
@@ -102,7 +108,8 @@ class HttpConnection(asyncio.Protocol):
         self._listener, self._service, self._limits = listener, listener.service, listener.limits
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_head)
+        self._parser = RequestParser(self._limits)
+        self._http = self._parser.http
         self._timer: asyncio.TimerHandle | None = None
         self._tls = False
         self._certificate, self._subject = b"", cast("dict[str, object]", {})
@@ -121,18 +128,20 @@ class HttpConnection(asyncio.Protocol):
             self._certificate, self._subject = tls.getpeercert(True) or b"", tls.getpeercert() or {}
         self._enter(Phase.RECEIVING, self._limits.request_s)
 
-    def data_received(self, data: bytes) -> None:
-        """Parse the bytes that arrived, or keep them until the response in progress is written."""
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        """Return where asyncio writes the next bytes; `buffer_updated` copies them before another connection reads."""
+        return self._listener.read_buffer[:TLS_READ_SIZE] if self._tls else self._listener.read_buffer
+
+    def buffer_updated(self, size: int) -> None:
+        """Keep the bytes that arrived until the connection's turn, or until the response in progress is written."""
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return
         if self.phase is Phase.IDLE:
             self._enter(Phase.RECEIVING, self._limits.request_s)
-        self._http.receive_data(data)
+        self._parser.receive(self._listener.read_buffer[:size])
         if self.phase is Phase.RECEIVING:
-            self._read()
-            return
-        self._ahead += len(data)
-        if self._ahead > READ_AHEAD:
+            self._listener.turns.add(self)
+        if self._parser.unread > READ_AHEAD:
             self._open_transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -140,11 +149,10 @@ class HttpConnection(asyncio.Protocol):
         self._cancelled.set()
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return False
-        self._http.receive_data(b"")
-        if self.phase in (Phase.RECEIVING, Phase.IDLE):
-            self.phase = Phase.RECEIVING
-            self._read()
-        return not self._tls and self.phase in (Phase.WORKING, Phase.SENDING, Phase.LINGERING)
+        self._parser.ended = True
+        if self.phase is Phase.RECEIVING:
+            self._listener.turns.add(self)
+        return not self._tls and self.phase in (Phase.RECEIVING, Phase.WORKING, Phase.SENDING)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel the request in progress, and release the memory that the connection holds."""
@@ -168,6 +176,11 @@ class HttpConnection(asyncio.Protocol):
             self._acknowledge(None)
 
     # For the listener.
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether the client has sent a byte; with TLS, after the handshake."""
+        return self._parser.received > 0
 
     @property
     def waits_for_client(self) -> bool:
@@ -206,42 +219,54 @@ class HttpConnection(asyncio.Protocol):
         """Reset the attributes that belong to one request."""
         self._head: RequestHead | None = None
         self._route: PoolAssignment | None = None
-        self._body: list[bytes] = []
+        self._body = io.BytesIO()  # 16 MiB in parts of one byte would take 700 MiB in a list
         self._size = 0
         self._cancelled = threading.Event()
-        self._ahead = 0
         self._parts: deque[bytes | memoryview] = deque()
         self._paused = False
         self._acknowledged: Future[None] | None = None
 
-    def _read(self) -> None:
-        """Parse the bytes that have arrived, and handle each HTTP event: a head, a part of a body, an end, an error."""
+    def parse_step(self, until: float) -> bool:
+        """Handle at most EVENTS_PER_STEP HTTP events of a request, and none after `until`; return whether more wait.
+
+        An event is a head, a part of a body, an end or an error.
+        """
+        for _ in range(EVENTS_PER_STEP):
+            if self.phase is not Phase.RECEIVING:
+                return False
+            if not self._parse_event():
+                if self.phase is Phase.RECEIVING:
+                    self._open_transport.resume_reading()
+                return False
+            if self._loop.time() >= until:
+                break
+        return True
+
+    def _parse_event(self) -> bool:
+        """Handle the next HTTP event that has arrived; return False if there is none."""
         try:
-            while self.phase is Phase.RECEIVING:
-                event = self._http.next_event()
-                if isinstance(event, h11.Request):
-                    self._receive_head(event)
-                elif isinstance(event, h11.Data):
-                    self._receive_body(bytes(event.data))
-                elif isinstance(event, h11.EndOfMessage):
-                    self._submit()
-                    return
-                elif event is h11.NEED_DATA:
-                    if self._http.they_are_waiting_for_100_continue:
-                        interim = h11.InformationalResponse(status_code=100, headers=[])
-                        self._open_transport.write(self._http.send(interim) or b"")
-                    return
-                else:  # the client closed, or switched to another protocol
-                    self._close()
+            event = self._parser.next_event()
+            if isinstance(event, h11.Request):
+                self._receive_head(event)
+            elif isinstance(event, h11.Data):
+                self._receive_body(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                self._submit()
+            elif event is h11.NEED_DATA:
+                if self._http.they_are_waiting_for_100_continue:
+                    interim = h11.InformationalResponse(status_code=100, headers=[])
+                    self._open_transport.write(self._http.send(interim) or b"")
+                return False
+            else:  # the client closed, or switched to another protocol
+                self._close()
         except h11.RemoteProtocolError as e:
             self._refuse_unreadable(e.error_status_hint, str(e))
+        return True
 
     def _receive_head(self, event: h11.Request) -> None:
         limits = self._limits
         if len(event.target) > limits.max_target:
             self._refuse_unreadable(414, f"the path and query are longer than {limits.max_target} bytes")
-        elif len(event.headers) > limits.max_headers:
-            self._refuse_unreadable(431, f"more than {limits.max_headers} headers")
         else:
             headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in event.headers.raw_items()]
             version = event.http_version.decode()
@@ -251,13 +276,13 @@ class HttpConnection(asyncio.Protocol):
             if length.isdecimal() and int(length) > self._route.max_body:
                 self._refuse_too_large()
 
-    def _receive_body(self, data: bytes) -> None:
+    def _receive_body(self, data: bytes | bytearray | memoryview) -> None:
         assert self._route is not None
         self._size += len(data)
         if self._size > self._route.max_body:
             self._refuse_too_large()
         elif self._listener.hold(self, len(data)):
-            self._body.append(data)
+            self._body.write(data)
         else:
             self._refuse_busy("the server's memory for requests is exhausted; try again")
 
@@ -265,8 +290,8 @@ class HttpConnection(asyncio.Protocol):
         """Submit the complete request to its worker pool, or answer 429 if the pool is full."""
         assert self._head is not None
         assert self._route is not None
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body = []
+        body = self._body.getvalue()
+        self._body = io.BytesIO()
         pool = self._route.pool
         local = self._open_transport.get_extra_info("sockname")[:2]
         request = Request(
@@ -384,7 +409,7 @@ class HttpConnection(asyncio.Protocol):
         if self.phase is Phase.CLOSED:
             return
         self._listener.release(self)  # the request's bytes
-        self._body = []
+        self._body = io.BytesIO()
         self._enter(Phase.SENDING, self._limits.response_s)
         if not self._listener.hold(self, len(response.body)):
             response = with_retry_after(
@@ -404,7 +429,7 @@ class HttpConnection(asyncio.Protocol):
         names = {name.lower() for name, _ in response.headers}
         if response.stream is None and response.status not in STATUSES_WITHOUT_BODY and "content-length" not in names:
             headers.append(("Content-Length", str(len(response.body))))
-        if self._stopping or self._http.their_state is not h11.DONE or self._is_pipelined():
+        if self._stopping or self._http.their_state is not h11.DONE or self._parser.is_pipelined:
             headers.append(("Connection", "close"))
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         start = h11.Response(status_code=response.status, reason=responses.get(response.status, ""), headers=encoded)
@@ -421,25 +446,15 @@ class HttpConnection(asyncio.Protocol):
         """Wait for the client's next request after a complete response, or close the connection."""
         self._listener.release(self)
         self.served += 1
-        if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._is_pipelined():
+        if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._parser.is_pipelined:
             self._linger()
-        elif self._stopping or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+        elif self._stopping or self._parser.ended or {self._http.our_state, self._http.their_state} != {h11.DONE}:
             self._close()
         else:
-            self._http.start_next_cycle()
+            self._parser.start_next_cycle()
             self._begin_request()
             self._open_transport.resume_reading()
             self._enter(Phase.IDLE, self._limits.idle_s)
-            if self._http.trailing_data[1]:  # the client has closed its side
-                self.phase = Phase.RECEIVING
-                self._loop.call_soon(self._read)
-
-    def _is_pipelined(self) -> bool:
-        """Return whether the client sent a further request before it had the current response.
-
-        Such a client gets one response only. Requests of a client that reads no responses would keep the workers busy.
-        """
-        return bool(self._http.trailing_data[0])
 
     def _refuse_too_large(self) -> None:
         assert self._route is not None

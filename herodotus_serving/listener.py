@@ -4,8 +4,8 @@ Owns: accepting, TLS contexts of new connections, eviction, shutdown. Does not o
 (`connection`), binding of sockets (`sockets`).
 
 Invariant: an idle client never keeps others out. When connections or bytes run out, the listener closes a connection
-that waits for its client, from the address with the most connections. It prefers one that never completed a request,
-then the oldest. If no such connection exists, it closes the new one.
+that waits for its client, from the address with the most connections. It prefers one that never sent a byte, then one
+that never completed a request, then the oldest. If no such connection exists, it closes the new one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from herodotus_serving.connection import HttpConnection, Phase
+from herodotus_serving.connection import READ_SIZE, HttpConnection, Phase
 from herodotus_serving.limits import ByteBudget, ListenerLimits
 from herodotus_serving.messages import HttpService
+from herodotus_serving.parsing import ParsingQueue
 
-MIN_STAY_S: Final = 5.0  # before an address evicts its own connection; otherwise reconnecting clients occupy the loop
+# Before an address evicts its own connection; otherwise reconnecting clients occupy the loop. A connection without a
+# complete request leaves earlier: a kubelet's probe must not wait for silent clients that share its address.
+MIN_STAY_S: Final = 5.0
+MIN_STAY_UNUSED_S: Final = 0.2
 ABORT_S: Final = 1.0  # for the event loop to close aborted connections
 ACCEPT_PAUSE_S: Final = 0.1  # when the process has no file descriptor left
 SURPLUS_WAIT_S: Final = 5.0  # closed at once, a client would connect again at once and keep the loop busy
@@ -58,6 +62,7 @@ class Listener:
         self._surplus: set[socket.socket] = set()  # accepted and unread
         self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
+        self.read_buffer = memoryview(bytearray(READ_SIZE))
 
     def start(self, context_reader: ThreadPoolExecutor) -> None:
         """Accept connections in a task of the running event loop.
@@ -65,6 +70,7 @@ class Listener:
         `context_reader` is the executor in which `contexts` is called.
         """
         self._listening.setblocking(False)
+        self.turns = ParsingQueue(asyncio.get_running_loop())
         self._accepting = asyncio.get_running_loop().create_task(self._accept(context_reader))
 
     async def stop(self, grace_s: float) -> None:
@@ -187,14 +193,20 @@ class Listener:
     def _evict(self, connections: Collection[HttpConnection], min_stay_s: float) -> bool:
         """Close one of `connections` that has waited for its client for at least `min_stay_s` seconds.
 
-        Connections without a complete request are closed first, then the one with the longest wait. Return False if
-        none has waited that long.
+        Connections without a complete request are closed first, those without a byte before the others, then the one
+        with the longest wait. Before a complete request at most MIN_STAY_UNUSED_S counts. Return False if none has
+        waited that long.
         """
-        before = asyncio.get_running_loop().time() - min_stay_s
-        waiting = [each for each in connections if each.waits_for_client and each.since < before]
+        now = asyncio.get_running_loop().time()
+
+        def may_go(each: HttpConnection) -> bool:
+            stay_s = min_stay_s if each.served else min(min_stay_s, MIN_STAY_UNUSED_S)
+            return each.waits_for_client and each.since < now - stay_s
+
+        waiting = [each for each in connections if may_go(each)]
         if not waiting:
             return False
-        victim = min(waiting, key=lambda each: (each.served > 0, each.since))
+        victim = min(waiting, key=lambda each: (each.served > 0, each.has_sent, each.since))
         victim.abort()
         self.forget(victim)
         return True
@@ -222,11 +234,18 @@ class Listener:
 class Server:
     """The HTTP server of one event loop, with one listener for each listening socket.
 
-    `at_end` runs after the last request, in a thread.
+    `at_end` runs after the last request, in a thread. The listeners in `probes` have another event loop, in a thread,
+    so that clients of the others do not delay them.
     """
 
-    def __init__(self, listeners: Sequence[Listener], at_end: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        at_end: Callable[[], None] | None = None,
+        probes: Sequence[Listener] = (),
+    ) -> None:
         self.listeners = listeners
+        self._probes = ServerThread(Server(probes)) if probes else None
         self._at_end = at_end
         self._context_reader = ThreadPoolExecutor(1, "tls-context")
 
@@ -234,10 +253,14 @@ class Server:
         """Start all listeners on the running event loop."""
         for listener in self.listeners:
             listener.start(self._context_reader)
+        if self._probes:
+            self._probes.start()
 
     async def stop(self, grace_s: float) -> None:
-        """Stop all listeners; wait at most `grace_s` for requests in progress."""
+        """Stop all listeners, those of probes last; wait at most `grace_s` for requests in progress."""
         await asyncio.gather(*(listener.stop(grace_s) for listener in self.listeners))
+        if self._probes:
+            await asyncio.to_thread(self._probes.close)
         self._context_reader.shutdown(wait=False)
         if self._at_end:
             await asyncio.to_thread(self._at_end)

@@ -35,7 +35,16 @@ from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import check_name
 from herodotus_endpoint.resources import CLUSTER_REVIEW, PREFIX
-from herodotus_endpoint.routing import JSON, Answer, Pool, RequiredRight, Route, build_blueprint, declare, list_views
+from herodotus_endpoint.routing import (
+    JSON,
+    Answer,
+    PoolKind,
+    RequiredRight,
+    Route,
+    build_blueprint,
+    declare,
+    list_views,
+)
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
@@ -91,7 +100,7 @@ class ClusterReviewViews:
             body={JSON: schema_reference(CLUSTER_REVIEW.kind)},
             answers=(Answer(201),),
             errors=(400, 401, 403, 404, 410, 413, 415, 422, 429, 503, 504),
-            pool=Pool.REVIEWS,
+            pool=PoolKind.REVIEWS,
             max_body=MAX_BODY_BYTES,
         )
     )

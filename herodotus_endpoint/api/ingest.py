@@ -27,7 +27,7 @@ from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.parameters import ChoiceParameter
-from herodotus_endpoint.routing import Access, Answer, Pool, Route, build_blueprint, declare
+from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
 from herodotus_endpoint.tracing.traced_records import TracedRecord, select_traced
@@ -77,7 +77,7 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
             body={codec.CONTENT_TYPE: {"type": "string", "format": "binary"}},
             answers=(Answer(description="Stored.", schema=_RECEIPT),),
             errors=(400, 401, 403, 409, 413, 415, 429, 503, 507),
-            pool=Pool.INGEST,
+            pool=PoolKind.INGEST,
             max_body=MAX_BODY_BYTES,
         )
     )

@@ -13,7 +13,7 @@ from flask import Blueprint, Response
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.parameters import NameParameter
-from herodotus_endpoint.routing import Access, Answer, Pool, Route, build_blueprint, declare
+from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, late_outcomes
 
@@ -36,7 +36,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
             parameters=(review_queue.SENDER_CLUSTER, review_queue.SCHEDULER, _EXCEPT_INCARNATION),
             answers=(Answer(description="Decisions of other incarnations whose result is not stored, oldest first."),),
             errors=review_queue.SENDER_ERRORS,
-            pool=Pool.INGEST,
+            pool=PoolKind.INGEST,
         )
     )
     def open_decisions() -> Response:

@@ -20,7 +20,7 @@ from herodotus_endpoint.api import ingest, request_body
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import CLUSTER, IntegerParameter, NameParameter, NamesParameter, check_name
 from herodotus_endpoint.resources import CLUSTER_REVIEW, REVIEW
-from herodotus_endpoint.routing import Access, Answer, Pool, Route, build_blueprint, declare
+from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, TooManyReviewersError
@@ -80,7 +80,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
             parameters=(SENDER_CLUSTER, SCHEDULER, _KINDS, _BUSY, _WAIT),
             answers=(Answer(description="A review."), Answer(204, "No review is queued.", ())),
             errors=SENDER_ERRORS,
-            pool=Pool.POLLS,
+            pool=PoolKind.POLLS,
         )
     )
     def take() -> Response:
@@ -109,7 +109,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
             parameters=(SENDER_CLUSTER,),
             answers=(Answer(description="The answer was delivered to the client."),),
             errors=(*SENDER_ERRORS, 404, 413, 415),
-            pool=Pool.INGEST,
+            pool=PoolKind.INGEST,
             max_body=MAX_ANSWER_BYTES,
         )
     )

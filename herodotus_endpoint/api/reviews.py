@@ -26,7 +26,16 @@ from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name
 from herodotus_endpoint.resources import PREFIX, REVIEW
-from herodotus_endpoint.routing import JSON, Answer, Pool, RequiredRight, Route, build_blueprint, declare, list_views
+from herodotus_endpoint.routing import (
+    JSON,
+    Answer,
+    PoolKind,
+    RequiredRight,
+    Route,
+    build_blueprint,
+    declare,
+    list_views,
+)
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion, ReviewStore
@@ -129,7 +138,7 @@ class ReviewViews:
             body={JSON: schema_reference(REVIEW.kind)},
             answers=(Answer(201),),
             errors=(400, 401, 403, 404, 413, 415, 422, 429, 503, 504),
-            pool=Pool.REVIEWS,
+            pool=PoolKind.REVIEWS,
             max_body=MAX_BODY_BYTES,
         )
     )

@@ -44,7 +44,7 @@ from herodotus_endpoint.resources import DECISION, GROUP, HISTORY, PREFIX
 from herodotus_endpoint.routing import (
     READ_ERRORS,
     Access,
-    Pool,
+    PoolKind,
     RequiredRight,
     Route,
     build_blueprint,
@@ -215,7 +215,9 @@ class ObjectViews:
     def _watch(self, conditions: Sequence[AnyCondition], form: str) -> Response:
         if _INITIAL_EVENTS.name in request.args:
             raise StatusError(422, "sendInitialEvents is not served: list, then watch", reason="Invalid")
-        if request.environ.get(POOL, Pool.WATCHES) != Pool.WATCHES:  # a watch of an hour must not occupy other threads
+        if (
+            request.environ.get(POOL, PoolKind.WATCHES) != PoolKind.WATCHES
+        ):  # a watch of an hour must not occupy other threads
             raise retry_later(503, "this request was not recognized as a watch in time; send it as watch=true")
         most = watches.MAX_TIMEOUT_S
         timeout_s = min(_TIMEOUT_SECONDS.parse() or most, most)
@@ -302,7 +304,7 @@ def discovery_blueprint() -> Blueprint:
 
 def _discovery(path: str, operation_id: str, summary: str, errors: tuple[int, ...] = ()) -> Route:
     """Return the declaration of a route of discovery: it needs no right, and has capacity of its own."""
-    right, pool = Access.DISCLOSES_NOTHING, Pool.DISCOVERY
+    right, pool = Access.DISCLOSES_NOTHING, PoolKind.DISCOVERY
     return Route("GET", path, operation_id, summary, right=right, errors=errors, pool=pool)
 
 

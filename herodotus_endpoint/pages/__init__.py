@@ -22,7 +22,7 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
 from herodotus_endpoint.resources import PREFIX
-from herodotus_endpoint.routing import Access, Answer, Pool, Route, build_blueprint, declare
+from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 
 FOLDER: Final = Path(__file__).with_name("files")
 SHELL: Final = "index.html"
@@ -95,7 +95,7 @@ def blueprint() -> Blueprint:
             "ui",
             "A short path of the web pages.",
             right=Access.DISCLOSES_NOTHING,
-            pool=Pool.DISCOVERY,
+            pool=PoolKind.DISCOVERY,
             answers=(Answer(302, "Redirect to the web pages.", ()),),
         )
     )
@@ -109,7 +109,7 @@ def blueprint() -> Blueprint:
             "home",
             "The web pages.",
             right=Access.DISCLOSES_NOTHING,
-            pool=Pool.DISCOVERY,
+            pool=PoolKind.DISCOVERY,
             answers=(Answer(description="The start page.", content_types=_MEDIA_TYPES[:1]), _NOT_MODIFIED),
         )
     )
@@ -123,7 +123,7 @@ def blueprint() -> Blueprint:
             "page",
             "A file of the web pages.",
             right=Access.DISCLOSES_NOTHING,
-            pool=Pool.DISCOVERY,
+            pool=PoolKind.DISCOVERY,
             answers=(Answer(description="The file.", content_types=_MEDIA_TYPES), _NOT_MODIFIED),
             errors=(404,),
         )

@@ -10,7 +10,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from herodotus_endpoint.api import ingest, review_queue
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.pools import Pools, refuse_ingest
-from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, Pool, Route
+from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, Route
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_serving.messages import PoolAssignment, RequestHead
 from herodotus_serving.wsgi import POOL
@@ -31,7 +31,7 @@ WATCHES = (
     "watch=nonsense",  # refused by the view with 400, in the pool of watches
 )
 LISTS = ("", "watch=false", "watch=0", "watch=false&watch=true", "Watch=true", "xwatch=true", "pod=watch%3D1")
-CHEAP = {Pool.PROBES, Pool.DISCOVERY}
+CHEAP = {PoolKind.PROBES, PoolKind.DISCOVERY}
 
 
 @pytest.fixture

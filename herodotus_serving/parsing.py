@@ -1,0 +1,172 @@
+"""Parsing of requests by h11 in small steps, and the turns of the connections that have bytes to parse.
+
+Owns: what of a request is refused before it costs work or memory, and how much is parsed at a step of the event loop.
+Does not own: the phases of a connection (`connection`), the meaning of a request (`messages.HttpService`).
+
+h11 parses a whole head, and the whole trailer section, as one event. A chunk is an event too, and costs the same with
+one byte as with 64 KiB: 256 KiB of chunks of one byte took 0.3 s. Requests are parsed strictly as RFC 9112 permits:
+section 2.2 lets a server refuse a line that ends with LF alone, section 5.2 a folded header line, and section 6.1 a
+request with both Content-Length and Transfer-Encoding. Other servers on the way may read each of them differently.
+
+Invariant: a step handles at most EVENTS_PER_STEP events of one connection, and a turn of all connections ends after
+TURN_S seconds and one event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol
+
+import h11
+
+from herodotus_serving.limits import ListenerLimits
+
+EVENTS_PER_STEP: Final = 100  # 1 ms
+TURN_S: Final = 0.005  # as long as another thread waits for the interpreter
+CHUNKS_OF_ANY_SIZE: Final = 64  # of a body, before their mean size counts
+MIN_CHUNK_BYTES: Final = 512  # in the mean; kube-apiserver's proxy sends up to 32 KiB at once
+MAX_FRAMING_BYTES: Final = 4 << 10  # of a chunk's size and extensions, and of trailers
+_HEAD_END: Final = b"\r\n\r\n"
+
+
+class RequestParser:
+    """The parser of one connection: keeps the bytes that arrived, and gives them to h11 in small parts."""
+
+    def __init__(self, limits: ListenerLimits) -> None:
+        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.max_head)
+        self.ended = False  # the client has closed its side
+        self.received = 0  # bytes of all requests
+        self._limits = limits
+        self._unread = bytearray()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._chunks = self._size = self._unfinished = 0
+        self._is_chunked = False
+
+    @property
+    def unread(self) -> int:
+        """The number of bytes that arrived and are not parsed, but for the few that h11 holds."""
+        return len(self._unread)
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether bytes of a further request arrived before the response to the current one."""
+        return bool(self._unread or self.http.trailing_data[0])
+
+    def receive(self, data: memoryview | bytes) -> None:
+        """Keep bytes that arrived."""
+        self._unread += data
+        self.received += len(data)
+
+    def start_next_cycle(self) -> None:
+        """Prepare for the next request of the connection."""
+        self.http.start_next_cycle()
+        self._begin()
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return the next event of the request as h11 does. Raises RemoteProtocolError if it must be refused."""
+        while True:
+            if self.http.their_state is h11.IDLE and self._unread:
+                return self._next_head()
+            event = self.http.next_event()
+            if event is not h11.NEED_DATA:
+                self._unfinished = 0
+                if isinstance(event, h11.Data):
+                    self._check_chunks(event)
+                return event
+            if self._unfinished > MAX_FRAMING_BYTES and self._is_chunked:
+                raise h11.RemoteProtocolError("the extensions of a chunk, or the trailers, are too long", 400)
+            if self._unread:
+                self._feed(MAX_FRAMING_BYTES if self._is_chunked else len(self._unread))
+            elif self.ended and not self.http.trailing_data[1]:
+                self.http.receive_data(b"")
+            else:
+                return h11.NEED_DATA
+
+    def _next_head(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return the request line and headers as an event, or NEED_DATA if they have not arrived completely."""
+        limits = self._limits
+        end = self._unread.find(_HEAD_END)
+        head = self._unread[: end + len(_HEAD_END)] if end >= 0 else self._unread
+        lines = head.count(b"\r\n")
+        if len(head) > limits.max_head:
+            raise h11.RemoteProtocolError(f"the head is longer than {limits.max_head} bytes", 431)
+        if lines > limits.max_headers + 2:
+            raise h11.RemoteProtocolError(f"more than {limits.max_headers} headers", 431)
+        if head.count(b"\n") > lines:
+            raise h11.RemoteProtocolError("a line of the head ends with LF and not with CRLF", 400)
+        if b"\r\n " in head or b"\r\n\t" in head:
+            raise h11.RemoteProtocolError("a header is folded over several lines", 400)
+        if head[0] < 0x21:
+            raise h11.RemoteProtocolError("illegal request line", 400)
+        if end < 0 and not self.ended:
+            return h11.NEED_DATA
+        self._feed(len(head))
+        if end < 0:
+            self.http.receive_data(b"")
+        event = self.http.next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            self._is_chunked = b"transfer-encoding" in names
+            if self._is_chunked and b"content-length" in names:
+                raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding", 400)
+        return event
+
+    def _feed(self, size: int) -> None:
+        self.http.receive_data(bytes(self._unread[:size]))
+        self._unfinished += min(size, len(self._unread))
+        del self._unread[:size]
+
+    def _check_chunks(self, part: h11.Data) -> None:
+        self._size += len(part.data)
+        self._chunks += part.chunk_end
+        if self._chunks > CHUNKS_OF_ANY_SIZE and self._size < self._chunks * MIN_CHUNK_BYTES:
+            mean = self._size // self._chunks
+            message = f"the first {self._chunks} chunks have {mean} bytes in the mean; send at least {MIN_CHUNK_BYTES}"
+            raise h11.RemoteProtocolError(message, 400)
+
+
+class SteppedParser(Protocol):
+    """A connection that parses in steps, for `ParsingQueue`."""
+
+    def parse_step(self, until: float) -> bool:
+        """Handle at most EVENTS_PER_STEP events, and none after `until`; return whether more may follow at once."""
+
+
+class ParsingQueue:
+    """The queue of connections that have bytes to parse, which take turns. Not thread-safe: for use on the event loop.
+
+    A turn ends after TURN_S seconds. The loop then serves its sockets and other callbacks before the next turn.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[SteppedParser] = deque()
+        self._queued: set[SteppedParser] = set()
+        self._scheduled = False
+
+    def add(self, connection: SteppedParser) -> None:
+        """Let a connection parse at its turn, once however often it is added before."""
+        if connection not in self._queued:
+            self._queued.add(connection)
+            self._waiting.append(connection)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        until = self._loop.time() + TURN_S
+        for _ in range(len(self._waiting)):
+            connection = self._waiting.popleft()
+            self._queued.discard(connection)
+            if connection.parse_step(until):
+                self.add(connection)
+            if self._loop.time() >= until:
+                break
+        self._schedule()
