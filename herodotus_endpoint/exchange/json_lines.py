@@ -157,9 +157,10 @@ class LineReader:
             raise LineError(f"a document of {found!r}, expected '{API_VERSION} Decision'")
         if document.content is None:
             raise LineError("there is nothing to import: it was not written by `export`")
-        if document.content.frames.count(b",") > MAX_FRAMES:
+        encoded = bytes(document.content.frames)
+        if encoded.count(b",") > MAX_FRAMES:
             raise LineError(f"more than {MAX_FRAMES} frames")
-        raws = _frames.decode(document.content.frames)
+        raws = _frames.decode(encoded)
         frames = [check_frame(frame) for frame in batches.decode_together(raws)]
         at, d = next(((i, frame) for i, frame in enumerate(frames) if isinstance(frame, Decision)), (0, None))
         if d is None:
