@@ -42,6 +42,7 @@ from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
+MAX_BASE_BYTES: Final = 384 << 10  # on 15,000 nodes a base has 250 kB; a large pod makes it ten times as large
 MAX_TEMPLATES: Final = 1024  # that are known to have occurred: some 200 bytes each
 MAX_DELTAS_PER_BASE: Final = 128  # for one base: later ones differ in so many rows that a new base is shorter
 MAX_EXPANDED_BYTES: Final = 8 << 30  # of the decisions that deltas of one batch describe: 2,000 on 30,000 nodes
@@ -144,8 +145,9 @@ class DeltaWriter:
                 return codec.build_frame(DELTA, payload, _VERSION)
         whole = codec.encode(decision)
         written = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
-        for key in (group, (pod.digest, profile, path)):
-            self._bases.put(key, written)
+        if len(whole) <= MAX_BASE_BYTES:
+            for key in (group, (pod.digest, profile, path)):
+                self._bases.put(key, written)
         return whole
 
     def forget_bases(self) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.columns.keyed import KeyedColumns, match_requirement
-from scheduler.engine.columns.tallies import Counts, Tallies, Tally
+from scheduler.engine.columns.tallies import CountedPod, Counts, Tallies, Tally
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_affinity import PodTerms
 from scheduler.engine.objects.selectors import label_selector_matches
@@ -100,7 +100,7 @@ class PodRows:
         count. If `staying` is True, terminating pods do not count.
         """
 
-        def weigh(pod: PodInfo) -> int:
+        def weigh(pod: CountedPod) -> int:
             in_namespace = namespaces is None or pod.namespace in namespaces
             return in_namespace and not (staying and pod.terminating) and label_selector_matches(selector, pod.labels)
 
@@ -118,7 +118,7 @@ class PodRows:
         added later.
         """
 
-        def weigh(pod: PodInfo) -> int:
+        def weigh(pod: CountedPod) -> int:
             terms = pod.terms
             return 0 if terms is None else weights.get(terms, 0)
 

@@ -9,8 +9,8 @@ Invariant: a tally equals the sum over all pods. A query that is not used again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from herodotus_record.lru import Lru
 from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_affinity import PodTerms
 
 Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -26,7 +27,17 @@ MAX_TALLIES: Final = (
     256  # queries, from terms and constraints of pod templates; 8 bytes a slot each, 10 MB at 5,000 nodes
 )
 MAX_LABELS_PER_TALLY: Final = 4  # mostly one; sums by host name take as much memory as the tally
+MAX_JOURNAL_LABELS: Final = 64  # of a pod; more are some 10 kB
 MAX_JOURNAL_ENTRIES: Final = 1024  # each costs some microseconds to apply; with more, counting all pods is faster
+
+
+class CountedPod(NamedTuple):
+    """The part of a pod on which it depends whether the pod counts for a query."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    terms: PodTerms | None
+    terminating: bool
 
 
 class _ByValue:
@@ -106,21 +117,28 @@ class Tallies:
     """A cache of the tallies of recent queries, which a journal of added and removed pods keeps current."""
 
     def __init__(self) -> None:
-        self._journal: list[tuple[int, PodInfo, int]] = []  # slot, pod, +1 added or -1 removed
+        self._journal: list[tuple[int, CountedPod, int]] = []  # slot, pod, +1 added or -1 removed
         self._first = 0  # position of the journal's first entry
         self._tallies: Lru[Hashable, Tally] = Lru(MAX_TALLIES)
 
     def record(self, slot: int, pod: PodInfo, change: int) -> None:
         """Add to the journal that a pod was added to (`change` +1) or removed from (-1) the node in `slot`.
 
-        A changed pod is recorded as removed, then as added.
+        A changed pod is recorded as removed, then as added. A large pod is not kept here, where it might outlive its
+        deletion by thousands of others: all sums are computed anew.
         """
-        self._journal.append((slot, pod, change))
+        if len(pod.labels) > MAX_JOURNAL_LABELS or (pod.terms is not None and pod.is_large):
+            self._first += len(self._journal) + 1
+            self._journal.clear()
+            return
+        self._journal.append((slot, CountedPod(pod.namespace, pod.labels, pod.terms, pod.terminating), change))
         if len(self._journal) > 2 * MAX_JOURNAL_ENTRIES:
             del self._journal[:MAX_JOURNAL_ENTRIES]
             self._first += MAX_JOURNAL_ENTRIES
 
-    def get(self, query: Hashable, slots: int, weigh: Callable[[PodInfo], int], count: Callable[[], Counts]) -> Tally:
+    def get(
+        self, query: Hashable, slots: int, weigh: Callable[[CountedPod], int], count: Callable[[], Counts]
+    ) -> Tally:
         """Return the current tally of a query over the first `slots` node slots.
 
         `query` is the key in the cache: queries must be equal if and only if `weigh` and `count` are equivalent.

@@ -236,7 +236,12 @@ class EquivalenceCache:
         self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
-        """Return the cache entry of the pod's spec; create it if there is none for as many slots as `nodes` has."""
+        """Return the cache entry of the pod's spec; create it if there is none for as many slots as `nodes` has.
+
+        The entry of a large pod is not kept.
+        """
+        if pod.is_large:
+            return CacheEntry(nodes.slots)
         key = pod.spec_digest
         found = self._entries.get(key)
         if found is None or found.slots != nodes.slots:

@@ -51,6 +51,9 @@ class PodGroupKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+MAX_CACHED_BYTES: Final = 64 << 10  # of a spec; ten times a large template's, and a hundredth of what etcd accepts
+_BYTES_PER_ITEM: Final = 32  # of a volume or a label, at least
+
 FINISHED_PHASES: Final = ("Succeeded", "Failed")  # such a pod no longer counts on its node
 
 
@@ -188,18 +191,30 @@ class PodInfo:
         """Whether the pod has volumes of types that scheduling reads, other than image volumes."""
         return any(v.is_storage for v in self.pod.spec.volumes or ())
 
-    @lazy
+    @property
     def spec_digest(self) -> bytes:
         """A 16-byte digest of the spec that is equal for pods which scheduling treats alike.
 
         Image volumes count in full. Of other volumes only their presence counts, since their names differ within one
         template.
         """
+        return self._encoded_spec[0]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the spec or the labels are so large that caches which outlive the pod must not keep what follows."""
+        lists = len(self.pod.spec.volumes or ()) + len(self.labels)
+        return self._encoded_spec[1] + lists * _BYTES_PER_ITEM > MAX_CACHED_BYTES
+
+    @lazy
+    def _encoded_spec(self) -> tuple[bytes, int]:
+        """The digest of the spec, and how many bytes it is of."""
         spec = self.pod.spec
         if spec.volumes:
             images = [v for v in spec.volumes if v.image is not None]
             spec = msgspec.structs.replace(spec, volumes=[*images, Volume()] if self.has_storage else images)
-        return blake2b(msgspec.msgpack.encode(spec), digest_size=16).digest()
+        encoded = msgspec.msgpack.encode(spec)
+        return blake2b(encoded, digest_size=16).digest(), len(encoded)
 
     @property
     def containers(self) -> list[Container]:

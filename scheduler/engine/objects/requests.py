@@ -22,6 +22,8 @@ DEFAULT_MEMORY = 200 << 20  # counted in scoring for a container without memory 
 
 _DEFAULTS: Final[Amounts] = {CPU: f"{DEFAULT_MILLI_CPU}m", MEMORY: str(DEFAULT_MEMORY)}
 
+_MAX_CACHED_BYTES: Final = 8 << 10  # of a pod's containers, which users may make 100 times as large
+
 CountedRequests = tuple[
     tuple[tuple[str, int], ...], tuple[int, int]
 ]  # effective requests by resource; those for scoring
@@ -92,9 +94,9 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
     Raise ValueError for an invalid quantity.
     """
     spec = pod.spec
-    return _compute_encoded_spec(
-        msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
-    )
+    encoded = msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
+    compute = _compute_encoded_spec if len(encoded) <= _MAX_CACHED_BYTES else _compute_encoded_spec.__wrapped__
+    return compute(encoded)
 
 
 def has_resource_status(pod: Pod) -> bool:

@@ -162,9 +162,14 @@ class RecordCaches:
         self._templates = TemplateKeys()
         self._caches: Lru[Hashable, RecordCache] = Lru(MAX_BASES)
 
-    def get(self, pod: RecordedPod, profile: str, path: DecisionPath) -> RecordCache:
-        """Return the cache for the record of one decision, and count the decision for its template."""
-        return self._caches.get_or_create(self._templates.find_group(pod, profile, path), RecordCache)
+    def get(self, pod: objects.PodInfo, recorded: RecordedPod, profile: str, path: DecisionPath) -> RecordCache:
+        """Return the cache for the record of one decision, and count the decision for its template.
+
+        The cache of a large pod is not kept.
+        """
+        if pod.is_large:
+            return RecordCache()
+        return self._caches.get_or_create(self._templates.find_group(recorded, profile, path), RecordCache)
 
 
 def decision(
@@ -181,7 +186,7 @@ def decision(
     `omitted` names the labels that the record omits.
     """
     pod, result, trace = pod_info(attempt.pod, omitted), attempt.result, attempt.result.trace
-    parts = RecordCache() if caches is None else caches.get(pod, identity.scheduler.profile, result.path)
+    parts = RecordCache() if caches is None else caches.get(attempt.pod, pod, identity.scheduler.profile, result.path)
     evaluated = parts.evaluated(trace.evaluation)
     return Decision(
         id=identity.id,
@@ -275,7 +280,7 @@ def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> 
         owner=Owner(controller.kind, controller.name) if controller else None,
         priority=pod.priority,
         requests=dict(pod.requests),
-        digest=_digest(_Read(pod, labels)),
+        digest=(_digest.__wrapped__ if pod.is_large else _digest)(_Read(pod, labels)),
         nominated_node=pod.pod.status.nominated_node_name,
         pod_group=pod.pod_group.name if pod.pod_group else "",
     )

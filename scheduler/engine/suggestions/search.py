@@ -108,7 +108,9 @@ class Suggester:
         if self._credit_s <= 0:
             return tuple(_build(framework, found, is_checked=False) for found in known or ())
         if known is None or not _still_fit(framework, pod, nodes, known):
-            known = self._found.put(key, _search(framework, pod, nodes, result, lambda: self._clock() < end))
+            known = _search(framework, pod, nodes, result, lambda: self._clock() < end)
+            if not pod.is_large:
+                self._found.put(key, known)
         self._credit_s -= self._clock() - started
         return tuple(_build(framework, found) for found in known)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 from unittest.mock import patch
 
@@ -11,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.columns import NodeColumns, tallies
-from scheduler.engine.columns.tallies import Tallies
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.columns.tallies import CountedPod, Tallies
 from scheduler.engine.objects.types import LabelSelector
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 
@@ -124,15 +125,15 @@ def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> 
 
 
 class Calls:
-    """A question about pods whose name is even, and what it took to answer it."""
+    """A question about pods whose namespace is even, and what it took to answer it."""
 
     def __init__(self) -> None:
         self.pods: list[str] = []
         self.counts = 0
 
-    def matches(self, info: PodInfo) -> bool:
-        self.pods.append(info.name)
-        return int(info.name) % 2 == 0
+    def matches(self, info: CountedPod) -> bool:
+        self.pods.append(info.namespace)
+        return int(info.namespace) % 2 == 0
 
     def count(self) -> Any:
         self.counts += 1
@@ -148,10 +149,10 @@ def test_each_pod_is_weighed_once(calls: Calls) -> None:
     running = Tallies()
     assert running.get("even", 2, calls.matches, calls.count).counts.tolist() == [0, 0]
     for i in range(4):
-        running.record(i % 2, make_pod(str(i)).info(), +1)
+        running.record(i % 2, make_pod(namespace=str(i)).info(), +1)
     for _ in range(2):
         assert running.get("even", 2, calls.matches, calls.count).counts.tolist() == [2, 0]
-    running.record(0, make_pod("2").info(), -1)
+    running.record(0, make_pod(namespace="2").info(), -1)
     assert running.get("even", 3, calls.matches, calls.count).counts.tolist() == [1, 0, 0]
     assert (calls.pods, calls.counts) == (["0", "1", "2", "3", "2"], 1)
 
@@ -160,7 +161,7 @@ def test_tally_that_is_too_old_is_counted_again(calls: Calls) -> None:
     running = Tallies()
     running.get("even", 2, calls.matches, calls.count)
     for i in range(3 * tallies.MAX_JOURNAL_ENTRIES):
-        running.record(0, make_pod(str(i)).info(), +1)
+        running.record(0, make_pod(namespace=str(i)).info(), +1)
     running.get("even", 2, calls.matches, calls.count)
     assert (calls.pods, calls.counts) == ([], 2)
 
@@ -169,9 +170,36 @@ def test_questions_and_journal_are_bounded(calls: Calls) -> None:
     running = Tallies()
     for i in range(3 * tallies.MAX_TALLIES):
         running.get(i, 2, calls.matches, calls.count)
-        running.record(0, make_pod(str(i)).info(), +1)
+        running.record(0, make_pod(namespace=str(i)).info(), +1)
     running.get(0, 2, calls.matches, calls.count)
     assert calls.counts == 3 * tallies.MAX_TALLIES + 1  # the first question was forgotten
     for i in range(10 * tallies.MAX_JOURNAL_ENTRIES):
-        running.record(0, make_pod(str(i)).info(), +1)
+        running.record(0, make_pod(namespace=str(i)).info(), +1)
     assert len(running._journal) <= 2 * tallies.MAX_JOURNAL_ENTRIES
+
+
+def test_journal_keeps_no_large_pod_and_the_sums_are_right_without_it() -> None:
+    """A pod of a megabyte would otherwise outlive its deletion by thousands of other pods."""
+    columns = columns_of([make_node("a"), make_node("b")])
+    selector = LabelSelector(match_labels={"app": "x"})
+
+    def count() -> list[int]:
+        return list(columns.pod_rows.tally(selector, None, columns.slots).counts.tolist())
+
+    assert count() == [0, 0]
+    requests = {f"example.com/r{i}": "0" for i in range(5_000)}
+    pods = [make_pod(f"p{i}").label("app", "x").request(requests) for i in range(2)]
+    for i in range(5_000):
+        pods[1].label(f"key-{i}", "x")
+    infos = [pod.info() for pod in pods]
+    held = [weakref.ref(info) for info in infos]
+    for info in infos:
+        columns.add_pod(info, "b")
+        assert count() == [0, infos.index(info) + 1]
+    for info in infos:
+        columns.remove_pod(info.uid, "b")
+    assert count() == [0, 0]
+    del infos, info
+    gc.collect()
+    assert [ref() for ref in held] == [None, None]
+    assert len(columns.pod_rows._tallies._journal) == 0
