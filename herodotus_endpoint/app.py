@@ -33,6 +33,7 @@ from herodotus_endpoint.api import (
 )
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import json_response, retry_later
+from herodotus_endpoint.fair_queue import FairQueue
 from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.readiness import Readiness
@@ -58,12 +59,12 @@ def create_app(
     settings: ServiceSettings,
     metrics: EndpointMetrics | None = None,
     readiness: Readiness | None = None,
-    threads: Mapping[str, int] | None = None,
+    queues: Mapping[str, FairQueue] | None = None,
 ) -> Flask:
     """Return the Flask application that serves all routes over one store.
 
-    `threads` maps the name of a worker pool to its number of threads, from which the limits per reader follow. Metrics
-    and readiness are created if they are None.
+    `queues` maps the name of a worker pool to the queue in which its requests wait for their reader's turn. Metrics and
+    readiness are created if they are None.
     """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
     names = settings.senders.names if settings.senders else {}
@@ -89,7 +90,7 @@ def create_app(
     app.register_blueprint(pages.blueprint())
     app.register_blueprint(_service_blueprint(store, settings, metrics, readiness))
     guard.install_guard(app, settings.access, known)
-    reader_limits.install_reader_limits(app, threads or {})
+    reader_limits.install_reader_limits(app, queues or {})
     app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
 

@@ -19,9 +19,11 @@ from werkzeug.exceptions import HTTPException
 
 from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
+from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
 from herodotus_record.pruned import PrunedError
 
 RETRY_AFTER_S: Final = 1  # storing a batch takes milliseconds, a pruning step tens of them
+CLIENT_DISCONNECTED: Final = 499  # not assigned by HTTP; used for this by other servers
 
 _REASONS: Final[Mapping[int, str]] = {
     400: "BadRequest",
@@ -39,6 +41,7 @@ _REASONS: Final[Mapping[int, str]] = {
     429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
+    504: "Timeout",
     507: "InsufficientStorage",
 }
 _log: Final = logging.getLogger(__name__)
@@ -86,6 +89,8 @@ def install_error_handlers(app: Flask) -> None:
     app.register_error_handler(HTTPException, _respond_to_http_error)
     app.register_error_handler(PrunedError, _respond_to_pruned)
     app.register_error_handler(StoreUnavailableError, _respond_to_unavailable)
+    app.register_error_handler(BudgetExceededError, _respond_to_exceeded_budget)
+    app.register_error_handler(QuestionAbandonedError, _respond_to_disconnection)
     app.register_error_handler(DamagedError, _respond_to_damaged)
     app.register_error_handler(ArchiveError, _respond_to_archive)
     app.register_error_handler(Exception, _respond_to_unexpected)
@@ -131,6 +136,15 @@ def _respond_to_unavailable(error: StoreUnavailableError) -> Response:
     if isinstance(error, StoreFullError):
         return _respond(retry_later(507, "the database is full; the service's log has the details"))
     return _respond(retry_later(503, "the database is unavailable; the service's log has the details"))
+
+
+def _respond_to_exceeded_budget(error: BudgetExceededError) -> Response:
+    """Return what kube-apiserver answers to a request that takes too long; clients do not repeat it by themselves."""
+    return _respond(StatusError(504, str(error)))
+
+
+def _respond_to_disconnection(error: QuestionAbandonedError) -> Response:
+    return _respond(StatusError(CLIENT_DISCONNECTED, str(error)))  # nobody reads it; it appears in metrics
 
 
 def _respond_to_damaged(error: DamagedError) -> Response:

@@ -20,6 +20,7 @@ from flask import Flask
 from herodotus_endpoint import errors
 from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING
 from herodotus_endpoint.metrics import EndpointMetrics
+from herodotus_endpoint.reader_limits import REVIEWS_PER_READER, create_queue
 from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, find_route
 from herodotus_endpoint.settings import MAX_POLLS, ServiceSettings
 from herodotus_serving import wsgi
@@ -33,7 +34,8 @@ SENDER_PREFIX: Final = "/ingest/"  # paths that schedulers request
 PROBE_PATHS: Final = ("/livez", "/readyz")
 SENDER_THREADS: Final = 8  # for senders' other requests, which are short, while MAX_WAITING batches wait
 QUEUED_BATCHES: Final = 32  # senders' requests that wait while all these threads are in use
-QUEUED_QUERIES: Final = 64
+QUEUED_QUERIES: Final = 64  # wait for their reader's turn, each in a thread of the pool
+QUEUED_REVIEWS: Final = 16  # the same
 DISCOVERY_THREADS: Final = 2  # each request takes milliseconds of processor time and waits for nothing
 QUEUED_PROBES: Final = 256  # each takes a millisecond and waits for nothing
 PROBES_PER_ADDRESS: Final = 16
@@ -46,18 +48,23 @@ class Pools:
 
     def __init__(self, settings: ServiceSettings, threads: int, metrics: EndpointMetrics) -> None:
         ingests = settings.max_concurrent_ingests + MAX_WAITING + SENDER_THREADS
-        share = (threads + QUEUED_QUERIES) // 2
+        queries = threads + QUEUED_QUERIES
+        share = queries // 2
         watches = settings.max_watches + REFUSAL_THREADS
         pools = [
             WorkerPool(PoolKind.PROBES.value, 1, QUEUED_PROBES, per_address=PROBES_PER_ADDRESS),
-            WorkerPool(PoolKind.QUERIES.value, threads, QUEUED_QUERIES, per_address=share),
+            WorkerPool(PoolKind.QUERIES.value, queries, 0, per_address=share),
             WorkerPool(PoolKind.DISCOVERY.value, DISCOVERY_THREADS, QUEUED_QUERIES, per_address=share),
             WorkerPool(PoolKind.INGEST.value, ingests, QUEUED_BATCHES, metrics.refused.labels("busy").inc),
             WorkerPool(PoolKind.WATCHES.value, watches, QUEUED_QUERIES),
-            WorkerPool(PoolKind.REVIEWS.value, settings.max_reviews, 0),
+            WorkerPool(PoolKind.REVIEWS.value, settings.max_reviews + QUEUED_REVIEWS, 0),
             WorkerPool(PoolKind.POLLS.value, MAX_POLLS, 0),
         ]
         self._by_kind = {PoolKind(pool.name): pool for pool in pools}
+        self.queues = {
+            PoolKind.QUERIES.value: create_queue(threads),
+            PoolKind.REVIEWS.value: create_queue(settings.max_reviews, REVIEWS_PER_READER),
+        }
 
     def assign_probe(self, _head: RequestHead) -> PoolAssignment:
         """Return the worker pool and body limit for a request that arrived at a listener for probes."""

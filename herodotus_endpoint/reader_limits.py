@@ -1,26 +1,28 @@
-"""Limits on the concurrent requests of one reader, so that no reader occupies every thread of a pool.
+"""What the requests of one reader may use of the service: turns in a pool, and a budget for each question.
 
 A reader is the user that the API server names; without a user, it is the client's address.
 
-Owns: how many requests of one reader run at a time. Does not own: authentication (`access`), watches
-(`kubeapi.watches`).
+Owns: whose request runs next in a pool, and the start of each request's budget. Does not own: authentication
+(`access.guard`), the order (`fair_queue`), counting (`store.read_budget`), watches (`kubeapi.watches`).
 """
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Final
 
 from flask import Flask, g, request
 
 from herodotus_endpoint.errors import retry_later
-from herodotus_serving.wsgi import POOL
+from herodotus_endpoint.fair_queue import FairQueue, TurnRefusedError
+from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, ReadLimits, check_budget, set_budget
+from herodotus_serving.wsgi import CANCELLED, POOL
 
-SHARE: Final = 0.75  # of a pool's threads
-
-Key = tuple[str, str]  # pool, reader
+SHARE: Final = 0.75  # of the requests that run in a pool, for one reader while others do not wait
+WAITING_PER_READER: Final = 16  # for a turn; a page of the plugin sends six
+WAIT_S: Final = 10.0  # for a turn; clients give up after 30 s
+REVIEWS_PER_READER: Final = 1  # at the same time: a scheduler decides one after the other
 
 
 def _reader_name() -> str:
@@ -28,33 +30,36 @@ def _reader_name() -> str:
     return g.user or f"address {request.remote_addr}"
 
 
-def install_reader_limits(app: Flask, threads: Mapping[str, int]) -> None:
-    """Make the app answer 429 if requests of one reader already occupy the SHARE of a worker pool's threads.
+def create_queue(concurrent: int, per_reader: int = 0) -> FairQueue:
+    """Return the queue of a pool that runs `concurrent` requests, by default SHARE of them of one reader."""
+    return FairQueue(concurrent, per_reader or max(1, int(concurrent * SHARE)), WAITING_PER_READER, WAIT_S)
 
-    `threads` maps the name of a pool to its number of threads. Other pools are not limited.
+
+def install_reader_limits(app: Flask, queues: Mapping[str, FairQueue]) -> None:
+    """Make requests of a pool wait for their reader's turn, and start the budget of each request.
+
+    `queues` maps the name of a pool to its queue. Requests of other pools do not wait. The app answers 429 if the turn
+    does not come in time, or if many requests of the reader wait.
     """
-    limits = {pool: max(1, int(size * SHARE)) for pool, size in threads.items()}
-    lock = threading.Lock()
-    running: Counter[Key] = Counter()
 
     @app.before_request
     def begin() -> None:
-        pool = request.environ.get(POOL, "")
-        limit = limits.get(pool)
-        if limit is None:
+        reader, cancelled = _reader_name(), request.environ.get(CANCELLED)
+        limits = ReadLimits() if g.get("right") else UNLIMITED  # senders wait for questions as long as they like
+        set_budget(ReadBudget(limits, cancelled, reader))
+        queue = queues.get(request.environ.get(POOL, ""))
+        if queue is None:
             return
-        key = pool, _reader_name()
-        with lock:
-            if running[key] >= limit:
-                raise retry_later(429, f"{limit} requests of this reader are already running; try again")
-            running[key] += 1
-        g.running = key
+        held = g.turn = ExitStack()
+        try:
+            held.enter_context(queue.admit(reader, check_budget))
+        except TurnRefusedError as e:
+            raise retry_later(429, str(e)) from e
+        set_budget(ReadBudget(limits, cancelled, reader))  # without the time that it waited
 
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
-        key = g.pop("running", None)
-        if key is not None:
-            with lock:
-                running[key] -= 1
-                if not running[key]:
-                    del running[key]
+        set_budget(None)
+        held = g.pop("turn", None)
+        if held is not None:
+            held.close()

@@ -36,7 +36,7 @@ AnyView = TypeVar("AnyView", bound=View)
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
-READ_ERRORS: Final = (400, 401, 403, 406, 503)
+READ_ERRORS: Final = (400, 401, 403, 406, 503, 504)
 _CHECK_ERRORS: Final = frozenset((400, 401, 403, 503))
 MAX_IGNORED_BODY: Final = 4 << 10  # of a request to a route that reads no body
 _NAMESPACE: Final = "/namespaces/<namespace>"

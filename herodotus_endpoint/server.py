@@ -96,7 +96,7 @@ class _Worker:
         from herodotus_endpoint.metrics import EndpointMetrics
         from herodotus_endpoint.pools import Pools, build_service, refuse_ingest, restrict_to_probes
         from herodotus_endpoint.readiness import Readiness
-        from herodotus_endpoint.routing import PoolKind, RouteDeclarationError
+        from herodotus_endpoint.routing import RouteDeclarationError
 
         settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
         authorities = None
@@ -112,8 +112,7 @@ class _Worker:
         traces = _start_tracing(settings, store, metrics)
         try:
             settings = replace(settings, traces=traces.queue if traces else None, archive=_open_archive(settings))
-            threads = {PoolKind.QUERIES.value: listen_on.threads}
-            app = create_app(store, settings, metrics, readiness, threads)
+            app = create_app(store, settings, metrics, readiness, pools.queues)
         except (ArchiveError, RouteDeclarationError) as e:
             raise workers.UnusableServerError(str(e)) from e
         everything = build_service(app.wsgi_app, pools.assign_by_route(app, serves_ingest=True))

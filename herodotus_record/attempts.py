@@ -12,7 +12,8 @@ Invariant: every record belongs to one attempt, and an attempt has at most one m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,73 +61,147 @@ def group_by_attempt(records: Iterable[Record]) -> list[AttemptRecords]:
 
 
 def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
+    """Yield the attempts of one pod name. `records` are all of its records, in the order of their start."""
     same: dict[tuple[int, str | None, str], list[Record]] = {}
     for record in records:
         if record.source == Source.LOGGED.value:
             same.setdefault((record.started_us, record.node, record.message), []).append(record)
-    logged = [first for first, *_ in same.values()]
     duplicates = {first.id: tuple(rest) for first, *rest in same.values()}
     others = [record for record in records if record.source != Source.LOGGED.value]
     twins = _find_reconstructions(others)
-    reconstructions = {record.id for found in twins.values() for record in found}
+    reconstructions = {record.id for record in twins.values()}
+    logged = _group_unmatched((first for first, *_ in same.values()), _log_key)
+    matched = set[int]()
     for record in others:
         if record.id in reconstructions:
             continue
-        match = _find_log_record(record, logged) if record.source == Source.RECONSTRUCTED.value else None
+        match = _take_log_record(record, logged) if record.source == Source.RECONSTRUCTED.value else None
         if match is not None:
-            logged.remove(match)
-        copies = duplicates[match.id] if match is not None else tuple(twins.get(record.id, ()))
-        yield AttemptRecords(record.pod_uid, record, match, copies)
-    for record in logged:
-        yield AttemptRecords(_infer_uid(record, others), record, None, duplicates[record.id])
+            matched.add(match.id)
+            yield AttemptRecords(record.pod_uid, record, match, duplicates[match.id])
+        else:
+            yield AttemptRecords(record.pod_uid, record, None, (twins[record.id],) if record.id in twins else ())
+    starts = [other.started_us for other in others]
+    for first, *_ in same.values():
+        if first.id not in matched:
+            yield AttemptRecords(_infer_uid(first, others, starts), first, None, duplicates[first.id])
 
 
-def _find_reconstructions(records: Sequence[Record]) -> dict[int, list[Record]]:
+class _UnmatchedRecords:
+    """Records in the order of their start, of which those that are taken are no longer returned.
+
+    Each call takes nearly constant time: a pod in a loop has ten thousand attempts within minutes.
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._starts: list[int] = []
+        self._next = [0]  # by place: itself if its record is not taken, otherwise a later place
+        self._previous = [0]  # the same for place - 1, so that 0 stands for "none"
+
+    def append(self, record: Record) -> None:
+        """Add a record that starts after all others, or with the last of them."""
+        self._records.append(record)
+        self._starts.append(record.started_us)
+        self._next.append(len(self._records))
+        self._previous.append(len(self._records))
+
+    def last_until(self, at_us: int) -> int | None:
+        """Return the place of the last record that starts at `at_us` or before it, or None."""
+        place = _follow(self._previous, bisect_right(self._starts, at_us))
+        return place - 1 if place else None
+
+    def first_after(self, at_us: int) -> int | None:
+        """Return the place of the first record that starts after `at_us`, or None."""
+        place = _follow(self._next, bisect_right(self._starts, at_us))
+        return place if place < len(self._records) else None
+
+    def nearest(self, at_us: int) -> int | None:
+        """Return the place of the record whose start is nearest to `at_us`, or None; of equals, that of the first."""
+        before, after = self.last_until(at_us), self.first_after(at_us)
+        if before is None or (after is not None and self._starts[after] - at_us < at_us - self._starts[before]):
+            return after
+        return _follow(self._next, bisect_left(self._starts, self._starts[before]))
+
+    def start(self, place: int) -> int:
+        """Return the start of the record at a place, in microseconds."""
+        return self._starts[place]
+
+    def take(self, place: int) -> Record:
+        """Return the record at a place, and never again."""
+        self._next[place], self._previous[place + 1] = place + 1, place
+        return self._records[place]
+
+
+def _follow(links: list[int], place: int) -> int:
+    """Return the place at which the links from `place` end, and shorten them."""
+    end = place
+    while links[end] != end:
+        end = links[end]
+    while links[place] != end:
+        links[place], place = end, links[place]
+    return end
+
+
+def _group_unmatched(
+    records: Iterable[Record], key: Callable[[Record], tuple[str | None, str | None]]
+) -> dict[tuple[str | None, str | None], _UnmatchedRecords]:
+    found: dict[tuple[str | None, str | None], _UnmatchedRecords] = {}
+    for record in records:
+        found.setdefault(key(record), _UnmatchedRecords()).append(record)
+    return found
+
+
+def _find_reconstructions(records: Sequence[Record]) -> dict[int, Record]:
     """Return the observer's reconstructions of attempts that the scheduler recorded, by the id of its record.
 
     A reconstruction matches the record of the same pod and node whose start is nearest, at most SKEW_US apart. A record
     matches one reconstruction, because the observer may miss an attempt but sees none twice.
     """
-    found: dict[int, list[Record]] = {}
+    found: dict[int, Record] = {}
+    recorded = _group_unmatched((r for r in records if r.source == Source.SCHEDULER.value), _pod_key)
     for seen in (record for record in records if record.source == Source.RECONSTRUCTED.value):
-        near = [
-            record
-            for record in records
-            if record.source == Source.SCHEDULER.value
-            and record.id not in found
-            and (record.pod_uid, record.node) == (seen.pod_uid, seen.node)
-            and abs(record.started_us - seen.started_us) <= SKEW_US
-        ]
-        if near:
-            found[min(near, key=lambda record: abs(record.started_us - seen.started_us)).id] = [seen]
+        candidates = recorded.get(_pod_key(seen))
+        place = candidates.nearest(seen.started_us) if candidates else None
+        if candidates and place is not None and abs(candidates.start(place) - seen.started_us) <= SKEW_US:
+            found[candidates.take(place).id] = seen
     return found
 
 
-def _find_log_record(seen: Record, logged: Sequence[Record]) -> Record | None:
-    """Return the log record of the attempt that the observer reconstructed as `seen`, or None if none matches.
+def _take_log_record(seen: Record, logged: Mapping[tuple[str | None, str | None], _UnmatchedRecords]) -> Record | None:
+    """Take the log record of the attempt that the observer reconstructed as `seen`; return None if none matches.
 
     A log record matches if it has the same node (or, where no node was chosen, the same message) and starts at most
     APART_US before `seen` and SKEW_US after it. Of several, the last one that starts before `seen` is preferred.
     """
-    alike = [
-        record
-        for record in logged
-        if (record.node, "" if record.node else record.message) == (seen.node, "" if seen.node else seen.message)
-        and seen.started_us - APART_US <= record.started_us <= seen.started_us + SKEW_US
-    ]
-    before = [record for record in alike if record.started_us <= seen.started_us]
-    return before[-1] if before else next(iter(alike), None)
+    alike = logged.get(_log_key(seen))
+    if alike is None:
+        return None
+    place = alike.last_until(seen.started_us)
+    if place is None or alike.start(place) < seen.started_us - APART_US:
+        place = alike.first_after(seen.started_us)
+        if place is None or alike.start(place) > seen.started_us + SKEW_US:
+            return None
+    return alike.take(place)
 
 
-def _infer_uid(record: Record, others: Sequence[Record]) -> str:
+def _pod_key(record: Record) -> tuple[str | None, str | None]:
+    return record.pod_uid, record.node
+
+
+def _log_key(record: Record) -> tuple[str | None, str | None]:
+    return record.node, "" if record.node else record.message
+
+
+def _infer_uid(record: Record, others: Sequence[Record], starts: Sequence[int]) -> str:
     """Return the pod's UID for an attempt that only the log recorded.
 
-    `others` are the pod name's records from other sources. The UID is that of the next attempt among them. If there is
-    none, it is that of the last attempt, unless that one placed the pod.
+    `others` are the pod name's records from other sources, and `starts` their starts. The UID is that of the next
+    attempt among them. If there is none, it is that of the last attempt, unless that one placed the pod.
     """
-    following = next((other for other in others if other.started_us >= record.started_us), None)
-    if following is not None:
-        return str(following.pod_uid)
+    following = bisect_left(starts, record.started_us)
+    if following < len(others):
+        return str(others[following].pod_uid)
     return str(others[-1].pod_uid if others and others[-1].node is None else record.pod_uid)
 
 

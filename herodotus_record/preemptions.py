@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from herodotus_record.model import API_VERSION, Decision, Outcome, Source
+from herodotus_record.model import API_VERSION, Candidate, Decision, Outcome, Source
 from herodotus_record.units import format_timestamp
 
 Json = dict[str, Any]
@@ -23,12 +23,8 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
 
     Unless `shows_preemptor`, the entry does not name the pod that the decision is about.
     """
-    found = decision.preemption
-    is_reconstructed = decision.key.source is Source.RECONSTRUCTED
-    if found is None or not found.nominated_node or not (found.evicted or is_reconstructed):
-        return None
-    taken = next((c for c in found.candidates if c.node == found.nominated_node), None)
-    if taken is None or not taken.victims:
+    found, taken = decision.preemption, _find_taken(decision)
+    if found is None or taken is None:
         return None
     results = {o.reason.params.get("victim"): o for o in outcomes if o.phase == "Evict" and o.reason is not None}
     pod = decision.pod
@@ -51,6 +47,22 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
         "victims": [_victim(name, results.get(name)) for name in taken.victims],
         "pdbViolations": taken.pdb_violations,
     }
+
+
+def list_victims(decision: Decision) -> Sequence[str]:
+    """Return the pods that a decision evicted, as NAMESPACE/POD; empty if `build_preemption` has no entry for it."""
+    taken = _find_taken(decision)
+    return taken.victims if taken else ()
+
+
+def _find_taken(decision: Decision) -> Candidate | None:
+    """Return the nominated node with its victims, or None if the decision evicted no pod."""
+    found = decision.preemption
+    is_reconstructed = decision.key.source is Source.RECONSTRUCTED
+    if found is None or not found.nominated_node or not (found.evicted or is_reconstructed):
+        return None
+    taken = next((c for c in found.candidates if c.node == found.nominated_node), None)
+    return taken if taken and taken.victims else None
 
 
 def build_preemptions(

@@ -12,9 +12,10 @@ Invariant: no request reads more than MAX_ROWS rows twice, nor more than MAX_SAM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import repeat
 from typing import Any, Final
 
 from flask import Blueprint, Response
@@ -41,7 +42,13 @@ from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
 from herodotus_endpoint.store.labels import parse_labels
-from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, UnsuccessfulCondition
+from herodotus_endpoint.store.listing import (
+    AnyCondition,
+    ColumnCondition,
+    PreemptionCondition,
+    RowCondition,
+    UnsuccessfulCondition,
+)
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agreements
@@ -57,6 +64,7 @@ from herodotus_record.preemptions import build_preemption, build_preemptions
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
 MAX_PENDING_PODS: Final = 500  # in one answer, 0.6 kB each
 MAX_DECISIONS_READ: Final = 100  # per answer about pending pods or placements
+MAX_PREEMPTION_ROWS: Final = 3 * MAX_DECISIONS_READ  # an attempt has up to three records
 DEFAULT_SAMPLE: Final = 200  # decisions whose totals are recomputed: some seconds at 5,000 nodes
 MAX_SAMPLE: Final = 1_000
 DAY_US: Final = 86_400_000_000
@@ -163,10 +171,8 @@ class AggregateViews:
         ]
         if not last:
             raise self._no_placement(namespace, kind, name, rows)
-        read = {
-            row.id: self._reader.decision_by_id(row.namespace, row.decision_id) for row in last[:MAX_DECISIONS_READ]
-        }
-        placements = [build_placement(row, read.get(row.id)) for row in last]
+        read = self._reader.decisions_by_row(last[:MAX_DECISIONS_READ])
+        placements = list(map(build_placement, last, [*read, *repeat(None, len(last) - len(read))]))
         complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
         shown = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
         document = build_workload_placement(
@@ -223,7 +229,8 @@ class AggregateViews:
         conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         found = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
-        sample = list(self._read(rows[:limit]))
+        read = self._reader.decisions_by_row(rows[:limit])
+        sample = [each for each in read if each and each.decision.chosen is not None and not each.decision.summary]
         until_us = int(self._clock() * 1e6)
         complete = len(rows) == len(sample)  # a summary has not the scores of all nodes
         try:
@@ -250,11 +257,12 @@ class AggregateViews:
         )
         within = [row for row in rows if row.started_us >= since_us]
         disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
+        shown = disagreeing[:MAX_DECISIONS_READ]
         document = build_agreements(
             [_build_compared_outcome(row) for row in within],
-            [self._with_headline(row) for row in disagreeing[:MAX_DECISIONS_READ]],
+            list(map(_add_headline, shown, self._reader.decisions_by_row(shown))),
             CoveredTime(since_us, int(self._clock() * 1e6), len(rows) < MAX_ROWS or len(within) < len(rows)),
-            omitted=max(0, len(disagreeing) - MAX_DECISIONS_READ),
+            omitted=len(disagreeing) - len(shown),
             namespace=namespace,
         )
         return json_response(document)
@@ -268,12 +276,11 @@ class AggregateViews:
         """
         named, victim = check_name(namespace, "the namespace"), _VICTIM.parse()
         since_us = self._since()
-        rows = self._rows([UnsuccessfulCondition()])
-        attempts = [a.record for a in _group_newest_first(rows) if a.record.started_us >= since_us]
-        candidates = [row for row in attempts if _may_have_preempted(row)]
+        rows = self._rows([PreemptionCondition(since_us, named, victim)], MAX_PREEMPTION_ROWS)
+        candidates = [a.record for a in _group_newest_first(rows)]
+        read = candidates[:MAX_DECISIONS_READ]
         entries = []
-        for row in candidates[:MAX_DECISIONS_READ]:
-            stored = self._reader.decision_by_id(row.namespace, row.decision_id)
+        for row, stored in zip(read, self._reader.decisions_by_row(read), strict=True):
             sees = self._reader.sees(row.namespace)
             entry = stored and build_preemption(stored.decision, stored.outcomes, shows_preemptor=sees)
             if entry and _concerns(entry, row, named, victim):
@@ -282,25 +289,12 @@ class AggregateViews:
             entries,
             since_us=since_us,
             until_us=int(self._clock() * 1e6),
-            complete=len(candidates) <= MAX_DECISIONS_READ and (len(rows) < MAX_ROWS or len(attempts) < len(rows)),
+            complete=len(candidates) == len(read) and len(rows) < MAX_PREEMPTION_ROWS,
             namespace=named,
         )
         return json_response(document)
 
-    def _with_headline(self, row: Row) -> ComparedOutcome:
-        stored = self._reader.decision_by_id(row.namespace, row.decision_id)
-        return replace(
-            _build_compared_outcome(row),
-            headline=None if stored is None else format_headline(stored.decision, stored.table),
-        )
-
-    def _read(self, rows: Sequence[Row]) -> Iterator[StoredAttempt]:
-        for row in rows:
-            stored = self._reader.decision_by_id(row.namespace, row.decision_id)
-            if stored is not None and stored.decision.chosen is not None and not stored.decision.summary:
-                yield stored
-
-    def _rows(self, conditions: Sequence[AnyCondition], limit: int = MAX_ROWS) -> list[Row]:
+    def _rows(self, conditions: Sequence[RowCondition], limit: int = MAX_ROWS) -> list[Row]:
         return self._reader.listing().decisions(conditions, None, limit)
 
     def _within(self, namespace: str) -> list[AnyCondition]:
@@ -323,14 +317,6 @@ class AggregateViews:
         )
         details = {"name": name, "kind": "workloadplacements", "similar": close}
         return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
-
-
-def _may_have_preempted(row: Row) -> bool:
-    """Return whether the decision of an unsuccessful attempt may have evicted pods.
-
-    The message of one that did not ends with the reason why preemption does not help.
-    """
-    return row.state == "Unschedulable" and "preemption: " not in row.row.message
 
 
 def _concerns(entry: Json, row: Row, namespace: str, victim: str) -> bool:
@@ -428,6 +414,12 @@ def _build_compared_outcome(row: Row) -> ComparedOutcome:
         started_us=row.started_us,
         decision_id=row.decision_id,
     )
+
+
+def _add_headline(row: Row, stored: StoredAttempt | None) -> ComparedOutcome:
+    """Return the compared outcome of a row with the headline of its decision, if that is still stored."""
+    headline = None if stored is None else format_headline(stored.decision, stored.table)
+    return replace(_build_compared_outcome(row), headline=headline)
 
 
 def _parse_weights(text: str) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Final
 from flask import Blueprint, Response
 
 from herodotus_endpoint.api.documents import build_archive_mark
-from herodotus_endpoint.api.explanations import find_decision_of_pod, node_not_found
+from herodotus_endpoint.api.explanations import find_decision_of_pod, find_decisions_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import ATTEMPT, CLUSTER, UID, IntegerParameter, NameParameter
@@ -62,8 +62,8 @@ class ComparisonViews:
         `limit` and `uid` are query parameters. Without `uid`, the attempts are those of the pod's latest UID.
         """
         limit = _LIMIT.parse()
-        last = find_decision_of_pod(self._reader, namespace, pod, "podhistories")
-        attempts = self._reader.read_attempts(last, limit)
+        attempts = find_decisions_of_pod(self._reader, namespace, pod, "podhistories", last=limit)
+        last = attempts[-1]
         document = build_pod_history(attempts, first=max(1, last.attempts - limit + 1), total=last.attempts)
         return json_response(document | build_archive_mark(last))
 

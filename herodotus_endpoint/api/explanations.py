@@ -140,19 +140,29 @@ def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) ->
 def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
     """Return the attempt of a pod that the query parameters `attempt` and `uid` select, by default the latest.
 
-    If the database has no decision of the pod, the attempt is that of the archive, if there is one. Raises StatusError
-    404 if there is none; `kind` is the resource that the error names.
+    Raises StatusError 404 if there is none; `kind` is the resource that the error names.
+    """
+    return find_decisions_of_pod(reader, namespace, pod, kind, last=1)[-1]
+
+
+def find_decisions_of_pod(
+    reader: MaskedReader, namespace: str, pod: str, kind: str, *, last: int
+) -> list[StoredAttempt]:
+    """Return the `last` attempts of a pod, ordered by start, that end with the one that the query parameters select.
+
+    These are `attempt` and `uid`. If the database has no decision of the pod, the attempts are those of the archive, if
+    there is one. Raises StatusError 404 if there is none; `kind` is the resource that the error names.
     """
     check_name(namespace, "the namespace")
     check_name(pod, "the pod's name")
     attempt, uid = ATTEMPT.parse() or None, UID.parse()
-    stored = reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt)
-    if stored is None and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
-        stored = next(iter(reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt)), None)
-    if stored is None:
+    found = reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
+    if not found and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
+        found = reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
+    if not found:
         narrowed = [f"attempt {attempt}"] * (attempt is not None) + [f"UID {uid}"] * bool(uid)
         raise _decision_not_found(reader, namespace, pod, " and ".join(narrowed), kind)
-    return stored
+    return found
 
 
 def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> StatusError:

@@ -23,7 +23,8 @@ from herodotus_endpoint.store import (
     Store,
     StoredAttempt,
 )
-from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, Listing, NodeCounts
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, Listing, NodeCounts, RowCondition
+from herodotus_endpoint.store.read_budget import check_budget
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.reviews import ReviewedAttempt
 
@@ -48,7 +49,7 @@ class MaskedListing:
         self._cluster = cluster
         self.within: Sequence[AnyCondition] = (ColumnCondition("cluster", (cluster,)),) if cluster else ()
 
-    def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[VisibleRow]:
+    def decisions(self, conditions: Sequence[RowCondition], before: int | None, limit: int) -> list[VisibleRow]:
         return self._mask_rows(self._listing.decisions([*self.within, *conditions], before, limit))
 
     def list_after(self, after: int, limit: int) -> list[VisibleRow]:
@@ -129,11 +130,23 @@ class MaskedReader:
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None
     ) -> StoredAttempt | None:
+        return next(iter(self.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt)), None)
+
+    def decisions_of_pod(
+        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
+    ) -> list[StoredAttempt]:
+        """Return the `last` attempts of a pod that end with number `attempt`, by default the latest, by start."""
         cluster = self._cluster()
-        return self._mask(self._reader.decision_of_pod(namespace, pod, uid=uid, attempt=attempt, cluster=cluster))
+        found = self._reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last, cluster=cluster)
+        return [stored for each in found if (stored := self._mask(each)) is not None]
 
     def decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
+
+    def decisions_by_row(self, rows: Iterable[VisibleRow]) -> list[StoredAttempt | None]:
+        """Return the attempts that rows of the table of decisions are about, None for one that is no longer stored."""
+        wanted = [(row.namespace, row.decision_id) for row in rows]
+        return [self._mask(stored) for stored in self._reader.decisions_by_id(wanted, cluster=self._cluster())]
 
     def archived_decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         """Return the archived attempt that the decision with this ID describes.
@@ -177,15 +190,6 @@ class MaskedReader:
         visible = self._find_visible(frozenset())
         g.archived = True
         return replace(page, rows=[mask_row(row, visible) for row in page.rows])
-
-    def read_attempts(self, last: StoredAttempt, count: int) -> list[StoredAttempt]:
-        """Return up to `count` attempts of a pod, ordered by start; `last` is the last of them."""
-        d = last.decision
-        where, uid, first = (d.pod.namespace, d.pod.name), d.pod.uid, max(1, last.ordinal - count + 1)
-        if last.archived:
-            return self.archived_decisions_of_pod(*where, uid=uid, attempt=last.ordinal, last=count)
-        earlier = (self.decision_of_pod(*where, uid=uid, attempt=n) for n in range(first, last.ordinal))
-        return [*(stored for stored in earlier if stored is not None), last]
 
     def find_row(self, stored: StoredAttempt) -> VisibleRow:
         """Return the row of `stored`, an attempt that this reader has returned, with its message masked."""
@@ -268,6 +272,7 @@ class MaskedReader:
         return known[0] if len(known) == 1 else cluster
 
     def _mask(self, value: Value | None) -> Value | None:
+        check_budget()
         return None if value is None else mask(value, self._find_visible(list_namespaces(value)))
 
 

@@ -42,11 +42,13 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
         # records do not know of deletions, so only as many as the cycle counted
         chosen = [*earlier[: cycle.scheduled][::-1], *sorted(inside, key=lambda row: int(row.group_position or 0))]
     members = [_build_member(row, newest) for row in chosen]
-    blocking = {}
-    for group in group_by_reason(members)[:MAX_REASONS]:
-        read = reader.decision_by_id(namespace, group[0].decision_id)
-        if read is not None:
-            blocking[group[0].decision_id] = MemberRecord(read.decision, read.table)
+    by_id = {row.decision_id: row for row in chosen}
+    first = [by_id[group[0].decision_id] for group in group_by_reason(members)[:MAX_REASONS]]
+    blocking = {
+        row.decision_id: MemberRecord(read.decision, read.table)
+        for row, read in zip(first, reader.decisions_by_row(first), strict=True)
+        if read is not None
+    }
     message = _find_group_message(reader, members)
     return GroupRecords(namespace, name, members, cycle, blocking, message, newest.source)
 

@@ -35,10 +35,20 @@ from herodotus_endpoint.archive.location import ArchiveLocation, translate_error
 from herodotus_endpoint.archive.manifests import ArchivedFile, Manifest, format_day, parse_day
 from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveTimeoutError, ArchiveUnavailableError
 from herodotus_endpoint.archive.tables import ARCHIVED
+from herodotus_endpoint.fair_queue import FairQueue, TurnRefusedError
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_endpoint.store.attempts import MAX_ROWS
 from herodotus_endpoint.store.closed_days import DAY_US
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
+from herodotus_endpoint.store.query_results import AttemptSeries
+from herodotus_endpoint.store.read_budget import (
+    BudgetExceededError,
+    ReadBudget,
+    ReadLimits,
+    check_budget,
+    current_budget,
+    interrupting,
+)
 from herodotus_endpoint.store.summaries import DecisionRecord, decode_summary
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
@@ -47,7 +57,8 @@ from herodotus_record.explain import derive_state
 from herodotus_record.lru import Lru
 
 TIMEOUT_S: Final = 10.0  # a reader waits; a year of one cluster takes a second or two
-MAX_QUESTIONS: Final = 2  # at the same time, each with THREADS; the others wait WAIT_S
+MAX_QUESTIONS: Final = 2  # at the same time, one of each reader, each with THREADS; the others wait WAIT_S
+MAX_WAITING: Final = 8  # of one reader
 WAIT_S: Final = 5.0
 THREADS: Final = 2
 MEMORY: Final = "256MB"  # of DuckDB, for all questions together
@@ -123,7 +134,7 @@ class ArchiveReader:
         self._location = location
         self._clock = clock
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(MAX_QUESTIONS)
+        self._queue = FairQueue(MAX_QUESTIONS, per_client=1, waiting_per_client=MAX_WAITING, wait_s=WAIT_S)
         self._manifests: Lru[tuple[str, str], Manifest] = Lru(MAX_CLUSTERS * 400)
         self._known: Lru[str, _Known] = Lru(MAX_CLUSTERS)
         self._fragments: Lru[str, Any] = Lru(MAX_FRAGMENTS)
@@ -172,7 +183,7 @@ class ArchiveReader:
                     mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
                     if mine is None:  # older than the newest MAX_ROWS of this name
                         return None
-                    same = [a for a in attempts if a.uid == mine.uid]
+                    same = AttemptSeries(a for a in attempts if a.uid == mine.uid)
                     return self._load(question, same, [same.index(mine)])[0]
         return None
 
@@ -185,7 +196,7 @@ class ArchiveReader:
         with self._question() as question:
             known = self._find_attempts(question, pod)
             uid = pod.uid or (known[-1].uid if known else "")
-            same = [each for each in known if each.uid == uid]
+            same = AttemptSeries(each for each in known if each.uid == uid)
             end = len(same) if attempt is None else attempt
             if not 0 < end <= len(same):
                 return []
@@ -221,12 +232,12 @@ class ArchiveReader:
 
     @contextmanager
     def _question(self) -> Iterator[_Question]:
-        if not self._slots.acquire(timeout=WAIT_S):
-            raise ArchiveBusyError(f"{MAX_QUESTIONS} questions about the archive are already running; try again")
+        budget = current_budget()
         try:
-            yield _Question(self)
-        finally:
-            self._slots.release()
+            with self._queue.admit(budget.reader if budget else "", check_budget):
+                yield _Question(self)
+        except TurnRefusedError as e:
+            raise ArchiveBusyError(f"questions about the archive take turns: {e}") from e
 
     def _find_attempts(self, question: _Question, pod: ArchivedPod) -> list[AttemptRecords]:
         """Return the attempts of a pod's name, ordered by start. Only those of the pod's UID are complete."""
@@ -238,9 +249,7 @@ class ArchiveReader:
                 break
         return group_by_attempt(found)
 
-    def _load(
-        self, question: _Question, same: Sequence[AttemptRecords], positions: Collection[int]
-    ) -> list[StoredAttempt]:
+    def _load(self, question: _Question, same: AttemptSeries, positions: Collection[int]) -> list[StoredAttempt]:
         """Return the attempts of one pod at some positions. `same` holds all of its attempts, ordered by start."""
         wanted = [(i, _by_detail(same[i])) for i in positions]
         rows = [row for _, rows in wanted for row in rows]
@@ -303,12 +312,8 @@ class _Question:
 
     def __init__(self, reader: ArchiveReader) -> None:
         self._reader = reader
-        self._ends_s = time.monotonic() + TIMEOUT_S
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() >= self._ends_s
+        ours = current_budget()
+        self._budget = ReadBudget(ReadLimits(time_s=TIMEOUT_S), ours.cancelled if ours else None)
 
     def select(
         self, files: Sequence[_DayFile], conditions: Sequence[AnyCondition], limit: int, before: int | None = None
@@ -328,26 +333,16 @@ class _Question:
             with translate_errors("cannot read the files"):
                 cursor.register("decisions", self._reader.dataset(files))
                 self._require_time(files[0].day)  # DuckDB forgets an interruption that comes before the statement
-                with self._interruption(cursor):
+                with interrupting(self._budget, cursor.interrupt):
                     rows = cursor.execute(statement, values).fetchall()
-        except duckdb.InterruptException as e:
-            raise _timeout(files[0].day) from e
+        except duckdb.InterruptException:
+            self._require_time(files[0].day)
+            raise
         except (duckdb.Error, FileNotFoundError) as e:
             raise ArchiveUnavailableError(f"cannot read the files of the archive: {str(e).splitlines()[0]}") from e
         finally:
             cursor.close()
         return [SimpleNamespace(**dict(zip(_LIGHT, row, strict=True))) for row in rows]
-
-    @contextmanager
-    def _interruption(self, cursor: Any) -> Iterator[None]:
-        """Context manager that interrupts the cursor's statement when the time is up."""
-        alarm = threading.Timer(max(0.0, self._ends_s - time.monotonic()), cursor.interrupt)
-        alarm.start()
-        try:
-            yield
-        finally:
-            alarm.cancel()
-            alarm.join()  # otherwise it might interrupt a cursor that is closed by then
 
     def load(self, wanted: Sequence[tuple[_DayFile, Any]]) -> list[DecisionRecord]:
         """Return the records of some rows, given with the file that holds each, in this order.
@@ -394,8 +389,10 @@ class _Question:
         return contents
 
     def _require_time(self, day: str) -> None:
-        if self.is_late:
-            raise _timeout(day)
+        try:
+            self._budget.check()
+        except BudgetExceededError as e:
+            raise _timeout(day) from e
 
 
 def _timeout(day: str) -> ArchiveTimeoutError:

@@ -54,6 +54,7 @@ from herodotus_endpoint.routing import (
 )
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
+from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, set_budget
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
 from herodotus_serving.wsgi import CANCELLED, POOL
@@ -242,6 +243,7 @@ class ObjectViews:
         cancelled = request.environ.get(CANCELLED) or threading.Event()
 
         def lines() -> Iterator[bytes]:
+            set_budget(ReadBudget(UNLIMITED, cancelled))  # a poll is bounded, and there is no end to them
             yield b""  # the headers go now: the client waits for them, whenever the first event comes
             for kind, row in before:
                 yield self._event(kind, row, watch.version, form, include)

@@ -14,11 +14,12 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.database import Row
+from herodotus_endpoint.store.query_results import AttemptSeries
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record.attempts import APART_US, AttemptRecords, group_by_attempt
 from herodotus_record.model import Source
 
-MAX_ROWS: Final = 10_000  # the newest rows of a pod name: a pod that is tried every minute for a week
+MAX_ROWS: Final = 10_000  # the newest rows of a pod name: a pod that is tried every minute for a week; 0.2 s
 _NEAR_US: Final = (
     2 * APART_US
 )  # before and after: other records of the attempt, and records that they may belong to instead
@@ -26,25 +27,65 @@ _COLUMNS: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_
 pod_key: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 
-def load_attempts(connection: sa.Connection, namespace: str, pod: str, cluster: str = "") -> list[AttemptRecords]:
-    """Return the scheduling attempts of all pods with this namespace and name, ordered by start time.
+class AttemptLookup:
+    """Finds attempts of pods in one snapshot. The rows of a pod are read and grouped once, however often it is asked.
 
-    If `cluster` is given, only pods of this cluster count. Only the newest MAX_ROWS decisions are read.
+    For questions about several decisions, which may all be of one pod. `cluster` is "" where a pod may be of any.
     """
-    return group_by_attempt(_rows(connection, namespace, pod, cluster))
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._pods: dict[tuple[str, str, str], list[_PodAttempts]] = {}
+
+    def find_latest(self, namespace: str, pod: str, cluster: str, uid: str = "") -> AttemptSeries:
+        """Return the attempts of a pod by its UID, by default of the UID of the name's latest attempt.
+
+        Only the newest MAX_ROWS decisions of the name are read.
+        """
+        return self._newest(namespace, pod, cluster).series(uid)
+
+    def find_including(self, row: Any) -> tuple[AttemptSeries, int]:
+        """Return the attempts of the pod of `row`, a row of `decisions`, and the ordinal of the one that contains it.
+
+        They are read from the name's newest MAX_ROWS rows, or, if `row` is older than these, from the rows up to its
+        start.
+        """
+        newest = self._newest(row.namespace, row.pod, row.cluster)
+        known = self._pods[row.cluster, row.namespace, row.pod]
+        holder = next((each for each in (newest, *known) if row.id in each.places), None)
+        if holder is None:
+            older = _rows(
+                self._connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us
+            )
+            holder = _PodAttempts(group_by_attempt(older))
+            known.append(holder)
+        uid, ordinal = holder.places[row.id]
+        return holder.series(uid), ordinal
+
+    def _newest(self, namespace: str, pod: str, cluster: str) -> _PodAttempts:
+        known = self._pods.get((cluster, namespace, pod))
+        if known is None:
+            known = [_PodAttempts(group_by_attempt(_rows(self._connection, namespace, pod, cluster)))]
+            self._pods[cluster, namespace, pod] = known
+        return known[0]
 
 
-def load_attempts_including(connection: sa.Connection, row: sa.Row[Any]) -> list[AttemptRecords]:
-    """Return the scheduling attempts of the pod of `row`, a row of `decisions`; one of them contains `row`.
+class _PodAttempts:
+    """The attempts that some rows of one pod name record, by UID, and the place of each row among them."""
 
-    They are read from the pod's newest MAX_ROWS rows, or, if `row` is older than these, from the rows up to its start.
-    """
-    found = load_attempts(connection, row.namespace, row.pod, row.cluster)
-    if any(row.id in each.ids for each in found):
-        return found
-    return group_by_attempt(
-        _rows(connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us)
-    )
+    def __init__(self, attempts: Sequence[AttemptRecords]) -> None:
+        self._latest_uid = attempts[-1].uid if attempts else ""
+        by_uid: dict[str, list[AttemptRecords]] = {}
+        self.places: dict[int, tuple[str, int]] = {}  # by row id: UID and ordinal
+        for each in attempts:
+            same = by_uid.setdefault(each.uid, [])
+            same.append(each)
+            for id_ in each.ids:
+                self.places[id_] = each.uid, len(same)
+        self._series = {uid: AttemptSeries(same) for uid, same in by_uid.items()}
+
+    def series(self, uid: str) -> AttemptSeries:
+        return self._series.get(uid or self._latest_uid) or AttemptSeries(())
 
 
 def is_attempt_stored(connection: sa.Connection, row: Row, batch_rows: Sequence[Row]) -> bool:

@@ -24,15 +24,16 @@ from zlib import crc32
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.database import StoreUnavailableError
+from herodotus_endpoint.store.read_budget import QuestionEndedError
 from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, OUTCOMES, UNSUCCESSFUL
 
 STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # all results of `explain.derive_state`
 _SEPARATOR: Final = "\x1f"
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
-# Services before 0016 compute checksums without these columns. The frame repeats them.
-_GROUP_COLUMNS: Final = {"pod_group", "group_cycle", "group_position"}
+# Services before 0016 and 0018 compute checksums without these columns. The frame repeats them.
+_LATER_COLUMNS: Final = {"pod_group", "group_cycle", "group_position", "victims"}
 _NOT_COVERED: Final = {  # by table: columns that are updated or assigned by the database
-    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes", *_GROUP_COLUMNS},
+    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes", *_LATER_COLUMNS},
     OUTCOMES.name: {"tier"},
     NODES.name: {"id", "considered"},
 }
@@ -129,7 +130,7 @@ def reading_decision(row: Any) -> Iterator[None]:
         if not DECISION.is_intact(row) or row.state not in STATES:
             raise DamagedError("its row does not match its checksum")
         yield
-    except (sa.exc.DBAPIError, sa.exc.TimeoutError, StoreUnavailableError):
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError, StoreUnavailableError, QuestionEndedError):
         raise
     except Exception as e:  # decoding damaged bytes can raise any exception
         raise DamagedError(f"the stored decision in row {row.id} is damaged: {e or type(e).__name__}") from e

@@ -25,7 +25,7 @@ from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS,
 
 UNSETTLED: Final = "Binding"  # the only state that outcomes change, see `explain.derive_state`
 COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # counters of each node in a list
-_COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes")]
+_COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes", "victims")]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,32 @@ class UnsuccessfulCondition:
         return state in UNSUCCESSFUL
 
 
+@dataclass(frozen=True)
+class PreemptionCondition:
+    """The condition that a decision since `since_us` evicted pods, and is about a pod of `namespace` or evicted one.
+
+    If `namespace` is "", every namespace counts. With `victim`, the decision evicted the pod of this name, of
+    `namespace`. Watches and the archive do not have the condition.
+    """
+
+    since_us: int
+    namespace: str = ""
+    victim: str = ""
+
+    def clause(self) -> sa.ColumnElement[bool]:
+        """Return the condition as an SQL expression over `decisions`, for which the partial index serves."""
+        victims = DECISIONS.c.victims
+        names = f",{self.namespace}/" if self.namespace else "/"
+        evicted = victims.is_not(None) & (DECISIONS.c.started_us >= self.since_us)
+        if self.victim:
+            return evicted & victims.contains(f"{names}{self.victim},", autoescape=True)
+        if self.namespace:
+            return evicted & ((DECISIONS.c.namespace == self.namespace) | victims.contains(names, autoescape=True))
+        return evicted
+
+
 AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
+RowCondition = AnyCondition | PreemptionCondition
 
 
 @dataclass(frozen=True)
@@ -96,7 +121,7 @@ class Listing:
         self._snapshot = snapshot
         self._clock = clock
 
-    def decisions(self, conditions: Sequence[AnyCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
+    def decisions(self, conditions: Sequence[RowCondition], before: int | None, limit: int) -> list[sa.Row[Any]]:
         """Return at most `limit` rows of `decisions` that meet all conditions, newest first, without their frames.
 
         If `before` is given, only rows with ids below it are returned.

@@ -28,6 +28,7 @@ from herodotus_endpoint.store.connection_watchdog import ConnectionWatchdog
 from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.query_results import TierSize
+from herodotus_endpoint.store.read_budget import CountedFetches, enforce_budget
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -48,6 +49,7 @@ HEARTBEAT_TIMEOUT_S: Final = 5.0  # of a heartbeat; with an older one no replica
 WRITABLE: Final = "read-write"  # values of libpq's target_session_attrs
 PRIMARY: Final = "primary"
 STANDBY: Final = "standby"
+CANCEL_TIMEOUT_S: Final = 2.0  # of a request to the server to end a statement
 IDLE_TIMEOUT_S: Final = 60.0  # between statements: compressing 256 decisions or a page of an export takes 1 s
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # tables whose sizes add up to that of the database
@@ -108,7 +110,7 @@ class Postgresql:
 
     def reading_engine(self) -> sa.Engine:
         """Return an engine for reading, with one snapshot per transaction (REPEATABLE READ) and a statement timeout."""
-        return self._engine(self._address, READERS, PRIMARY, _reading_options())
+        return self._reading_engine(self._address, PRIMARY)
 
     def heartbeat_engine(self) -> sa.Engine:
         """Return an engine that writes heartbeats on the primary, without waiting for the writer's lock."""
@@ -116,7 +118,13 @@ class Postgresql:
 
     def replica_engine(self, address: ConnectionString) -> sa.Engine:
         """Return an engine for reading from the replica of this database at `address`."""
-        return self._engine(address, READERS, STANDBY, _reading_options(), REPLICA_TIMEOUT_S)
+        return self._reading_engine(address, STANDBY, REPLICA_TIMEOUT_S)
+
+    def _reading_engine(self, address: ConnectionString, role: str, limit_s: float | None = None) -> sa.Engine:
+        """Return an engine whose statements are cancelled when the budget of their question is exceeded."""
+        engine = self._engine(address, READERS, role, _reading_options(), limit_s, _CountedCursor)
+        enforce_budget(engine, _cancel)
+        return engine
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Create the partitions of `decisions` and `outcomes` for this ingest time and tier if they do not exist.
@@ -262,14 +270,20 @@ class Postgresql:
         return int(size or 0)
 
     def _engine(
-        self, address: ConnectionString, connections: int, role: str, options: str, limit_s: float | None = None
+        self,
+        address: ConnectionString,
+        connections: int,
+        role: str,
+        options: str,
+        limit_s: float | None = None,
+        cursors: type[psycopg.Cursor[Any]] = psycopg.Cursor,
     ) -> sa.Engine:
         """Create an engine with a lock timeout, BUSY_TIMEOUT_S, and a timeout for idle transactions, IDLE_TIMEOUT_S.
 
         Without the second timeout, a process that is stopped in a transaction would keep the writer's lock, and keep
         vacuum from removing old rows. `connections` is the size of the pool, `role` the kind of server to connect to
         (target_session_attrs), `options` are further options of the sessions. A connection is closed when it is in use
-        for more than `limit_s` seconds.
+        for more than `limit_s` seconds. `cursors` is the class of its cursors.
         """
         options += f" -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
         options += f" -c idle_in_transaction_session_timeout={int(IDLE_TIMEOUT_S * 1000)}"
@@ -279,10 +293,19 @@ class Postgresql:
             pool_size=connections,
             max_overflow=0,
             pool_timeout=BUSY_TIMEOUT_S,
-            connect_args=address.connection_parameters(role, options),
+            connect_args=address.connection_parameters(role, options) | {"cursor_factory": cursors},
         )
         self._watchdog.watch(engine, limit_s)
         return engine
+
+
+class _CountedCursor(CountedFetches, psycopg.Cursor[Any]):
+    """A cursor whose fetched rows count against the budget of the question."""
+
+
+def _cancel(connection: Any) -> None:
+    """Make the server end the statement that a connection of the driver executes."""
+    connection.cancel_safe(timeout=CANCEL_TIMEOUT_S)
 
 
 def _reading_options() -> str:

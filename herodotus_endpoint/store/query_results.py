@@ -6,9 +6,10 @@ Owns: their fields. Does not own: queries (`reader`), documents.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
@@ -18,6 +19,24 @@ from herodotus_record.changes import RecordedDecision
 from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from herodotus_record.placements import PlacementCount
+
+
+class AttemptSeries(Sequence[AttemptRecords]):
+    """All stored attempts of one pod UID, ordered by start."""
+
+    def __init__(self, attempts: Iterable[AttemptRecords]) -> None:
+        self._attempts = list(attempts)
+        self._failed = list(accumulate((each.record.state in UNSUCCESSFUL for each in self._attempts), initial=0))
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._attempts[index]
+
+    def failed_before(self, ordinal: int) -> int:
+        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful."""
+        return self._failed[ordinal - 1]
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,7 @@ class StoredAttempt:
     def from_records(
         cls,
         records: Sequence[RecordedDecision],
-        same: Sequence[AttemptRecords],
+        same: AttemptSeries,
         ordinal: int,
         *,
         replaced: bool = False,
@@ -46,11 +65,11 @@ class StoredAttempt:
     ) -> StoredAttempt:
         """Return attempt number `ordinal`, counted from 1, of a pod from its records; two records are merged.
 
-        `same` holds all attempts of the pod, ordered by start. `records` are those of `same[ordinal - 1]`, in the order
+        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order
         of `AttemptRecords.ids_by_detail`.
         """
         first, *beside = records
-        failed_before = sum(each.record.state in UNSUCCESSFUL for each in same[: ordinal - 1])
+        failed_before = same.failed_before(ordinal)
         if beside:
             both = merge_records(first, beside[0])
             decision, outcomes, table, origins = both.decision, both.outcomes, both.table, both.origins

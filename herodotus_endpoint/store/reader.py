@@ -9,14 +9,14 @@ Invariant: a call reads one snapshot. No statement reads more than a stated numb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.attempts import load_attempts, load_attempts_including
+from herodotus_endpoint.store.attempts import AttemptLookup
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.database import (
     Database,
@@ -30,6 +30,7 @@ from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.node_rows import find_slot
 from herodotus_endpoint.store.query_results import (
     AttemptOrigin,
+    AttemptSeries,
     ClusterStatus,
     ClusterTotals,
     IncarnationStatus,
@@ -104,38 +105,48 @@ class Reader:
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> StoredAttempt | None:
-        """Return one scheduling attempt of a pod, or None if it is not stored.
+        """Return one scheduling attempt of a pod as `decisions_of_pod` does, or None if it is not stored."""
+        found = self.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, cluster=cluster)
+        return found[0] if found else None
 
-        By default it is the latest stored attempt of any pod with this name. If `uid` is given, only the pod with this
-        UID counts. `attempt` is a position, from 1, among the stored attempts of one UID: `uid`, or the UID of the
-        latest attempt. The scheduler's own attempt numbers are not used, because they begin anew with each scheduler
-        process.
+    def decisions_of_pod(
+        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1, cluster: str = ""
+    ) -> list[StoredAttempt]:
+        """Return the `last` scheduling attempts of a pod that end with number `attempt`, ordered by start.
+
+        By default the last one returned is the latest stored attempt of any pod with this name. If `uid` is given, only
+        the pod with this UID counts. `attempt` is a position, from 1, among the stored attempts of one UID: `uid`, or
+        the UID of the latest attempt. The scheduler's own attempt numbers are not used, because they begin anew with
+        each scheduler process. The list is empty if that attempt is not stored.
         """
         with self._snapshot() as connection:
-            known = load_attempts(connection, namespace, pod, cluster)
-            uid = uid or (known[-1].uid if known else "")
-            same = [each for each in known if each.uid == uid]
-            if not same or (attempt is not None and attempt > len(same)):
-                return None
-            return self._load_stored_attempt(connection, same, len(same) if attempt is None else attempt)
+            same = AttemptLookup(connection).find_latest(namespace, pod, cluster, uid)
+            end = len(same) if attempt is None else attempt
+            if not 0 < end <= len(same):
+                return []
+            ordinals = range(max(1, end - last + 1), end + 1)
+            return [self._load_stored_attempt(connection, same, ordinal) for ordinal in ordinals]
 
     def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> StoredAttempt | None:
         """Return the scheduling attempt that the decision with this id describes, or None if there is none.
 
         The pod must be in `namespace`, and in `cluster` if that is given.
         """
+        return self.decisions_by_id([(namespace, decision_id)], cluster=cluster)[0]
+
+    def decisions_by_id(self, wanted: Iterable[tuple[str, str]], *, cluster: str = "") -> list[StoredAttempt | None]:
+        """Return the scheduling attempts as `decision_by_id` does, for pairs of a namespace and a decision id."""
         d = DECISIONS.c
         columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
-        at = (d.decision_id == decision_id, d.namespace == namespace, *_cluster_condition(d.cluster, cluster))
-        statement = sa.select(*columns).where(*at)
+        found: list[StoredAttempt | None] = []
         with self._snapshot() as connection:
-            row = connection.execute(statement.order_by(d.id).limit(1)).one_or_none()
-            if row is None:
-                return None
-            known = load_attempts_including(connection, row)
-            found = next(each for each in known if row.id in each.ids)
-            same = [each for each in known if each.uid == found.uid]
-            return self._load_stored_attempt(connection, same, same.index(found) + 1)
+            attempts = AttemptLookup(connection)
+            for namespace, decision_id in wanted:
+                at = (d.decision_id == decision_id, d.namespace == namespace, *_cluster_condition(d.cluster, cluster))
+                row = connection.execute(sa.select(*columns).where(*at).order_by(d.id).limit(1)).one_or_none()
+                held = None if row is None else attempts.find_including(row)
+                found.append(None if held is None else self._load_stored_attempt(connection, *held))
+        return found
 
     def find_origin(self, incarnation: str, sequence: int) -> AttemptOrigin | None:
         """Return cluster, source and pod of the decision with this sequence number, or None if it is not stored."""
@@ -245,10 +256,11 @@ class Reader:
             clusters = sorted({n.cluster for n in nodes})
             statement = sa.select(DECISIONS).where(DECISIONS.c.cluster.in_(clusters), DECISIONS.c.tier != SUMMARY)
             newest = connection.execute(statement.order_by(DECISIONS.c.id.desc()).limit(MAX_SEARCHED))
+            attempts = AttemptLookup(connection)
             for row in intact_decisions(newest):
                 slots = (find_slot(connection, row.incarnation_id, row.generation, n.id) for n in nodes)
                 slot = next((s for s in slots if s is not None), None)
-                loaded = None if slot is None else self._load_if_main_record(connection, row)
+                loaded = None if slot is None else self._load_if_main_record(connection, attempts, row)
                 if slot is not None and loaded is not None and slot < loaded[0].slots:
                     found.append(NodeDecision(*loaded, slot))
                 if len(found) == RECENT:
@@ -256,17 +268,17 @@ class Reader:
         return found
 
     def _load_if_main_record(
-        self, connection: sa.Connection, row: sa.Row[Any]
+        self, connection: sa.Connection, attempts: AttemptLookup, row: sa.Row[Any]
     ) -> tuple[Decision, tuple[Outcome, ...]] | None:
         """Return the decision and outcomes of a row, or None if another record of its attempt is more detailed."""
         if row.source == Source.SCHEDULER.value:
             return load_decision(connection, row), load_outcomes(connection, row)
-        known = load_attempts(connection, row.namespace, row.pod, row.cluster)
-        attempt = next((each for each in known if each.record.id == row.id), None)
-        if attempt is None:
+        same, ordinal = attempts.find_including(row)
+        attempt = same[ordinal - 1]
+        if attempt.record.id != row.id:
             return None
         _, records = self._load_records(connection, attempt)
-        merged = StoredAttempt.from_records(records, [attempt], 1)
+        merged = StoredAttempt.from_records(records, AttemptSeries([attempt]), 1)
         return merged.decision, merged.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
@@ -368,9 +380,7 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _load_stored_attempt(
-        self, connection: sa.Connection, same: Sequence[AttemptRecords], ordinal: int
-    ) -> StoredAttempt:
+    def _load_stored_attempt(self, connection: sa.Connection, same: AttemptSeries, ordinal: int) -> StoredAttempt:
         """Load attempt number `ordinal`, counted from 1. `same` holds all attempts of one pod, ordered by start."""
         row, records = self._load_records(connection, same[ordinal - 1])
         return StoredAttempt.from_records(records, same, ordinal, replaced=self._is_replaced(connection, row))

@@ -23,6 +23,7 @@ SUMMARY: Final = 2  # summaries, see the module `summaries`
 UNSUCCESSFUL: Final = ("Unschedulable", "Error", "Failed")  # states of decisions after which a pod still waits
 _OPEN: Final = sa.text("state = 'Binding'")
 _IN_GROUP: Final = sa.text("pod_group IS NOT NULL")
+_PREEMPTING: Final = sa.text("victims IS NOT NULL")
 _FAILED: Final = sa.text("state IN ('Unschedulable', 'Error', 'Failed')")
 
 # One row: the oldest revision whose service can use the schema. A revision that removes or changes what that service
@@ -175,6 +176,9 @@ DECISIONS: Final = sa.Table(
     sa.Column("pod_group", sa.String, nullable=True),  # name of the pod's PodGroup; null: none, or stored before
     sa.Column("group_cycle", sa.BigInteger, nullable=True),  # number of the group's cycle in the incarnation
     sa.Column("group_position", sa.BigInteger, nullable=True),  # position of the pod in the cycle
+    sa.Column(
+        "victims", sa.String, nullable=True
+    ),  # pods that it evicted, as ",NAMESPACE/POD,NAMESPACE/POD,"; null: none, or stored before the column existed
     sa.UniqueConstraint("incarnation_id", "sequence"),
     sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # all members of a chain
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # the oldest of a tier, and sizes; SQLite only
@@ -188,6 +192,7 @@ DECISIONS: Final = sa.Table(
     sa.Index(
         "decisions_by_pod_group", "pod_group", "namespace", "id", sqlite_where=_IN_GROUP, postgresql_where=_IN_GROUP
     ),  # members of a group, and similar names of groups
+    sa.Index("decisions_preempting", "id", sqlite_where=_PREEMPTING, postgresql_where=_PREEMPTING),
 )
 
 OUTCOMES: Final = sa.Table(

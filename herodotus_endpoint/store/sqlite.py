@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from sqlite3 import DatabaseError
+from sqlite3 import Connection, Cursor, DatabaseError
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -35,6 +35,13 @@ from herodotus_endpoint.store.database import (
     translate_errors,
 )
 from herodotus_endpoint.store.query_results import TierSize
+from herodotus_endpoint.store.read_budget import (
+    SQLITE_STEPS,
+    CountedFetches,
+    QuestionEndedError,
+    check_budget,
+    enforce_budget,
+)
 from herodotus_endpoint.store.schema import DECISIONS, FULL, IDENTITY, METADATA, ROLLUPS, SUMMARY
 
 PAGE_BYTES: Final = 16384  # decisions are blobs of 0.2 to 20 kB: a third faster than pages of 4 kB
@@ -180,7 +187,10 @@ class Sqlite:
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 
     def reading_engine(self) -> sa.Engine:
-        return self._engine(("query_only=ON",), begin="BEGIN", connections=READERS)
+        """Return an engine for reading, whose statements end when the budget of their question is exceeded."""
+        engine = self._engine(("query_only=ON",), begin="BEGIN", connections=READERS, factory=_CountedConnection)
+        enforce_budget(engine)
+        return engine
 
     def ensure_partition(self, connection: sa.Connection, ingested_us: int, tier: int) -> None:
         """Do nothing, because SQLite's tables have no partitions."""
@@ -319,14 +329,16 @@ class Sqlite:
             _remove(partial_file)
             engine.dispose()
 
-    def _engine(self, pragmas: tuple[str, ...], begin: str, connections: int) -> sa.Engine:
+    def _engine(
+        self, pragmas: tuple[str, ...], begin: str, connections: int, factory: type[Connection] = Connection
+    ) -> sa.Engine:
         engine = sa.create_engine(
             sqlite_url(self.file),
             poolclass=sa.QueuePool,
             pool_size=connections,
             max_overflow=0,
             pool_timeout=BUSY_TIMEOUT_S,
-            connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
+            connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False, "factory": factory},
         )
 
         def connected(connection: Any, _record: object) -> None:
@@ -346,6 +358,31 @@ class Sqlite:
         sa.event.listen(engine, "begin", begun)
         sa.event.listen(engine, "commit", committing)
         return engine
+
+
+class _CountedCursor(CountedFetches, Cursor):
+    """A cursor whose fetched rows count against the budget of the question."""
+
+
+class _CountedConnection(Connection):
+    """A connection whose statements and fetched rows count against the budget of the question."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.set_progress_handler(_is_over_budget, SQLITE_STEPS)
+
+    def cursor(self, factory: Any = _CountedCursor) -> Any:
+        """Return a cursor, by default one that counts."""
+        return super().cursor(factory)
+
+
+def _is_over_budget() -> bool:
+    """Return whether SQLite should interrupt the statement that the current thread executes."""
+    try:
+        check_budget()
+    except QuestionEndedError:
+        return True
+    return False
 
 
 class TemporarySqlite(Sqlite):

@@ -16,6 +16,7 @@ from herodotus_endpoint.store.rollups import Rollup
 from herodotus_record.disclosure import is_message_public
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision
+from herodotus_record.preemptions import list_victims
 
 MESSAGE_CHARS: Final = (
     1024  # of the message column: an event's note has the same limit; the frame has the complete message
@@ -57,9 +58,14 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
         "pod_group": d.pod.pod_group or None,
         "group_cycle": d.group_cycle.number if d.group_cycle else None,
         "group_position": d.group_cycle.position if d.group_cycle else None,
+        "victims": _format_victims(list_victims(d)),
     }
     row["checksum"] = integrity.DECISION.checksum(row)
     return row
+
+
+def _format_victims(victims: Sequence[str]) -> str | None:
+    return f",{','.join(victims)}," if victims else None
 
 
 def build_rollup_row(rollup: Rollup, now_us: int) -> Row:

@@ -1,4 +1,4 @@
-"""No reader, by name or else by address, occupies every thread of a pool."""
+"""No reader, by name or else by address, has every turn of a pool."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from flask import Flask, Response, g, request
 
 from herodotus_endpoint.errors import StatusError
+from herodotus_endpoint.fair_queue import FairQueue
 from herodotus_endpoint.reader_limits import install_reader_limits
 from herodotus_serving.wsgi import POOL
 from tests.processes import eventually
@@ -25,7 +26,8 @@ class Scene:
     def __init__(self) -> None:
         self.app, self.go_on, self.waiting = Flask(__name__), threading.Event(), 0
         self.app.before_request(self._identify)
-        install_reader_limits(self.app, {"queries": THREADS})
+        turns = FairQueue(THREADS, SHARE_OF_THREADS, waiting_per_client=0, wait_s=10)
+        install_reader_limits(self.app, {"queries": turns})
         self.app.add_url_rule("/wait", view_func=self._wait)
         self.app.add_url_rule("/now", view_func=lambda: "ok")
         self.app.register_error_handler(StatusError, lambda e: Response(str(e), e.code))

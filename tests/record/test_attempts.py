@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -138,3 +139,24 @@ def test_records_of_one_attempt_are_matched_in_any_order(
     rows: list[Row], expected: list[tuple[str, float, float | None]]
 ) -> None:
     assert [match_rows(*order) for order in permutations(rows)] == [expected] * len(list(permutations(rows)))
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [("reconstructed",), ("scheduler", "reconstructed"), ("reconstructed", "logged"), ("logged",)],
+    ids="-".join,
+)
+def test_time_to_match_follows_the_number_of_records(sources: tuple[str, ...]) -> None:
+    """Ten times as many took a hundred times as long, and a pod in a loop has ten thousand within minutes."""
+
+    def processor_time(count: int) -> float:
+        records = [
+            Row(sources[n % len(sources)], n // len(sources) * 0.007, message=FULL, uid="u1", part=n % 2)
+            for n in range(count)
+        ]
+        began_s = time.process_time()
+        group_by_attempt(records)
+        return time.process_time() - began_s
+
+    few_s = min(processor_time(1_000) for _ in range(3))
+    assert processor_time(10_000) < 40 * few_s

@@ -75,8 +75,16 @@ def test_partitions_from_before_tiers_existed_are_used(server: postgresql.Server
     decision, number = a_decision(), int(clock() * 1e6) // PARTITION_US
     bounds = f"FROM ({number * PARTITION_US}) TO ({(number + 1) * PARTITION_US})"
     row = build_decision_row(1, decision, "worker-1", int(clock() * 1e6))
-    for column in ("labels", "message_names_nobody", "checksum", "pod_group", "group_cycle", "group_position"):
-        del row[column]  # which came with 0011, 0014, 0013 and 0016
+    for column in (
+        "labels",
+        "message_names_nobody",
+        "checksum",
+        "pod_group",
+        "group_cycle",
+        "group_position",
+        "victims",
+    ):
+        del row[column]  # which came with 0011, 0014, 0013, 0016 and 0018
     row |= {
         "base": 1,
         "frame": OpenChains().pack(1, decision, codec.find_feasible(decision), codec.encode(decision), 0)[1],
