@@ -56,7 +56,7 @@ class DictionaryColumn(Generic[T]):
         number = self._numbers.get(value)
         if number is None:
             if len(self.values) > 2 * len(self._ids) + _SPARE:
-                self._drop_unused()
+                self.drop_unused()
             number = self._numbers[value] = len(self.values)
             self.values.append(value)
         if self._ids[slot] != number:
@@ -112,7 +112,7 @@ class DictionaryColumn(Generic[T]):
         answers[numbers] = True
         return self.expand(slots, answers)
 
-    def _drop_unused(self) -> None:
+    def drop_unused(self) -> None:
         """Drop values that no entry has, and renumber the others; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]

@@ -9,7 +9,7 @@ entry has share one column, and the number of other columns has a limit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from itertools import chain
 from typing import Final
 
@@ -42,6 +42,15 @@ class KeyedColumns:
     def __len__(self) -> int:
         """Return the number of keys that have a column."""
         return len(self._columns)
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether some entry has the key."""
+        return key in self._entries_with
+
+    @property
+    def keys(self) -> Set[str]:
+        """The keys that some entry has."""
+        return self._entries_with.keys()
 
     def column(self, key: str) -> DictionaryColumn[str | None]:
         """Return each entry's value of `key`, None for an entry without it; callers must not change it.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -181,6 +181,11 @@ class NodeColumns:
     def label(self, key: str) -> DictionaryColumn[str | None]:
         """Return each node's value of the label `key`, or None for a node without the label."""
         return self._labels.column(key)
+
+    @property
+    def label_keys(self) -> Set[str]:
+        """The keys of labels that some node has."""
+        return self._labels.keys
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
         """Return each node's value of the annotation `key`, or None for a node without the annotation.

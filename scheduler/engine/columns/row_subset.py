@@ -10,7 +10,7 @@ Invariant: both hold the values of the full columns; a `RowSubset` only until th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,10 @@ class RowSubset(NodeColumns):
 
     def label(self, key: str) -> DictionaryColumn[str | None]:
         return self.full.label(key).rows(self._chosen)
+
+    @property
+    def label_keys(self) -> Set[str]:
+        return self.full.label_keys
 
     def annotation(self, key: str) -> DictionaryColumn[str | None]:
         return self.full.annotation(key).rows(self._chosen)

@@ -10,6 +10,7 @@ Invariant: a tally equals the sum over all pods. A query that is not used again 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ MAX_TALLIES: Final = (
 MAX_LABELS_PER_TALLY: Final = 4  # mostly one; sums by host name take as much memory as the tally
 MAX_JOURNAL_LABELS: Final = 64  # of a pod; more are some 10 kB
 MAX_JOURNAL_ENTRIES: Final = 1024  # each costs some microseconds to apply; with more, counting all pods is faster
+_MIN_JOURNAL_ENTRIES: Final = 32  # also for the costliest query: pods change while one is counted in parts
+_CHEAP: Final = 64  # so many selectors tried for a pod cost about as much as applying a journal entry
 
 
 class CountedPod(NamedTuple):
@@ -38,6 +41,25 @@ class CountedPod(NamedTuple):
     labels: Mapping[str, str]
     terms: PodTerms | None
     terminating: bool
+
+
+@dataclass(frozen=True)
+class PodWeights:
+    """How much each pod counts for a query. The sum may be counted in several parts, one after the other.
+
+    `weigh` returns how much a pod counts in the first so many parts. `count` computes one part's sums over all pods
+    anew. `tried` is the number of selectors that `weigh` tries for a pod.
+    """
+
+    weigh: Callable[[CountedPod, int], int]
+    count: Callable[[int], Counts]
+    parts: int = 1
+    tried: int = 1
+
+    @property
+    def max_journal_entries(self) -> int:
+        """The number of changed pods from which on counting all pods is faster than weighing these."""
+        return max(MAX_JOURNAL_ENTRIES // (1 + self.tried // _CHEAP), _MIN_JOURNAL_ENTRIES)
 
 
 class _ByValue:
@@ -77,6 +99,7 @@ class Tally:
         self._by_value: list[_ByValue] = []  # most recently used last
         self.slots = len(counts)
         self.up_to = up_to
+        self.parts = 1  # of the query: so many are counted
 
     @property
     def counts(self) -> Counts:
@@ -105,6 +128,13 @@ class Tally:
         self._counts[slot] += change
         for known in self._by_value:
             known.add(slot, change)
+
+    def add_part(self, counts: Counts) -> None:
+        """Add the sums of the query's next part."""
+        self.extend(max(len(counts), self.slots))
+        self._counts[: len(counts)] += counts
+        self._by_value.clear()
+        self.parts += 1
 
     def extend(self, slots: int) -> None:
         """Set the number of node slots; new slots have the sum 0."""
@@ -136,22 +166,28 @@ class Tallies:
             del self._journal[:MAX_JOURNAL_ENTRIES]
             self._first += MAX_JOURNAL_ENTRIES
 
-    def get(
-        self, query: Hashable, slots: int, weigh: Callable[[CountedPod], int], count: Callable[[], Counts]
-    ) -> Tally:
+    def get(self, query: Hashable, slots: int, weights: PodWeights) -> Tally:
         """Return the current tally of a query over the first `slots` node slots.
 
-        `query` is the key in the cache: queries must be equal if and only if `weigh` and `count` are equivalent.
-        `weigh` returns how much a pod counts; `count` computes the sums over all pods anew.
+        `query` is the key in the cache: queries must be equal if and only if `weights` are equivalent.
+        """
+        return self.count_parts(query, slots, weights, lambda: True)
+
+    def count_parts(self, query: Hashable, slots: int, weights: PodWeights, has_time: Callable[[], bool]) -> Tally:
+        """Return the current tally of the query's first parts: of all, or of those counted until `has_time` is False.
+
+        At least one more part is counted at each call.
         """
         now = self._first + len(self._journal)
         known = self._tallies.get(query)
-        if known is None or known.up_to < max(self._first, now - MAX_JOURNAL_ENTRIES):
-            known = self._tallies.put(query, Tally(count(), now))
+        if known is None or known.up_to < max(self._first, now - weights.max_journal_entries):
+            known = self._tallies.put(query, Tally(weights.count(0), now))
         for slot, pod, change in self._journal[known.up_to - self._first :]:
-            weight = weigh(pod)
+            weight = weights.weigh(pod, known.parts)
             if weight:
                 known.add(slot, change * weight)
         known.up_to = now
+        while known.parts < weights.parts and has_time():
+            known.add_part(weights.count(known.parts))
         known.extend(slots)
         return known

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -63,7 +64,7 @@ class PodTerms:
     """
 
     namespace: str
-    encoded: bytes  # both fields below; instances are compared by it
+    digest: bytes  # of both fields below, which may be a megabyte; instances are compared by it
     affinity: PodAffinity | None = field(compare=False)
     anti_affinity: PodAffinity | None = field(compare=False)
 
@@ -73,7 +74,13 @@ class PodTerms:
         if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
             return None
         both = (affinity.pod_affinity, affinity.pod_anti_affinity)
-        return cls(namespace, msgspec.msgpack.encode(both), *both)
+        return cls(namespace, blake2b(msgspec.msgpack.encode(both), digest_size=16).digest(), *both)
+
+    @lazy
+    def size(self) -> int:
+        """The number of terms in all four lists."""
+        lists = [(a.required, a.preferred) for a in (self.affinity, self.anti_affinity) if a is not None]
+        return sum(len(required or ()) + len(preferred or ()) for required, preferred in lists)
 
     @lazy
     def required(self) -> Terms:

@@ -93,9 +93,9 @@ class DomainCounts:
         return cls(key, column.values, present, np.where(present, tally.by_value(column, where), 0))
 
     @classmethod
-    def empty(cls, key: str) -> DomainCounts:
-        """Return counts without any domain."""
-        return cls(key, [None], np.zeros(1, np.bool_), np.zeros(1, np.int64))
+    def empty(cls, key: str, values: list[str | None] = [None]) -> DomainCounts:  # noqa: B006 - never changed
+        """Return counts without any domain. `values` are the label column's."""
+        return cls(key, values, np.zeros(len(values), np.bool_), np.zeros(len(values), np.int64))
 
     def clone(self) -> DomainCounts:
         """Return a copy that may be changed without changing this object."""
@@ -201,6 +201,8 @@ class FirstRejections:
 
 def has_label(key: str, nodes: NodeColumns) -> Mask:
     """Return a mask of the nodes that have the label; it is cached, and callers must not change it."""
+    if key not in nodes.label_keys:
+        return np.zeros(nodes.slots, np.bool_)
     return nodes.cached(("label", key), lambda: ~nodes.label(key).among(nodes.slots, (None,)))
 
 

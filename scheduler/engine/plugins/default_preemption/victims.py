@@ -45,8 +45,10 @@ def select_victims(
     All nodes are tried together on one copy of their rows, so that filters run as often as for a single node.
     """
     _, pod, whole, dry_run = attempt
-    nodes, state = RowCopy(whole, slots), attempt.state.clone()
     lower = [[p for p in whole.pods[slot].values() if p.priority < pod.priority] for slot in slots.tolist()]
+    if not any(lower):
+        return [NO_VICTIMS] * len(lower)
+    nodes, state = RowCopy(whole, slots), attempt.state.clone()
     dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
     without_all = dry_run.find_first_failures(state, pod, nodes)
     tries = [

@@ -29,12 +29,19 @@ from scheduler.engine.objects.selectors import InvalidSelectorError
 from scheduler.engine.plugins.inter_pod_affinity.hints import AffinityHints
 from scheduler.engine.plugins.inter_pod_affinity.terms import (
     IncomingTerm,
+    IncomingTerms,
     IncomingTermsCache,
     MatchingTermsCache,
     get_namespace_labels,
     read_valid_terms,
 )
-from scheduler.engine.plugins.topology import DomainCounts, DomainEntries, FirstRejections, has_label
+from scheduler.engine.plugins.topology import (
+    DomainCounts,
+    DomainEntries,
+    FirstRejections,
+    get_labels,
+    has_label,
+)
 
 # With at most this many closed domains, the reason names a pod in each; more names would only fill the record.
 _MAX_NAMED_DOMAINS: Final = 8
@@ -85,10 +92,9 @@ class _PreFilterState:
     """
 
     namespace_labels: Mapping[str, str]
-    required: tuple[IncomingTerm, ...]
-    required_anti: tuple[IncomingTerm, ...]
+    terms: IncomingTerms
     affinity: dict[str, DomainCounts]  # by key: pods that match every required term
-    anti: list[_ClosedDomains]  # for each required anti-affinity term: pods that match it
+    anti: dict[str, _ClosedDomains]  # by key: pods that match a required anti-affinity term
     existing: dict[str, _ClosedDomains]  # by key: running pods whose required anti-affinity selects the pod
     matches_itself: bool  # the pod matches every required term of its own
 
@@ -105,35 +111,37 @@ class _PreFilterState:
 
         Return None if every node may be affected.
         """
-        if (self.required, self.required_anti) != (before.required, before.required_anti):
+        if self.terms is not before.terms or self.anti.keys() != before.anti.keys():
             return None
         if self.existing.keys() != before.existing.keys() or self.accepts_first_pod != before.accepts_first_pod:
             return None
         pairs: list[tuple[Any, Any]] = [(self.affinity[key], before.affinity[key]) for key in self.affinity]
-        pairs += zip(self.anti, before.anti, strict=True)
+        pairs += [(self.anti[key], before.anti[key]) for key in self.anti]
         pairs += [(self.existing[key], before.existing[key]) for key in self.existing]
         return union_rows(now.changed_slots(then, nodes) for now, then in pairs)
 
     def clone(self) -> _PreFilterState:
         return _PreFilterState(
             self.namespace_labels,
-            self.required,
-            self.required_anti,
+            self.terms,
             {key: domains.clone() for key, domains in self.affinity.items()},
-            [closed.clone() for closed in self.anti],
+            {key: closed.clone() for key, closed in self.anti.items()},
             {key: closed.clone() for key, closed in self.existing.items()},
             self.matches_itself,
         )
 
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
         """Add `by` (1 or -1) to the counts of the node's domains, for each rule that counts the pod `changed`."""
-        if self.required and all(term.selects(changed) for term in self.required):
+        required = self.terms.required_together
+        if required is not None and required.selects(changed):
             for domains in self.affinity.values():
                 domains.add(nodes, slot, by)
-        for term, closed in zip(self.required_anti, self.anti, strict=True):
-            if term.selects(changed):
-                closed.domains.add(nodes, slot, by)
-        anti_affinity = _required_anti(changed.terms or _NO_TERMS)
+        for key, closed in self.anti.items():
+            selecting = sum(1 for _ in self.terms.required_anti[key].find_selecting(changed))
+            if selecting:
+                closed.domains.add(nodes, slot, by * selecting)
+        labels = get_labels(nodes, slot)
+        anti_affinity = (term for term in _required_anti(changed.terms or _NO_TERMS) if term.topology_key in labels)
         for key in {term.topology_key for term in anti_affinity if term.selects(pod, self.namespace_labels)}:
             self.existing.setdefault(key, _ClosedDomains(DomainCounts.empty(key))).domains.add(nodes, slot, by)
 
@@ -191,6 +199,14 @@ class InterPodAffinity(BasePlugin):
             for _ in self._scoring_terms(terms) if terms is not None else ():
                 pass
 
+    def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
+        """Count the running pods that the terms of a pod select until `has_time` is False; return whether all are."""
+        try:
+            terms = self._incoming_terms.get(pod)
+        except InvalidSelectorError:
+            return True
+        return terms.prepare(nodes, has_time)
+
     # --- required terms -------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
@@ -199,7 +215,7 @@ class InterPodAffinity(BasePlugin):
         Skip the filter if there are no such terms. Reject a pod whose terms do not parse.
         """
         try:
-            required, required_anti, _ = self._incoming_terms.get(pod)  # raises if a term does not parse
+            incoming = self._incoming_terms.get(pod)  # raises if a term does not parse
         except InvalidSelectorError as e:
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
@@ -207,28 +223,30 @@ class InterPodAffinity(BasePlugin):
             key: _find_closed_domains(key, nodes, terms.count_pods(nodes), terms.includes)
             for key, terms in self._existing_anti_affinity.find(pod, labels, nodes).items()
         }
-        if not required and not required_anti and not any(len(c.domains) for c in existing.values()):
+        if not incoming.required and not incoming.required_anti and not any(len(c.domains) for c in existing.values()):
             return SKIPPED
-        affinity = _pods_by_key(required, nodes)
-        anti = [
-            _find_closed_domains(term.topology_key, nodes, term.count_pods(nodes), term.selects)
-            for term in required_anti
-        ]
-        matches_itself = all(term.selects(pod) for term in required)
-        state.write(_PreFilterState(labels, required, required_anti, affinity, anti, existing, matches_itself))
+        anti = {
+            key: _find_closed_domains(key, nodes, group.count_pods(nodes), group.selects)
+            for key, group in incoming.required_anti.items()
+            if key in nodes.label_keys
+        }
+        required = incoming.required_together
+        matches_itself = required is None or required.selects(pod)
+        affinity = _pods_by_key(incoming, nodes)
+        state.write(_PreFilterState(labels, incoming, affinity, anti, existing, matches_itself))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes by the pod's affinity, then its anti-affinity, then the running pods' anti-affinity to it."""
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
-        for term in note.required:
-            rejections.reject(~has_label(term.topology_key, nodes), _affinity_mismatch(term, lacks="label"))
+        for key, term in note.terms.required.items():
+            if rejections.undecided.any():
+                rejections.reject(~has_label(key, nodes), _affinity_mismatch(term, lacks="label"))
         if not note.accepts_first_pod:
-            for term in note.required:
-                rejections.reject(
-                    note.affinity[term.topology_key].per_slot(nodes) <= 0, _affinity_mismatch(term, lacks="pods")
-                )
-        for closed in note.anti:
+            for key, term in note.terms.required.items():
+                if rejections.undecided.any():
+                    rejections.reject(note.affinity[key].per_slot(nodes) <= 0, _affinity_mismatch(term, lacks="pods"))
+        for closed in note.anti.values():
             _reject_closed_domains(rejections, closed, nodes, "pod-anti-affinity")
         for key in sorted(note.existing):
             _reject_closed_domains(rejections, note.existing[key], nodes, "existing-anti-affinity")
@@ -251,9 +269,11 @@ class InterPodAffinity(BasePlugin):
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
         points, found = _ScoreSums(nodes), False
-        for term in preferred:
-            pods = term.count_pods(nodes)
-            found |= points.add(term.topology_key, pods, pods, term.weight)
+        for key, group in preferred.items():
+            if key in nodes.label_keys:
+                pods, term = group.count_pods(nodes), group.terms[0]
+                weights, times = (pods, term.weight) if len(group.terms) == 1 else (group.sum_weights(nodes), 1)
+                found |= points.add(key, pods, weights, times)
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
         for key, terms in self._existing_preferences.find(pod, labels, nodes).items():
             found |= points.add(key, terms.count_pods(nodes), terms.sum_weights(nodes), 1)
@@ -290,16 +310,13 @@ def _required_anti(terms: PodTerms) -> Iterator[Term]:
     yield from read_valid_terms(lambda: terms.required_anti)
 
 
-def _pods_by_key(required: tuple[IncomingTerm, ...], nodes: NodeColumns) -> dict[str, DomainCounts]:
+def _pods_by_key(terms: IncomingTerms, nodes: NodeColumns) -> dict[str, DomainCounts]:
     """Return by topology key the number of running pods in each domain that match all of the required terms."""
-    if not required:
+    required = terms.required_together
+    if required is None:
         return {}
-    if len(required) == 1:
-        counted = required[0].count_pods(nodes)
-    else:
-        rows = np.logical_and.reduce([term.match_rows(nodes) for term in required])
-        counted = Tally(nodes.pod_rows.per_slot(rows, nodes.slots))
-    return {t.topology_key: DomainCounts.from_tally(t.topology_key, nodes, counted) for t in required}
+    counted = required.count_pods(nodes)
+    return {key: DomainCounts.from_tally(key, nodes, counted) for key in terms.required}
 
 
 def _find_closed_domains(

@@ -6,13 +6,14 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.lru import Lru
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.equivalence_cache import union_rows
@@ -28,7 +29,13 @@ from scheduler.engine.plugins.pod_topology_spread import constraints as spread
 from scheduler.engine.plugins.pod_topology_spread import hints
 from scheduler.engine.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
 from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
-from scheduler.engine.plugins.topology import Counts, DomainCounts, DomainEntries, FirstRejections, has_label
+from scheduler.engine.plugins.topology import (
+    Counts,
+    DomainCounts,
+    DomainEntries,
+    FirstRejections,
+    has_label,
+)
 
 Slots = NDArray[np.intp]
 
@@ -39,6 +46,7 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
     TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
 )
+MAX_CONSTRAINTS: Final = 2048  # of parsed pods, about a kilobyte each; users write them, and a pod may have 8,000
 _NO_DOMAINS: Final = (1 << 31) - 1  # the smallest count if there are no domains
 _OPEN: Final = np.iinfo(np.int64).min  # stands for a domain that the pod may join; no number of pods
 
@@ -51,19 +59,19 @@ class _PreFilterState:
     """
 
     constraints: Constraints
+    keys: Keys
     matches_itself: list[bool]
     domains: list[DomainCounts]
 
     def clone(self) -> _PreFilterState:
-        return _PreFilterState(self.constraints, self.matches_itself, [d.clone() for d in self.domains])
+        return _PreFilterState(self.constraints, self.keys, self.matches_itself, [d.clone() for d in self.domains])
 
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
         """Add `by` (1 or -1) to the counts of the node's domains, for each constraint that selects the pod `changed`.
 
         As in kube-scheduler, terminating pods and constraints with an empty selector count here.
         """
-        keys = spread.collect_keys(self.constraints)
-        if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(keys, nodes)[slot]:
+        if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(self.keys, nodes)[slot]:
             return
         for constraint, domains in zip(self.constraints, self.domains, strict=True):
             if constraint.selects(changed) and spread.find_included_nodes(constraint, pod, nodes)[slot]:
@@ -166,6 +174,7 @@ class PodTopologySpread(BasePlugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._parsed: Lru[Hashable, Constraints] = Lru(MAX_CONSTRAINTS, size=lambda found: max(len(found), 8))
         self._system = args.defaulting_type == SYSTEM
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints or ()
 
@@ -188,8 +197,9 @@ class PodTopologySpread(BasePlugin):
         constraints = self._constraints(pod, HARD, "hard")
         if not constraints:
             return SKIPPED
-        domains = [_count_domains(c, spread.collect_keys(constraints), pod, nodes) for c in constraints]
-        state.write(_PreFilterState(constraints, [c.selects(pod) for c in constraints], domains))
+        keys = spread.collect_keys(constraints)
+        domains = [_count_domains(c, keys, pod, nodes) for c in constraints]
+        state.write(_PreFilterState(constraints, keys, [c.selects(pod) for c in constraints], domains))
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
@@ -199,6 +209,8 @@ class PodTopologySpread(BasePlugin):
         """
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for i, (constraint, domains) in enumerate(zip(note.constraints, note.domains, strict=True)):
+            if not rejections.undecided.any():
+                break
             missing = unresolvable(Reason("spread-label", {"key": constraint.key}))
             rejections.reject(~has_label(constraint.key, nodes), missing)
             fewest, closed = note.find_closed_domains(i)
@@ -228,7 +240,8 @@ class PodTopologySpread(BasePlugin):
         lenient = self._system and not pod.pod.spec.topology_spread_constraints
         keys = spread.collect_keys(()) if lenient else spread.collect_keys(constraints)
         scored = feasible & spread.find_nodes_with_keys(keys, nodes)
-        terms = tuple(_build_term(c, keys, pod, nodes, scored) for c in constraints)
+        on_nodes = [c for c in constraints if c.key in nodes.label_keys]  # others give no points
+        terms = tuple(_build_term(c, keys, pod, nodes, scored) for c in on_nodes)
         state.write(_PreScoreState(terms, spread.find_nodes_without_keys(keys, nodes)))
         return SUCCESS
 
@@ -253,9 +266,13 @@ class PodTopologySpread(BasePlugin):
 
     def _constraints(self, pod: PodInfo, action: str, kind: str) -> Constraints:
         if pod.pod.spec.topology_spread_constraints:
-            return _wrap_selector_error(
-                lambda: spread.parse_constraints(pod, action, self.gates),
-                f"obtaining pod's {kind} topology spread constraints",
+            key = (pod.spec_digest, action, frozenset(pod.labels.items()))
+            return self._parsed.get_or_create(
+                key,
+                lambda: _wrap_selector_error(
+                    lambda: spread.parse_constraints(pod, action, self.gates),
+                    f"obtaining pod's {kind} topology spread constraints",
+                ),
             )
         if not self._defaults:
             return ()
@@ -290,6 +307,8 @@ def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: Node
 
     Only nodes count that have every key in `keys` and that the constraint's inclusion policies include.
     """
+    if constraint.key not in nodes.label_keys:
+        return DomainCounts.empty(constraint.key, nodes.label(constraint.key).values)
     where = spread.find_counted_nodes(constraint, keys, pod, nodes)
     present = spread.find_domains(constraint, keys, pod, nodes)
     return DomainCounts.from_nodes(

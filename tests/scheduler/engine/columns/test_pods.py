@@ -60,7 +60,10 @@ def facts(columns: NodeColumns) -> dict[str, Any]:
             columns.names[rows.slots[row]],
             bool(rows.terminating[row]),
             rows.terms.values[terms[row]],
-            [[bool(rows.matching(s, n)[row]) for n in (None, {"default"}, set[str]())] for s in SELECTORS],
+            [
+                [bool(rows.matching(s, n)[row]) for n in (None, frozenset({"default"}), frozenset[str]())]
+                for s in SELECTORS
+            ],
         )
         for row in np.flatnonzero(rows.slots >= 0).tolist()
     }
@@ -95,7 +98,7 @@ def test_a_selector_matches_what_it_matches_one_by_one(described: list[Any]) -> 
     rows = PodRows([{p.uid: p for p in made}])
     for selector in SELECTORS:
         expected = [label_selector_matches(selector, p.labels) and p.namespace == "default" for p in made]
-        assert rows.matching(selector, {"default"}).tolist() == expected
+        assert rows.matching(selector, frozenset({"default"})).tolist() == expected
     assert not rows.matching(None, None).any()
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.columns import NodeColumns, tallies
-from scheduler.engine.columns.tallies import CountedPod, Tallies
+from scheduler.engine.columns.tallies import CountedPod, PodWeights, Tallies
 from scheduler.engine.objects.types import LabelSelector
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 
@@ -139,6 +139,10 @@ class Calls:
         self.counts += 1
         return np.zeros(2, np.int64)
 
+    @property
+    def weights(self) -> PodWeights:
+        return PodWeights(lambda pod, _parts: self.matches(pod), lambda _part: self.count())
+
 
 @pytest.fixture
 def calls() -> Calls:
@@ -147,31 +151,31 @@ def calls() -> Calls:
 
 def test_each_pod_is_weighed_once(calls: Calls) -> None:
     running = Tallies()
-    assert running.get("even", 2, calls.matches, calls.count).counts.tolist() == [0, 0]
+    assert running.get("even", 2, calls.weights).counts.tolist() == [0, 0]
     for i in range(4):
         running.record(i % 2, make_pod(namespace=str(i)).info(), +1)
     for _ in range(2):
-        assert running.get("even", 2, calls.matches, calls.count).counts.tolist() == [2, 0]
+        assert running.get("even", 2, calls.weights).counts.tolist() == [2, 0]
     running.record(0, make_pod(namespace="2").info(), -1)
-    assert running.get("even", 3, calls.matches, calls.count).counts.tolist() == [1, 0, 0]
+    assert running.get("even", 3, calls.weights).counts.tolist() == [1, 0, 0]
     assert (calls.pods, calls.counts) == (["0", "1", "2", "3", "2"], 1)
 
 
 def test_tally_that_is_too_old_is_counted_again(calls: Calls) -> None:
     running = Tallies()
-    running.get("even", 2, calls.matches, calls.count)
+    running.get("even", 2, calls.weights)
     for i in range(3 * tallies.MAX_JOURNAL_ENTRIES):
         running.record(0, make_pod(namespace=str(i)).info(), +1)
-    running.get("even", 2, calls.matches, calls.count)
+    running.get("even", 2, calls.weights)
     assert (calls.pods, calls.counts) == ([], 2)
 
 
 def test_questions_and_journal_are_bounded(calls: Calls) -> None:
     running = Tallies()
     for i in range(3 * tallies.MAX_TALLIES):
-        running.get(i, 2, calls.matches, calls.count)
+        running.get(i, 2, calls.weights)
         running.record(0, make_pod(namespace=str(i)).info(), +1)
-    running.get(0, 2, calls.matches, calls.count)
+    running.get(0, 2, calls.weights)
     assert calls.counts == 3 * tallies.MAX_TALLIES + 1  # the first question was forgotten
     for i in range(10 * tallies.MAX_JOURNAL_ENTRIES):
         running.record(0, make_pod(namespace=str(i)).info(), +1)
