@@ -41,6 +41,7 @@ from scheduler.live.binding import Binder
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.dry_run_binding import DryRunBinding
 from scheduler.live.event_explanations import EventExplainer
+from scheduler.live.gradual_preparation import SLICE_S, GradualPreparation
 from scheduler.live.in_flight import (
     Attempt,
     BindingResult,
@@ -99,6 +100,7 @@ class Loop:
         self._dry_run = DryRunBinding(scheduler, self._cycles) if options.dry_run else None
         gates = next(iter(scheduler.frameworks.values())).profile.gates
         self._groups = self._pod_group_cycles() if gates.enabled(GENERIC_WORKLOAD) else None
+        self._gradual = GradualPreparation(scheduler)
         self._next_start = 0
         self._prepared = False
 
@@ -143,12 +145,17 @@ class Loop:
             self._prepare()
         if not has_capacity:
             return True
+        prepared = self._gradual.advance() if self._prepared else None
+        if prepared is not None:
+            self.schedule_one(prepared)
+            return True
         queued = self.queue.pop(time.monotonic()) if self._prepared else None
         if queued is None:
             self.scheduler.recorder.check_spool()
-            self._receive(self._until_due(wait_s))
-            return False
-        self.schedule_one(queued)
+            self._receive(min(self._until_due(wait_s), SLICE_S) if self._gradual else self._until_due(wait_s))
+            return bool(self._gradual)
+        if not self._gradual.defer(queued):
+            self.schedule_one(queued)
         return True
 
     def _prepare(self) -> None:

@@ -145,6 +145,11 @@ class SchedulerMetrics:
             ["reason", "profile"],
             registry=r,
         )
+        self._prepared_gradually = Counter(
+            "herodotus_gradual_preparations_total",
+            "Pods with so many terms that these were counted in slices between the cycles of other pods.",
+            registry=r,
+        )
         self._verifications = Counter(
             "herodotus_cache_verifications_total",
             "Decisions that were computed again without cached results (--verify-cache).",
@@ -189,6 +194,10 @@ class SchedulerMetrics:
             self._phase_s.labels(phase, _status(phase, result), profile).observe(phase_s)
         if trace.post_filters:
             self._preemptions.inc()
+
+    def prepared_gradually(self) -> None:
+        """Count one pod whose terms are counted in slices before it is decided."""
+        self._prepared_gradually.inc()
 
     def verified(self, differences: Sequence[CacheDifference]) -> None:
         """Count one decision that was computed again without caches, and each difference that this found."""

@@ -235,6 +235,14 @@ class SchedulingQueue:
         self._in_flight.start(queued)
         return queued
 
+    def set_aside(self, queued: QueuedPod, now: float) -> None:
+        """Return a popped pod to the active queue, where only `pop_pod` finds it; the attempt does not count."""
+        self._in_flight.done(queued.uid)
+        queued.attempts -= 1
+        queued.where, queued.since = ACTIVE, now
+        self._pods[queued.uid] = queued
+        self._lengths[ACTIVE] += 1
+
     def done(self, uid: str) -> None:
         """Remove a bound or deleted pod from the pods in flight (in a scheduling or binding cycle), if it is there."""
         self._in_flight.done(uid)

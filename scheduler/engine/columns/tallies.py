@@ -176,7 +176,7 @@ class Tallies:
     def count_parts(self, query: Hashable, slots: int, weights: PodWeights, has_time: Callable[[], bool]) -> Tally:
         """Return the current tally of the query's first parts: of all, or of those counted until `has_time` is False.
 
-        At least one more part is counted at each call.
+        The first part is counted in any case.
         """
         now = self._first + len(self._journal)
         known = self._tallies.get(query)

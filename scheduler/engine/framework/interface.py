@@ -9,7 +9,7 @@ Source of the points and their meaning: k8s.io/kube-scheduler/framework v1.36 (i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -47,6 +47,17 @@ class Prepare(Plugin, Protocol):
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Build the plugin's data once all objects are listed, so that the first cycle is as fast as later ones."""
+
+
+@runtime_checkable
+class PreparePod(Plugin, Protocol):
+    """A plugin that can count in advance what the terms of one pod select. Not an extension point of kube-scheduler."""
+
+    def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
+        """Count until `has_time` returns False; return whether all is counted, so that the pod's cycle is short.
+
+        What is counted stays current when the cluster changes.
+        """
 
 
 @runtime_checkable

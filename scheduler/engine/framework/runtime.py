@@ -23,7 +23,7 @@ from scheduler.engine.framework.equivalence_cache import EquivalenceCache, Plugi
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
-from scheduler.engine.framework.interface import DeviceReporter, Mask, PreFilter, Prepare, PreScore
+from scheduler.engine.framework.interface import DeviceReporter, Mask, PreFilter, Prepare, PreparePod, PreScore
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
 from scheduler.engine.framework.plugin_results import (
     PluginError,
@@ -70,6 +70,7 @@ class Framework(ReserveAndBindPlugins):
         self._score_runners = [ScoreRunner(plugin, profile.weights[plugin.name]) for plugin in profile.score]
         self._equivalence_cache = EquivalenceCache()
         plugins = {plugin.name: plugin for plugin in (*profile.filter, *profile.score)}.values()
+        self._preparing = [plugin for plugin in plugins if isinstance(plugin, PreparePod)]
         self._discarding = [plugin for plugin in plugins if getattr(plugin, "discards_cache_for", ())]
         self._cache_revision = 0
         self._input_reporters = find_input_reporters(profile)
@@ -96,6 +97,13 @@ class Framework(ReserveAndBindPlugins):
         for plugin in {plugin.name: plugin for plugin in plugins}.values():
             if isinstance(plugin, Prepare):
                 plugin.prepare(nodes)
+
+    def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
+        """Let the plugins count what the pod's terms select until `has_time` is False; return whether all is counted.
+
+        Affects no decision.
+        """
+        return all(plugin.prepare_pod(pod, nodes, has_time) for plugin in self._preparing)
 
     # --- before nodes ---------------------------------------------------------------------------------------------
 

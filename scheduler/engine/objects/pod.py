@@ -173,6 +173,11 @@ class PodInfo:
         return PodTerms.from_affinity(self.namespace, self.pod.spec.affinity)
 
     @lazy
+    def term_count(self) -> int:
+        """The number of the pod's affinity terms and spread constraints, which the user chooses."""
+        return (0 if self.terms is None else self.terms.size) + len(self.pod.spec.topology_spread_constraints or ())
+
+    @lazy
     def claims(self) -> tuple[str, ...]:
         """NAMESPACE/NAME of each persistent volume claim that the pod's volumes name.
 

@@ -65,6 +65,10 @@ class CommonNamespaces:
         self._collections = collections
         self._decided: dict[object, bool] = {}
 
+    def decide(self, names: Iterable[str], has_time: Callable[[], bool]) -> bool:
+        """Decide these names until `has_time` returns False; return whether all of them are decided."""
+        return all(name in self._decided or (has_time() and (name in self, True)[1]) for name in names)
+
     def __contains__(self, name: object) -> bool:
         found = self._decided.get(name)
         if found is None:
@@ -274,11 +278,9 @@ class IncomingTerms(NamedTuple):
     def prepare(self, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
         """Count the terms' pods in advance until `has_time` returns False; return whether all are counted."""
         together = self.required_together
-        if together is not None and isinstance(together.namespaces, CommonNamespaces):
-            for name in nodes.pod_rows.namespaces:
-                if not has_time():
-                    return False
-                _ = name in together.namespaces  # is decided once
+        limits = None if together is None else together.namespaces
+        if isinstance(limits, CommonNamespaces) and not limits.decide(nodes.pod_rows.namespaces, has_time):
+            return False
         groups = [(group, False) for group in self.required_anti.values()]
         groups += [(group, True) for group in self.preferred.values()]
         return all(
