@@ -24,6 +24,8 @@ from typing import Final
 CONNECT_DEADLINE_S: Final = 5.0  # for the first connection of every client
 RECONNECT_PAUSE_S: Final = 0.5  # after the server closed the connection
 BYTE_PAUSE_S: Final = 0.5  # between two bytes of a slow request
+CHUNKS_AT_ONCE: Final = 4096  # of one byte, 24 KiB in all
+CHUNKS_PAUSE_S: Final = 0.65  # 32 clients then send 1.2 MB/s
 PIPELINED_REQUESTS: Final = 2000  # of a client that never reads
 # Slow clients have another source address than the measured ones, as another pod has: servers limit connections by it.
 SOURCE_ADDRESS: Final = "127.0.0.2"
@@ -71,6 +73,15 @@ def send_incomplete_body(connection: socket.socket, target: Target) -> None:
         continue
 
 
+def send_tiny_chunks(connection: socket.socket, target: Target) -> None:
+    """Send a body in chunks of one byte, until the server closes the connection."""
+    connection = wrap_in_tls(connection, target)
+    lines = [f"POST {target.post_path} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "", ""]
+    connection.sendall("\r\n".join(lines).encode())
+    while not wait_for_close(connection, CHUNKS_PAUSE_S):
+        connection.sendall(b"1\r\nx\r\n" * CHUNKS_AT_ONCE)
+
+
 def read_no_response(connection: socket.socket, target: Target) -> None:
     """Send many requests at once and read no response."""
     connection = wrap_in_tls(connection, target)
@@ -88,6 +99,7 @@ KINDS: Final[dict[str, Behaviour]] = {
     "one-byte": send_one_byte,
     "trickle": trickle_headers,
     "incomplete-body": send_incomplete_body,
+    "tiny-chunks": send_tiny_chunks,
     "never-reads": read_no_response,
 }
 

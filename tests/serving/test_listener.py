@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -183,6 +183,30 @@ def test_address_with_few_connections_is_admitted(start: Callable[..., RunningSe
     finally:
         for connection in idle:
             connection.close()
+
+
+def test_silent_clients_of_the_same_address_give_way_to_a_probe(start: Callable[..., RunningServer]) -> None:
+    """A kubelet's probes share their address with pods in the host's network."""
+    running = start(connections=64, per_address=16)
+    with ExitStack() as silent:
+        for _ in range(30):
+            silent.enter_context(running.connect())
+        time.sleep(0.5)
+        for _ in range(9):
+            assert b"200 OK" in running.exchange(GET % b"/small")
+        assert running.listener.connections <= 16
+
+
+def test_content_length_with_transfer_encoding_is_refused(start: Callable[..., RunningServer]) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert start().exchange(head + b"0\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_body_of_tiny_chunks_is_refused_with_the_reason(start: Callable[..., RunningServer]) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    refused = start().exchange(head + b"1\r\nx\r\n" * 10_000)
+    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert b"the first 65 chunks have 1 bytes in the mean" in refused
 
 
 def test_stream_is_cancelled_when_its_client_disconnects(start: Callable[..., RunningServer]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,21 @@ def test_the_decisions_service_answers_on_all_ports(
             assert send_request(probes, "/readyz") == 200
             assert send_request(queries, f"{PREFIX}/decisions") == 200
             assert send_request(ingest, "/ingest/v1/frames", BATCH, FRAMES) == 200
+
+
+@pytest.mark.parametrize("spelling", ["watch=true", "watch", "watch=1", "%77atch=1", "limit=1&w%61tch"])
+def test_watches_of_two_addresses_in_any_spelling_delay_no_query(
+    service: tuple[Target, Target, Target], spelling: str
+) -> None:
+    queries = service[0]
+    request = f"GET {PREFIX}/decisions?{spelling} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with ExitStack() as watches:
+        for number in range(200):
+            source = (f"127.0.0.{2 + number % 2}", 0)
+            watch = socket.create_connection(("127.0.0.1", queries.port), source_address=source)
+            watches.enter_context(watch).sendall(request)
+        for path in ("/apis", PREFIX, "/version", "/openapi.json", f"{PREFIX}/decisions"):
+            assert send_request(queries, path) == 200
 
 
 @kinds
