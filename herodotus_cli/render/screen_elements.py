@@ -43,11 +43,11 @@ class Cell(NamedTuple):
 
 
 class TextLine(NamedTuple):
-    """A screen element: a sentence. If `exact`, it is never wrapped, so that it can be copied."""
+    """A screen element: a sentence, or a shell command, which is broken only where a shell joins the lines."""
 
     text: str
     style: Style = ""
-    exact: bool = False
+    command: bool = False
 
 
 class SplitLine(NamedTuple):

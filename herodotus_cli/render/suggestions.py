@@ -16,7 +16,7 @@ _NOT_CHECKED = "not checked"
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
-    """Return the suggestions, the smallest first, each with its command on a line that is never wrapped.
+    """Return the suggestions, the smallest first, each with its command, which can be copied into a shell.
 
     Without `with_commands`, neither the commands nor what they delete are named: the pod does not exist.
 
@@ -30,7 +30,7 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     for number, suggestion in enumerate(found):
         blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
-            blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", exact=True))
+            blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
     return blocks
 
 

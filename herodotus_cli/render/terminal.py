@@ -30,6 +30,7 @@ from herodotus_cli.render.screen_elements import (
     display_width,
     escape_block,
 )
+from herodotus_cli.render.shell_lines import break_command
 
 _COLOURS: dict[Style, str] = {"": "", "strong": "bold", "good": "green", "bad": "red", "dim": "dim"}
 _GAP = 2
@@ -63,8 +64,11 @@ def _draw(console: Console, block: Block, view: ViewOptions, width: int) -> None
     match block:
         case Blank():
             console.print()
+        case TextLine(command=True):
+            for line in break_command(block.text, width):
+                console.print(_text(line, block.style), soft_wrap=True)
         case TextLine():
-            console.print(_text(block.text, block.style), width=width, soft_wrap=block.exact)
+            console.print(_text(block.text, block.style), width=width)
         case SplitLine():
             for part in _sides(block, width):
                 console.print(part, width=width)
