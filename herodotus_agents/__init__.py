@@ -3,7 +3,3 @@
 Agents are plugins of the scheduling framework (`scheduler.engine`). Of the rest of the scheduler, only the extender
 wire format (`scheduler.extenders.wire`) and the Prometheus client (`scheduler.prometheus`) are imported.
 """
-
-from herodotus_record.installation import require_own_scheduler
-
-require_own_scheduler()  # before any module below imports `scheduler`

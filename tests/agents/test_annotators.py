@@ -8,12 +8,12 @@ import threading
 import httpx
 import pytest
 
-from herodotus_agents.__main__ import main
 from herodotus_agents.annotators.allocation import AllocationAnnotator
 from herodotus_agents.annotators.congestion import CongestionAnnotator
 from herodotus_agents.annotators.controller import AnnotationRate, Annotator, run, run_round
 from herodotus_agents.annotators.price import PRICES, PriceAnnotator
 from herodotus_agents.annotators.usage import UsageAnnotator
+from herodotus_agents.command_line import main
 from herodotus_agents.commands import AnnotatorSettings
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_sim import SimulatedCluster

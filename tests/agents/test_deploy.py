@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_agents import __main__ as command
+from herodotus_agents import command_line as command
 from herodotus_agents import settings
 from herodotus_agents.registry import load_agents
 from scheduler.config import build_profile, parse_config

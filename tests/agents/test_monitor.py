@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from herodotus_agents import outcomes
-from herodotus_agents.__main__ import main
+from herodotus_agents.command_line import main
 from herodotus_agents.monitor import Monitor
 from herodotus_agents.objects import PodView
 from herodotus_agents.outcomes import PodOutcome

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_agents.__main__ import main
+from herodotus_agents.command_line import main
 from herodotus_agents.policy import ALWAYS, PREDICATES, PRIORITIES, PolicyError, convert
 from scheduler.config.load import parse_config as read_configuration
 from scheduler.engine.plugins import IN_TREE

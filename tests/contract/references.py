@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from herodotus_agents import __main__ as agents
+from herodotus_agents import command_line as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
 from herodotus_endpoint import certificate, maintenance, options

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from bench import __main__ as bench
-from herodotus_agents import __main__ as agents
+from herodotus_agents import command_line as agents
 from herodotus_cli import commands
 from herodotus_endpoint import maintenance, options
 from herodotus_sim import __main__ as sim

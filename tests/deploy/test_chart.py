@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from herodotus_agents import __main__ as agents
+from herodotus_agents import command_line as agents
 from herodotus_agents.registry import load_agents
 from herodotus_endpoint import certificate, deployment_modes, options
 from herodotus_record.version import __version__

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_agents.__main__ import main
+from herodotus_agents.command_line import main
 from scheduler.engine.objects import quantity
 from tests.e2e import control_plane
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod

@@ -18,7 +18,7 @@ import httpx
 import pytest
 import yaml
 
-from herodotus_agents.__main__ import main
+from herodotus_agents.command_line import main
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import Process, eventually, free_port
 

@@ -38,13 +38,8 @@ PROGRAMS = {
         "kubectl_complete-herodotus": "herodotus_cli.completion:main",
     },
     "kubectl-herodotus-servers": {
-        f"herodotus-{name}": f"{room}.__main__:main"
-        for name, room in {
-            "scheduler": "scheduler",
-            "endpoint": "herodotus_endpoint",
-            "agents": "herodotus_agents",
-            "sim": "herodotus_sim",
-        }.items()
+        f"herodotus-{name}": f"herodotus_serving.programs:run_{name}"
+        for name in ("scheduler", "endpoint", "agents", "sim")
     },
 }
 DISTRIBUTIONS = list(ROOMS)
@@ -179,6 +174,18 @@ def test_an_installed_server_starts_and_prints_its_version(
     servers: Path, program: str, argument: str, said: str
 ) -> None:
     assert output(servers / program, argument).startswith(said)
+
+
+@pytest.mark.parametrize("program", PROGRAMS["kubectl-herodotus-servers"])
+def test_an_installed_server_ends_with_one_line_on_a_foreign_scheduler(
+    servers: Path, program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "scheduler.py").write_text("raise SystemExit('the foreign module was executed')")
+    env = {"PATH": os.defpath, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([servers / program, "--help"], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: the package `scheduler` at {tmp_path / 'scheduler.py'} is another project's")
 
 
 def test_an_installed_service_finds_its_migrations(servers: Path, tmp_path: Path) -> None:

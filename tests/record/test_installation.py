@@ -12,6 +12,8 @@ import pytest
 from herodotus_record import installation
 from tests.processes import ROOT
 
+PROGRAMS = ("scheduler", "endpoint", "agents", "sim")
+
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -73,7 +75,6 @@ def test_krews_archive_names_another_way(tmp_path: Path, monkeypatch: pytest.Mon
     "statement",
     [
         "from herodotus_record.installation import require_own_scheduler as r; r()",
-        "import herodotus_agents",
         "from herodotus_cli.transport.local import is_installed; is_installed()",
     ],
 )
@@ -87,6 +88,29 @@ def test_a_foreign_scheduler_is_refused_with_both_names(form: str, statement: st
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert f"{tmp_path / form} is another project's, and not that of kubectl-herodotus-servers" in last
+
+
+@pytest.mark.parametrize("form", ["scheduler/__init__.py", "scheduler.py"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(
+            ["-c", f"from herodotus_serving import programs as p; raise SystemExit(p.run_{program}())"]
+            for program in PROGRAMS
+        ),
+        ["-m", "herodotus_agents"],
+    ],
+    ids=[*PROGRAMS, "python -m herodotus_agents"],
+)
+def test_a_program_ends_with_one_line_on_a_foreign_scheduler(arguments: list[str], form: str, tmp_path: Path) -> None:
+    (tmp_path / form).parent.mkdir(exist_ok=True)
+    (tmp_path / form).write_text("raise SystemExit('the foreign package was executed')")
+    env = {"PATH": os.defpath, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-P", *arguments, "--version"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: the package `scheduler` at {tmp_path / form} is another project's")
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_our_own_scheduler_is_accepted() -> None:
