@@ -41,8 +41,8 @@ def test_node_that_begins_to_offer_a_resource_has_the_sum_of_earlier_requests() 
     columns = columns_of([make_node("a"), make_node("b")], [requesting("p", [GPU], "2"), requesting("q", [GPU], "3")])
     columns.set_node(make_node("a").allocatable({GPU: "8"}).obj())
     assert len(columns.resources) == len(BASE) + 1
-    for read in (columns.allocatable, columns.requested, columns.scoring_requested):
-        assert read(GPU).tolist() == ([8, 0] if read == columns.allocatable else [5, 0])
+    assert columns.allocatable(GPU).tolist() == [8, 0]
+    assert columns.requested(GPU).tolist() == columns.scoring_requested(GPU).tolist() == [5, 0]
     columns.remove_pod("uid-p", "a")
     columns.set_node(make_node("a").obj())
     assert columns.resources == BASE
