@@ -16,8 +16,8 @@ import msgspec
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
 from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
-from scheduler.config.feature_gates import override_feature_gates
-from scheduler.engine.framework.feature_gates import FeatureGateError, parse_feature_gates, select_declared
+from scheduler.config.rules import override_rules
+from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates, select_declared
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
     found = _find_pod_configuration(fetch, pods[0])
     try:
         gates = select_declared(parse_feature_gates(",".join(_flag_values(pods[0], "--feature-gates"))))
-        changed = override_feature_gates(found.configuration, gates)
+        changed = override_rules(found.configuration, gates)
     except FeatureGateError as e:
         return replace(found, notes=(*notes, *found.notes, f"note: kube-scheduler's feature gates do not apply ({e})"))
     return replace(found, configuration=changed, notes=(*notes, *found.notes))

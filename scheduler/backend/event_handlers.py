@@ -20,12 +20,12 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.engine.columns import columns_differ
 from scheduler.engine.framework.events import ActionType, ClusterEvent, find_object_event
-from scheduler.engine.framework.feature_gates import GANG_SCHEDULING
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events, list_pod_events
 from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.rules.feature_gates import GANG_SCHEDULING
 from scheduler.kube.watch import ListResult, WatchEvent
 
 NODES, PODS = "nodes", "pods"
@@ -61,7 +61,7 @@ class EventHandlers:
         self.objects = shared.objects
         self.nominator = shared.nominator
         self._pod_groups = shared.pod_groups
-        self._schedules_gangs = any(f.profile.gates.enabled(GANG_SCHEDULING) for f in frameworks.values())
+        self._schedules_gangs = any(f.profile.rules.enabled(GANG_SCHEDULING) for f in frameworks.values())
         self.absent: dict[str, Reason] = {}  # kinds that the API server does not serve, with the note for records
         self._kinds = kinds
         self._scheduler_names = frameworks.keys()

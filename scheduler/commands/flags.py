@@ -16,8 +16,8 @@ from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
-from scheduler.engine.framework.feature_gates import FeatureGateError, parse_feature_gates
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
+from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES

@@ -30,11 +30,11 @@ from scheduler.commands.process import Records, StartupError
 from scheduler.commands.run import SchedulerOptions, run
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.defaulted import fill_defaults
-from scheduler.config.feature_gates import override_feature_gates
 from scheduler.config.load import convert_file
+from scheduler.config.rules import override_rules
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
-from scheduler.engine.framework.feature_gates import FeatureGateError
 from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
+from scheduler.engine.rules.feature_gates import FeatureGateError
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
 from scheduler.offline.evaluate.files import evaluate_files
@@ -219,7 +219,7 @@ def _configuration(path: Path | None, arguments: argparse.Namespace, default_nam
         legacy = _warn_of(path) if arguments.accept_legacy_config else None
         config = load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
     settings = {name: value for gates in arguments.feature_gates for name, value in gates.items()}
-    return override_feature_gates(config, settings)
+    return override_rules(config, settings)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:

@@ -29,9 +29,8 @@ from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
-from scheduler.config.feature_gates import resolve_feature_gates
+from scheduler.config.rules import resolve_rules
 from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
-from scheduler.engine.framework.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
@@ -39,6 +38,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
 from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
+from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
@@ -229,7 +229,7 @@ def _schedule(started: StartedScheduler) -> bool:
 
 
 def _watched_kinds(config: Configuration) -> tuple[WatchedKind, ...]:
-    groups = resolve_feature_gates(config).enabled(GENERIC_WORKLOAD)
+    groups = resolve_rules(config).enabled(GENERIC_WORKLOAD)
     return (*KINDS, POD_GROUPS) if groups else KINDS
 
 

@@ -12,26 +12,24 @@ import msgspec
 
 from scheduler.config.document import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.plugin import Args, BasePlugin, NoArgs
 from scheduler.engine.objects.problems import Problem, forbidden, format_decode_error
+from scheduler.engine.rules import Rules
 
 Registry = Mapping[str, type[BasePlugin]]  # plugins by the names that a configuration uses
 
 
-def decode_arguments(profile: ProfileConfig, path: str, registry: Registry, gates: FeatureGates) -> dict[str, Args]:
+def decode_arguments(profile: ProfileConfig, path: str, registry: Registry, rules: Rules) -> dict[str, Args]:
     """Return the decoded arguments of each plugin in the profile's `pluginConfig`, by plugin name.
 
     `path` is the profile's field path for error messages. Raise ConfigError if arguments do not decode or are invalid.
     """
     decoded = dict(_decoded(profile, path, registry))
-    ConfigError.raise_any(find_argument_problems(profile, path, registry, gates))
+    ConfigError.raise_any(find_argument_problems(profile, path, registry, rules))
     return {profile.plugin_config[j].name: args for j, args in decoded.items()}
 
 
-def find_argument_problems(
-    profile: ProfileConfig, path: str, registry: Registry, gates: FeatureGates
-) -> Iterator[Problem]:
+def find_argument_problems(profile: ProfileConfig, path: str, registry: Registry, rules: Rules) -> Iterator[Problem]:
     """Yield each validation error of the plugin arguments in the profile's `pluginConfig`, with these feature gates.
 
     `path` is the profile's field path for error messages. Raise ConfigError if arguments do not decode.
@@ -41,7 +39,7 @@ def find_argument_problems(
         yield from (problem.below(below) for problem in args.problems())
         entry = profile.plugin_config[j]
         for name, gated in registry[entry.name].gated_args.items():
-            if name in (entry.args or {}) and not gated.is_allowed(gates):
+            if name in (entry.args or {}) and not gated.is_allowed(rules):
                 yield forbidden(name, gated.detail).below(below)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
-from scheduler.config.feature_gates import resolve_feature_gates
 from scheduler.config.profiles import merge_multi_point, resolve_plugin_names
+from scheduler.config.rules import resolve_rules
 from scheduler.config.types import API_VERSION, Configuration, PluginRef, PluginSet, ProfileConfig, sets_by_point
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.plugin import BasePlugin, NoArgs
+from scheduler.engine.rules import Rules
 
 Json = dict[str, Any]
 
@@ -25,27 +25,27 @@ def fill_defaults(config: Configuration, registry: Registry) -> Json:
     Raise ConfigError if a profile's plugin arguments do not decode or are invalid.
     """
     document: Json = msgspec.json.decode(msgspec.json.encode(config))  # lists, where to_builtins keeps tuples
-    gates = resolve_feature_gates(config)
-    document["profiles"] = [_profile(config.profiles[i], i, registry, gates) for i in range(len(config.profiles))]
+    rules = resolve_rules(config)
+    document["profiles"] = [_profile(config.profiles[i], i, registry, rules) for i in range(len(config.profiles))]
     document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
-    for name in ("extenders", "featureGates"):
+    for name in ("extenders", "featureGates", "kubernetesVersion"):
         if not document[name]:
             del document[name]
     return document
 
 
-def _profile(profile: ProfileConfig, index: int, registry: Registry, gates: FeatureGates) -> Json:
-    multi_point = merge_multi_point(profile.plugins.multi_point, gates)
+def _profile(profile: ProfileConfig, index: int, registry: Registry, rules: Rules) -> Json:
+    multi_point = merge_multi_point(profile.plugins.multi_point, rules)
     enabled = {ref.name for ref in multi_point} | {
         ref.name for point in sets_by_point(profile.plugins).values() for ref in point.enabled
     }
     # keyed by the plugins' own names, which pluginConfig uses even if a plugin is enabled as module:Class
     known = {plugin.name: plugin for plugin in (registry[name] for name in enabled & registry.keys())}
-    args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry, gates)
+    args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry, rules)
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
-            {"name": name, "args": _written(plugin, args.get(name, plugin.args_type()), gates)}
+            {"name": name, "args": _written(plugin, args.get(name, plugin.args_type()), rules)}
             for name, plugin in sorted(known.items())
             if plugin.args_type is not NoArgs
         ],
@@ -66,12 +66,12 @@ def _plugin_set(plugins: PluginSet) -> Json:
     return {key: value for key, value in listed.items() if value}
 
 
-def _written(plugin: type[BasePlugin], args: Any, gates: FeatureGates) -> Json:
+def _written(plugin: type[BasePlugin], args: Any, rules: Rules) -> Json:
     """Return a plugin's arguments as a JSON object with `kind` and `apiVersion`, and without unset fields.
 
     Arguments whose feature gates are off are left out.
     """
-    off = {name for name, gated in plugin.gated_args.items() if not gated.is_allowed(gates)}
+    off = {name for name, gated in plugin.gated_args.items() if not gated.is_allowed(rules)}
     written = {name: value for name, value in _without_empty(msgspec.to_builtins(args)).items() if name not in off}
     return {**written, "apiVersion": API_VERSION, "kind": f"{plugin.name}Args"}
 

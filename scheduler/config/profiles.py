@@ -13,15 +13,15 @@ import msgspec
 
 from scheduler.config.arguments import Registry, decode_arguments
 from scheduler.config.document import ConfigError
-from scheduler.config.feature_gates import resolve_feature_gates
+from scheduler.config.rules import resolve_rules
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.framework.failing import replace_failing
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.per_node import PerNodePlugin, adapt_filter, adapt_score
 from scheduler.engine.framework.plugin import DependsOn, Handle
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.plugins import list_default_plugins
+from scheduler.engine.rules import Rules
 
 
 def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
@@ -32,9 +32,9 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
     """
     profile = resolve_plugin_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
-    gates = resolve_feature_gates(config)
-    multi_point = merge_multi_point(profile.plugins.multi_point, gates)
-    args = decode_arguments(profile, path, registry, gates)
+    rules = resolve_rules(config)
+    multi_point = merge_multi_point(profile.plugins.multi_point, rules)
+    args = decode_arguments(profile, path, registry, rules)
     objects: dict[str, Any] = {}
 
     def plugin(name: str, point: str) -> Any:
@@ -46,7 +46,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
                 objects[name] = factory(args.get(name, factory.args_type()), handle)
             except Exception as e:  # an out-of-tree plugin's constructor may raise anything
                 raise ConfigError(f'{path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
-            objects[name].gates = gates
+            objects[name].rules = rules
         return objects[name]
 
     points: dict[str, tuple[Any, ...]] = {}
@@ -85,7 +85,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
         weights=_weights(path, profile.plugins.score, multi_point, points["score"]),
         placement_weights=_weights(path, profile.plugins.placement_score, multi_point, points["placement_score"]),
         percentage_of_nodes_to_score=0 if percentage == 100 else percentage,
-        gates=gates,
+        rules=rules,
         **points,
     )
 
@@ -110,9 +110,9 @@ def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileC
     return msgspec.structs.replace(profile, plugins=Plugins(**points), plugin_config=all_named(profile.plugin_config))
 
 
-def merge_multi_point(user: PluginSet, gates: FeatureGates) -> tuple[PluginRef, ...]:
+def merge_multi_point(user: PluginSet, rules: Rules) -> tuple[PluginRef, ...]:
     """Return the plugins of `multiPoint`: v1's defaults with the user's enabled and disabled plugins applied."""
-    defaults = tuple(PluginRef(name=name, weight=weight) for name, weight in list_default_plugins(gates))
+    defaults = tuple(PluginRef(name=name, weight=weight) for name, weight in list_default_plugins(rules))
     return merge_plugin_set(defaults, user)
 
 

@@ -1,7 +1,8 @@
 """The fields of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with kube-scheduler's defaults.
 
 Three defaults differ on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
-`percentageOfNodesToScore: 0` means every node. `featureGates` is Herodotus' own: kube-scheduler has only the flag.
+`percentageOfNodesToScore: 0` means every node. `featureGates`, for which kube-scheduler has only the flag, and
+`kubernetesVersion` are Herodotus' own.
 """
 
 from __future__ import annotations
@@ -124,3 +125,4 @@ class Configuration(ConfigStruct, frozen=True):
     extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False
     feature_gates: dict[str, bool] = {}
+    kubernetes_version: str = ""  # whose rules apply, such as v1.34.2; empty: the default version's

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.config.arguments import Registry, find_argument_problems
 from scheduler.config.extenders import find_extender_problems
-from scheduler.config.feature_gates import resolve_feature_gates
+from scheduler.config.rules import resolve_rules
 from scheduler.config.types import (
     API_VERSION,
     Configuration,
@@ -19,9 +19,9 @@ from scheduler.config.types import (
     ProfileConfig,
     list_enabled,
 )
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.objects import times
 from scheduler.engine.objects.problems import Problem, duplicate, invalid, required
+from scheduler.engine.rules import Rules
 
 # v1 had them until 1.31; now NodeVolumeLimits
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
@@ -37,7 +37,7 @@ def find_config_problems(config: Configuration, registry: Registry) -> Iterator[
         yield from (problem.below("leaderElection") for problem in _election_problems(config.leader_election))
     if config.parallelism <= 0:
         yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
-    yield from _profiles_problems(config.profiles, registry, resolve_feature_gates(config))
+    yield from _profiles_problems(config.profiles, registry, resolve_rules(config))
     yield from _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
     if config.pod_initial_backoff_seconds <= 0:
         yield invalid("podInitialBackoffSeconds", config.pod_initial_backoff_seconds, "must be greater than 0")
@@ -75,9 +75,7 @@ def _election_problems(election: LeaderElectionConfiguration) -> Iterator[Proble
         yield invalid("resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
 
 
-def _profiles_problems(
-    profiles: tuple[ProfileConfig, ...], registry: Registry, gates: FeatureGates
-) -> Iterator[Problem]:
+def _profiles_problems(profiles: tuple[ProfileConfig, ...], registry: Registry, rules: Rules) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -86,7 +84,7 @@ def _profiles_problems(
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _removed_problems(profile, path)
         yield from _repeated_problems(profile, path)
-        yield from find_argument_problems(profile, path, registry, gates)
+        yield from find_argument_problems(profile, path, registry, rules)
         if profile.scheduler_name in seen:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         seen.setdefault(profile.scheduler_name, i)

@@ -15,10 +15,10 @@ from typing import Final
 
 from herodotus_record.model import Code, PluginVerdict
 from scheduler import klog
-from scheduler.engine.framework.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.reserve_and_bind import DeferredBind
 from scheduler.engine.framework.verdicts import Pending, error
+from scheduler.engine.rules.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind
 from scheduler.live.scheduler import Scheduler
 from scheduler.recorder.recorder import PhaseResult
@@ -73,7 +73,7 @@ class Binder:
         pod, framework = binding.pod, binding.framework
         if not binding.pre_binds:
             return None
-        expects = framework.profile.gates.enabled(NOMINATION_FOR_EXPECTATION)
+        expects = framework.profile.rules.enabled(NOMINATION_FOR_EXPECTATION)
         if expects and after is None and binding.waiting_since is None and self._leading():
             self._writes.nominate(pod, binding.node)
         began, done = (time.monotonic(), 0) if after is None else (after.began, after.done)

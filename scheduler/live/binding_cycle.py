@@ -29,10 +29,10 @@ from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.framework.waiting import WaitingPod
+from scheduler.engine.rules.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.live.binding import Binder
 from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.metrics import ERROR, SCHEDULED
@@ -127,7 +127,7 @@ class BindingCycles:
         klog.info(4, "One or more plugins asked to wait and no plugin rejected pod", pod=pod.full_name)
         self._record(binding, PhaseResult("Permit", Code.WAIT, node, message))
         self._waiting.add(waiting)
-        if binding.framework.profile.gates.enabled(NOMINATION_FOR_EXPECTATION):
+        if binding.framework.profile.rules.enabled(NOMINATION_FOR_EXPECTATION):
             scheduler.threads.submit(lambda: scheduler.writes.nominate(pod, node))
 
     def end_wait(self, message: PermitResult) -> None:

@@ -30,12 +30,12 @@ from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cache_verification import CacheVerifier
 from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member, try_group_member
-from scheduler.engine.framework.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.framework.nominated import CLEARED
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Object
 from scheduler.engine.records.build import AttemptData
+from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.suggestions.search import Suggester
 from scheduler.live.binding import Binder
 from scheduler.live.binding_cycle import BindingCycles
@@ -98,8 +98,8 @@ class Loop:
         self._preemptions = Preemptions(scheduler)
         self._cycles = BindingCycles(scheduler, self._handlers, self.binder)
         self._dry_run = DryRunBinding(scheduler, self._cycles) if options.dry_run else None
-        gates = next(iter(scheduler.frameworks.values())).profile.gates
-        self._groups = self._pod_group_cycles() if gates.enabled(GENERIC_WORKLOAD) else None
+        rules = next(iter(scheduler.frameworks.values())).profile.rules
+        self._groups = self._pod_group_cycles() if rules.enabled(GENERIC_WORKLOAD) else None
         self._gradual = GradualPreparation(scheduler)
         self._next_start = 0
         self._prepared = False

@@ -26,7 +26,6 @@ from herodotus_record import reasons
 from herodotus_record.model import POD_GROUP_PHASE, Code, Reason, Verdict
 from scheduler import klog
 from scheduler.backend.queue import QueuedPod
-from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.placement import (
     GroupPlacement,
@@ -37,6 +36,7 @@ from scheduler.engine.framework.placement import (
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup, find_pod_group
+from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.pod_group_placing import (
     UNSCHEDULABLE,
@@ -111,13 +111,13 @@ class PodGroupCycles:
 
     def _decide(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
         """Place the pods, or undo all and preempt for the group."""
-        gates = self._scheduler.framework(pods[0].pod).profile.gates
-        if gates.enabled(TOPOLOGY_AWARE):
+        rules = self._scheduler.framework(pods[0].pod).profile.rules
+        if rules.enabled(TOPOLOGY_AWARE):
             result = self._decide_in_placements(key, pods)
         else:
             result = self._placer.place(pods, self._placer.build_inputs(pods, None))
         unschedulable = not (result.is_schedulable or result.waits_for_preemption or result.error)
-        if unschedulable and gates.enabled(WORKLOAD_PREEMPTION):
+        if unschedulable and rules.enabled(WORKLOAD_PREEMPTION):
             self._preemptions.preempt(key, pods, result)
         return result
 
@@ -166,7 +166,7 @@ class PodGroupCycles:
 
         Raise TrialFailedError if a plugin fails.
         """
-        if not self._scheduler.framework(pods[0].pod).profile.gates.enabled(TOPOLOGY_AWARE):
+        if not self._scheduler.framework(pods[0].pod).profile.rules.enabled(TOPOLOGY_AWARE):
             return self._try(pods, None, UNSCHEDULABLE)
         found = self._generate(key, pods)
         if isinstance(found, Verdict):

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from herodotus_record.model import Code, Decision, Reason
 from scheduler import klog
-from scheduler.engine.framework.feature_gates import ASYNC_PREEMPTION
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor
+from scheduler.engine.rules.feature_gates import ASYNC_PREEMPTION
 from scheduler.live.in_flight import EvictionsFinished
 from scheduler.live.scheduler import Scheduler
 from scheduler.recorder.recorder import PhaseResult
@@ -76,7 +76,7 @@ class Preemptions:
             if nominated.pod.status.nominated_node_name:
                 scheduler.threads.submit(lambda nominated=nominated: scheduler.writes.nominate(nominated, ""))  # type: ignore[misc]
         running = [v for v in staying if not self._cancel_binding(v, chosen)]
-        if running and not scheduler.framework(chosen.preemptor_pod).profile.gates.enabled(ASYNC_PREEMPTION):
+        if running and not scheduler.framework(chosen.preemptor_pod).profile.rules.enabled(ASYNC_PREEMPTION):
             _Evictions(scheduler, chosen, running).run()
         elif running:
             scheduler.cluster.preempting.add(preemptor.uid)

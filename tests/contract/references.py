@@ -36,9 +36,9 @@ from scheduler.config.types import (
     PluginRef,
     ProfileConfig,
 )
-from scheduler.engine.framework.feature_gates import FEATURE_GATES
 from scheduler.engine.framework.plugin import Args, NoArgs
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.rules.feature_gates import FEATURE_GATES
 from tests.contract.meanings import MEANINGS, VARIABLES
 
 FIELD: Final = ("field", "type", "meaning")

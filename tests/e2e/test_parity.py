@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.engine.framework.feature_gates import parse_feature_gates
+from scheduler.engine.rules.feature_gates import parse_feature_gates
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.device_parity import DeviceParity

@@ -34,11 +34,12 @@ from scheduler.backend.queue.in_flight import InFlight
 from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
 from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
 from scheduler.engine.framework.events import ClusterEvent
-from scheduler.engine.framework.feature_gates import DEFAULT_GATES, GENERIC_WORKLOAD, POP_FROM_BACKOFF, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_pod_events
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.rules import DEFAULT_RULES, Rules
+from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD, POP_FROM_BACKOFF
 
 FLUSH_AFTER_S: Final = 300.0  # an unschedulable pod is tried again after this time even without an event
 FLUSH_EVERY_S: Final = 30.0  # how often the queue looks for such pods
@@ -72,7 +73,7 @@ class SchedulingQueue:
         pre_enqueue: Callable[[PodInfo], PluginVerdict | None],
         hints: Mapping[str, QueueingHints],
         backoff: BackoffLimits,
-        gates: FeatureGates = DEFAULT_GATES,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """Create an empty queue.
 
@@ -85,8 +86,8 @@ class SchedulingQueue:
         self._hints = hints
         self._initial_backoff_s, self._max_backoff_s = backoff
         self._window_s = min(WINDOW_S, backoff.initial_s)
-        self.pops_from_backoff = gates.enabled(POP_FROM_BACKOFF)
-        self._schedules_groups = gates.enabled(GENERIC_WORKLOAD)
+        self.pops_from_backoff = rules.enabled(POP_FROM_BACKOFF)
+        self._schedules_groups = rules.enabled(GENERIC_WORKLOAD)
         self._pods: dict[str, QueuedPod] = {}  # every pod that is in a queue
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
@@ -106,7 +107,7 @@ class SchedulingQueue:
             lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
             {name: framework.profile.hints for name, framework in frameworks.items()},
             BackoffLimits(initial_backoff_s, max_backoff_s),
-            next(iter(frameworks.values())).profile.gates,
+            next(iter(frameworks.values())).profile.rules,
         )
 
     def __len__(self) -> int:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
 from scheduler.engine.framework.waiting import WaitingPod, WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
@@ -25,6 +24,7 @@ from scheduler.engine.objects.problems import Problem
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node, Object
+from scheduler.engine.rules import DEFAULT_RULES, Rules
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class GatedArgument:
     gates: tuple[str, ...]
     detail: str
 
-    def is_allowed(self, gates: FeatureGates) -> bool:
+    def is_allowed(self, rules: Rules) -> bool:
         """Return whether a configuration may set the argument with these feature gates."""
-        return all(gates.enabled(gate) for gate in self.gates)
+        return all(rules.enabled(gate) for gate in self.gates)
 
 
 class ChangedMeanwhileError(Exception):
@@ -265,7 +265,7 @@ class BasePlugin:
     annotations: frozenset[str] = frozenset()
 
     # The feature gates of the process. A profile sets them on the plugins that it builds, after their constructor.
-    gates: FeatureGates = DEFAULT_GATES
+    rules: Rules = DEFAULT_RULES
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

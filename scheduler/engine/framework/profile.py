@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from scheduler.engine.framework import interface
-from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.lazy import lazy
+from scheduler.engine.rules import DEFAULT_RULES, Rules
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Profile:
     scheduler_name: str
     weights: dict[str, int] = field(default_factory=dict)  # by name of the score plugin
     percentage_of_nodes_to_score: int = 0  # 0: every node
-    gates: FeatureGates = DEFAULT_GATES  # those of the process, equal in all of its profiles
+    rules: Rules = DEFAULT_RULES  # those of the process, equal in all of its profiles
     pre_enqueue: tuple[interface.PreEnqueue, ...] = ()
     queue_sort: tuple[interface.QueueSort, ...] = ()
     pre_filter: tuple[interface.PreFilter, ...] = ()

@@ -6,7 +6,6 @@ test, and its row in docs/parity.md.
 
 from __future__ import annotations
 
-from scheduler.engine.framework.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, TOPOLOGY_AWARE, FeatureGates
 from scheduler.engine.framework.plugin import BasePlugin
 from scheduler.engine.plugins.best_price import BestPrice
 from scheduler.engine.plugins.congestion import Congestion
@@ -38,6 +37,8 @@ from scheduler.engine.plugins.topology_placement import TopologyPlacementGenerat
 from scheduler.engine.plugins.volume_binding import VolumeBinding
 from scheduler.engine.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.engine.plugins.volume_zone import VolumeZone
+from scheduler.engine.rules import Rules
+from scheduler.engine.rules.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, TOPOLOGY_AWARE
 
 _ALL: tuple[type[BasePlugin], ...] = (
     SchedulingGates,
@@ -111,6 +112,6 @@ _GATES = {
 }
 
 
-def list_default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:
+def list_default_plugins(rules: Rules) -> tuple[tuple[str, int], ...]:
     """Return the names and weights of kube-scheduler's default plugins with these feature gates."""
-    return tuple((name, weight) for name, weight in DEFAULT if name not in _GATES or gates.enabled(_GATES[name]))
+    return tuple((name, weight) for name, weight in DEFAULT if name not in _GATES or rules.enabled(_GATES[name]))

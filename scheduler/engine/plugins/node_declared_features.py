@@ -13,12 +13,12 @@ from typing import ClassVar
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.feature_gates import DECLARED_FEATURES
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import SKIPPED, PreFilterResult, Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, PodSpec
+from scheduler.engine.rules.feature_gates import DECLARED_FEATURES
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
@@ -55,7 +55,7 @@ class NodeDeclaredFeatures(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Skip the filter for pods that require no feature, which are most pods, and if the plugin's gate is off."""
         features = find_required_features(pod.pod.spec)
-        if not features or not self.gates.enabled(DECLARED_FEATURES):
+        if not features or not self.rules.enabled(DECLARED_FEATURES):
             return SKIPPED
         state.write(_Needed(features))
         return PreFilterResult()

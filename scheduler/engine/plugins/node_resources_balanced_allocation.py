@@ -15,7 +15,6 @@ from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.extended_resources import may_be_backed
 from scheduler.engine.formulas.allocation import balance_gain
-from scheduler.engine.framework.feature_gates import EXTENDED_RESOURCE
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -26,6 +25,7 @@ from scheduler.engine.objects.requests import CPU, MEMORY, STORAGE
 from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 from scheduler.engine.plugins.node_resources_fit import DEFAULT_RESOURCES, ResourceSpec
+from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
 
 
 class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
@@ -65,7 +65,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
         if not self._is_requested(pod):
             return SKIP
-        if self.gates.enabled(EXTENDED_RESOURCE):
+        if self.rules.enabled(EXTENDED_RESOURCE):
             devices = self.handle.objects.derived(ClusterDevices)
             DeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
         return SUCCESS

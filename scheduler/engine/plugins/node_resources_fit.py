@@ -20,7 +20,6 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.extended_resources import Backed, may_be_backed
 from scheduler.engine.formulas import allocation
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.feature_gates import EXTENDED_RESOURCE
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -34,6 +33,7 @@ from scheduler.engine.objects.resource_api import DeviceClass
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
+from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -159,7 +159,7 @@ class NodeResourcesFit(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Look up the device classes that back scored resources, so that their devices count."""
-        if self.gates.enabled(EXTENDED_RESOURCE):
+        if self.rules.enabled(EXTENDED_RESOURCE):
             DeviceTotals.write(state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources))
         return SUCCESS
 
@@ -196,7 +196,7 @@ class NodeResourcesFit(BasePlugin):
 
     def _update_backed(self) -> Backed:
         """Return the extended resources that device classes back now; none without the feature gate."""
-        if not self.gates.enabled(EXTENDED_RESOURCE):
+        if not self.rules.enabled(EXTENDED_RESOURCE):
             return {}
         self._devices.update_classes()
         return self._devices.backed

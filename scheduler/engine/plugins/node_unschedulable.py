@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.feature_gates import COMPARISON_OPERATORS
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import UNSCHEDULABLE, is_tolerated
 from scheduler.engine.objects.types import Node
+from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS
 
 CORDONED = unresolvable(Reason("unschedulable"))
 
@@ -41,7 +41,7 @@ class NodeUnschedulable(BasePlugin):
         return new.uid == pod.uid and self._tolerates_cordoning(new)
 
     def _tolerates_cordoning(self, pod: PodInfo) -> bool:
-        compares = self.gates.enabled(COMPARISON_OPERATORS)
+        compares = self.rules.enabled(COMPARISON_OPERATORS)
         return is_tolerated(UNSCHEDULABLE, pod.pod.spec.tolerations or (), comparison_operators=compares)
 
 

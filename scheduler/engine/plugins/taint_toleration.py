@@ -11,7 +11,6 @@ from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource, queue_own_update
-from scheduler.engine.framework.feature_gates import COMPARISON_OPERATORS
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -19,6 +18,7 @@ from scheduler.engine.framework.verdicts import Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import Node, Taint, Toleration
+from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS
 
 SOFT_EFFECT = "PreferNoSchedule"
 
@@ -78,7 +78,7 @@ class TaintToleration(BasePlugin):
         return (t for t in taints if t.effect in HARD_EFFECTS and not self._is_tolerated(t, tolerations))
 
     def _is_tolerated(self, taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-        return is_tolerated(taint, tolerations, comparison_operators=self.gates.enabled(COMPARISON_OPERATORS))
+        return is_tolerated(taint, tolerations, comparison_operators=self.rules.enabled(COMPARISON_OPERATORS))
 
 
 def _rejection(taints: Iterator[Taint]) -> Verdict:

@@ -13,10 +13,10 @@ from typing import Final
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.feature_gates import BATCHING
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
+from scheduler.engine.rules.feature_gates import BATCHING
 
 MAX_AGE_S: Final = 1.0  # of a ranking: upstream's 500 ms, and as much for the watch
 
@@ -36,7 +36,7 @@ class BatchDetection:
         plugins = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.score)}
         spread = plugins.get(PodTopologySpread.name)
         by_default = isinstance(spread, PodTopologySpread) and spread.has_default_constraints
-        self._allowed = profile.gates.enabled(BATCHING) and not by_default
+        self._allowed = profile.rules.enabled(BATCHING) and not by_default
         self._ranking: _Ranking | None = None
 
     def explains(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> bool:

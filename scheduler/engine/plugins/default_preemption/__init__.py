@@ -25,7 +25,6 @@ from herodotus_record.model import SUCCESS, Code, Preemption, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.extender import PreemptionCandidate, RemainingCandidates
-from scheduler.engine.framework.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.framework.interface import DryRun
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle
@@ -36,6 +35,7 @@ from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
 from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
+from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 
 NO_CANDIDATE = reasons.format_reason(Reason("preemption-no-candidate"))
 NEVER = reasons.format_reason(Reason("preemption-never"))
@@ -89,7 +89,7 @@ class DefaultPreemption(BasePlugin):
 
         With WorkloadAwarePreemption, these are the victims of the pod's group.
         """
-        if pod.pod_group is not None and self.gates.enabled(WORKLOAD_PREEMPTION):
+        if pod.pod_group is not None and self.rules.enabled(WORKLOAD_PREEMPTION):
             group = find_pod_group(self.handle.objects, pod.pod_group)
             preempts = group is not None and self.handle.is_preempting(group.metadata.uid)
             return GROUP_IS_PREEMPTING if preempts else SUCCESS
@@ -129,13 +129,13 @@ class DefaultPreemption(BasePlugin):
 
     def _refuse_member(self, key: PodGroupKey) -> Reason | None:
         """Return why preemption for a single pod of the group is not allowed, or None if it is."""
-        if self.gates.enabled(TOPOLOGY_AWARE):
+        if self.rules.enabled(TOPOLOGY_AWARE):
             group = find_pod_group(self.handle.objects, key)
             if group is None:
                 return Reason("preemption-no-group")
             if group.spec.scheduling_constraints is not None:
                 return Reason("preemption-placement")
-        return Reason("preemption-by-group") if self.gates.enabled(WORKLOAD_PREEMPTION) else None
+        return Reason("preemption-by-group") if self.rules.enabled(WORKLOAD_PREEMPTION) else None
 
     def _try_nodes(
         self, attempt: PreemptionAttempt, potential: NDArray[np.intp]

@@ -25,18 +25,6 @@ from scheduler.engine.dra.features import AllocatorFeatures
 from scheduler.engine.dra.requests import AllocationError
 from scheduler.engine.formulas.allocation import default_normalize
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
-from scheduler.engine.framework.feature_gates import (
-    BINDING_CONDITIONS,
-    CLAIM_DEVICE_STATUS,
-    CONSUMABLE_CAPACITY,
-    DEVICE_TAINTS,
-    EXTENDED_RESOURCE,
-    FILTER_TIMEOUT,
-    GROUP_CLAIMS,
-    PARTITIONABLE_DEVICES,
-    PRIORITIZED_LIST,
-    FeatureGates,
-)
 from scheduler.engine.framework.interface import DryRun, Mask, Scores
 from scheduler.engine.framework.plugin import (
     Args,
@@ -87,6 +75,18 @@ from scheduler.engine.plugins.dynamic_resources.claims import (
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation, match_selector
 from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
 from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_in_pod
+from scheduler.engine.rules import Rules
+from scheduler.engine.rules.feature_gates import (
+    BINDING_CONDITIONS,
+    CLAIM_DEVICE_STATUS,
+    CONSUMABLE_CAPACITY,
+    DEVICE_TAINTS,
+    EXTENDED_RESOURCE,
+    FILTER_TIMEOUT,
+    GROUP_CLAIMS,
+    PARTITIONABLE_DEVICES,
+    PRIORITIZED_LIST,
+)
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
@@ -153,12 +153,12 @@ class DynamicResources(BasePlugin):
     @cached_property
     def _features(self) -> AllocatorFeatures:
         """The features of the allocator that the gates of the process enable."""
-        return _select_features(self.gates)
+        return _select_features(self.rules)
 
     @property
     def _of_groups(self) -> bool:
         """Whether claims of pod groups are known."""
-        return self.gates.enabled(GROUP_CLAIMS)
+        return self.rules.enabled(GROUP_CLAIMS)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
@@ -203,7 +203,7 @@ class DynamicResources(BasePlugin):
         """Return the attempt for the pod's claims and extended resources, or None if it has none."""
         claims = [each.claim for each in found]
         self._devices.update_classes()
-        backed = self._devices.backed if self.gates.enabled(EXTENDED_RESOURCE) else {}
+        backed = self._devices.backed if self.rules.enabled(EXTENDED_RESOURCE) else {}
         extended = find_backed(pod, backed) if backed else {}
         if not claims and not extended:
             return None
@@ -315,7 +315,7 @@ class DynamicResources(BasePlugin):
         """Return what the claims get on the node, or None if it lacks the devices."""
         assert attempt.allocator is not None
         claims = self._claims_on(attempt, extended)
-        timeout_s = self._filter_timeout_s if self.gates.enabled(FILTER_TIMEOUT) else 0.0
+        timeout_s = self._filter_timeout_s if self.rules.enabled(FILTER_TIMEOUT) else 0.0
         deadline = time.monotonic() + timeout_s
         results = attempt.allocator.allocate(
             node, claims, (lambda: time.monotonic() > deadline) if timeout_s else lambda: False
@@ -561,14 +561,14 @@ class DynamicResources(BasePlugin):
         return True
 
 
-def _select_features(gates: FeatureGates) -> AllocatorFeatures:
+def _select_features(rules: Rules) -> AllocatorFeatures:
     """Return what the gates enable in the allocator. Binding conditions also need the devices' status in claims."""
     return AllocatorFeatures(
-        prioritized_list=gates.enabled(PRIORITIZED_LIST),
-        consumable_capacity=gates.enabled(CONSUMABLE_CAPACITY),
-        partitionable_devices=gates.enabled(PARTITIONABLE_DEVICES),
-        device_taints=gates.enabled(DEVICE_TAINTS),
-        binding_conditions=gates.enabled(BINDING_CONDITIONS) and gates.enabled(CLAIM_DEVICE_STATUS),
+        prioritized_list=rules.enabled(PRIORITIZED_LIST),
+        consumable_capacity=rules.enabled(CONSUMABLE_CAPACITY),
+        partitionable_devices=rules.enabled(PARTITIONABLE_DEVICES),
+        device_taints=rules.enabled(DEVICE_TAINTS),
+        binding_conditions=rules.enabled(BINDING_CONDITIONS) and rules.enabled(CLAIM_DEVICE_STATUS),
     )
 
 

@@ -270,13 +270,13 @@ class PodTopologySpread(BasePlugin):
             return self._parsed.get_or_create(
                 key,
                 lambda: _wrap_selector_error(
-                    lambda: spread.parse_constraints(pod, action, self.gates),
+                    lambda: spread.parse_constraints(pod, action, self.rules),
                     f"obtaining pod's {kind} topology spread constraints",
                 ),
             )
         if not self._defaults:
             return ()
-        return spread.build_default_constraints(pod, action, self._defaults, self.handle.objects, self.gates)
+        return spread.build_default_constraints(pod, action, self._defaults, self.handle.objects, self.rules)
 
 
 def _wrap_selector_error(constraints: Callable[[], Constraints], what: str) -> Constraints:

@@ -12,12 +12,6 @@ import numpy as np
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.tallies import Tally
-from scheduler.engine.framework.feature_gates import (
-    COMPARISON_OPERATORS,
-    DEFAULT_GATES,
-    MATCH_LABEL_KEYS,
-    FeatureGates,
-)
 from scheduler.engine.framework.interface import Mask
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -27,6 +21,8 @@ from scheduler.engine.objects.types import LabelSelector, OwnerReference, Requir
 from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.engine.plugins.node_affinity import match_required_affinity
 from scheduler.engine.plugins.topology import find_present_values, has_label
+from scheduler.engine.rules import DEFAULT_RULES, Rules
+from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS, MATCH_LABEL_KEYS
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HONOR = "Honor"
@@ -53,10 +49,10 @@ Constraints = tuple[Constraint, ...]
 Keys = frozenset[str]
 
 
-def parse_constraints(pod: PodInfo, action: str, gates: FeatureGates = DEFAULT_GATES) -> Constraints:
+def parse_constraints(pod: PodInfo, action: str, rules: Rules = DEFAULT_RULES) -> Constraints:
     """Return the pod's own constraints whose whenUnsatisfiable is `action`."""
     return tuple(
-        _constraint(c, _build_selector(c, pod, gates), gates)
+        _constraint(c, _build_selector(c, pod, rules), rules)
         for c in pod.pod.spec.topology_spread_constraints or ()
         if c.when_unsatisfiable == action
     )
@@ -67,7 +63,7 @@ def build_default_constraints(
     action: str,
     constraints: Iterable[TopologySpreadConstraint],
     objects: ClusterObjects,
-    gates: FeatureGates = DEFAULT_GATES,
+    rules: Rules = DEFAULT_RULES,
 ) -> Constraints:
     """Return the profile's default constraints whose whenUnsatisfiable is `action`, with a selector for the pod.
 
@@ -75,7 +71,7 @@ def build_default_constraints(
     """
     applicable = [c for c in constraints if c.when_unsatisfiable == action]
     selector = deduce_selector(pod, objects) if applicable else None
-    return tuple(_constraint(c, selector, gates) for c in applicable) if selector is not None else ()
+    return tuple(_constraint(c, selector, rules) for c in applicable) if selector is not None else ()
 
 
 def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
@@ -172,7 +168,7 @@ def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumn
     return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
 
 
-def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None, gates: FeatureGates) -> Constraint:
+def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None, rules: Rules) -> Constraint:
     return Constraint(
         key=c.topology_key,
         max_skew=c.max_skew,
@@ -180,14 +176,14 @@ def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None, gat
         min_domains=1 if c.min_domains is None else c.min_domains,
         honor_affinity=c.node_affinity_policy in (None, HONOR),
         honor_taints=c.node_taints_policy == HONOR,
-        comparison_operators=gates.enabled(COMPARISON_OPERATORS),
+        comparison_operators=rules.enabled(COMPARISON_OPERATORS),
     )
 
 
-def _build_selector(c: TopologySpreadConstraint, pod: PodInfo, gates: FeatureGates) -> LabelSelector | None:
+def _build_selector(c: TopologySpreadConstraint, pod: PodInfo, rules: Rules) -> LabelSelector | None:
     """Return the selector extended by the pod's values of matchLabelKeys, or None if there is no selector."""
     selector = validate_selector(c.label_selector)
-    if not gates.enabled(MATCH_LABEL_KEYS):
+    if not rules.enabled(MATCH_LABEL_KEYS):
         return selector
     same = [
         Requirement(key=k, operator="In", values=[pod.labels[k]]) for k in c.match_label_keys or () if k in pod.labels

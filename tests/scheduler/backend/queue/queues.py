@@ -13,11 +13,11 @@ from scheduler.engine.framework.events import (
     QueueingHint,
     always_queue,
 )
-from scheduler.engine.framework.feature_gates import DEFAULT_GATES, FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.priority_sort import PrioritySort
 from scheduler.engine.plugins.scheduling_gates import SchedulingGates
+from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PROFILE, PodBuilder
 
@@ -58,12 +58,12 @@ def a_queue(
     *plugins: Asks,
     initial_backoff_s: float = 1.0,
     max_backoff_s: float = 10.0,
-    gates: FeatureGates = DEFAULT_GATES,
+    rules: Rules = DEFAULT_RULES,
 ) -> SchedulingQueue:
     """Fit wakes on nodes and on pods that go, Taints on labels, and whatever `plugins` add."""
     hints = QueueingHints([GATES, FIT_ASKS, TAINTS_ASKS, *plugins])
     return SchedulingQueue(
-        SORT.sort_key, gate, {PROFILE: hints}, BackoffLimits(initial_backoff_s, max_backoff_s), gates
+        SORT.sort_key, gate, {PROFILE: hints}, BackoffLimits(initial_backoff_s, max_backoff_s), rules
     )
 
 

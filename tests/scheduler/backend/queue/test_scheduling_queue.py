@@ -11,9 +11,9 @@ from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
 from scheduler import klog
 from scheduler.backend.queue import BackoffLimits, SchedulingQueue
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEvent, EventResource
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.queueing_hints import QueueingHints
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.rules import Rules
 from tests.scheduler.backend.queue.queues import (
     FIT,
     FIT_ASKS,
@@ -529,7 +529,7 @@ class TestWithoutPopFromBackoffQ:
     """The gate SchedulerPopFromBackoffQ is off."""
 
     def queue(self) -> SchedulingQueue:
-        return a_queue(gates=FeatureGates.from_settings({"SchedulerPopFromBackoffQ": False}))
+        return a_queue(rules=Rules.from_settings({"SchedulerPopFromBackoffQ": False}))
 
     def test_a_pod_stays_in_backoff_while_the_active_queue_is_empty(self) -> None:
         queue = self.queue()

@@ -10,11 +10,11 @@ from scheduler.config import Configuration, build_profile
 from scheduler.config.types import PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.framework.feature_gates import FeatureGates
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, parse_constraints
+from scheduler.engine.rules import Rules
 from scheduler.offline.evaluate import NoCluster
 from scheduler.offline.observe.batching import BatchDetection
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
@@ -97,7 +97,7 @@ def test_match_label_keys_extend_the_selector(gates: dict[str, bool], expected: 
         "matchLabelKeys": ["rev"],
     }
     pod: PodInfo = make_pod().label("rev", "2").with_spec(topologySpreadConstraints=[constraint]).info()
-    (found,) = parse_constraints(pod, HARD, FeatureGates.from_settings(gates))
+    (found,) = parse_constraints(pod, HARD, Rules.from_settings(gates))
     assert found.selector is not None
     assert [e.key for e in found.selector.match_expressions or ()] == expected
 

@@ -1,18 +1,26 @@
-"""Feature gates: what kube-scheduler refuses, what is not built, and how gates depend on each other."""
+"""Feature gates: their defaults by version, what is refused, what is not built, and how gates depend on each other."""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 
-from scheduler.engine.framework.feature_gates import (
-    DEFAULT_GATES,
+from herodotus_record.kubernetes_version import KubernetesVersion
+from scheduler.engine.rules import DEFAULT_RULES, Rules
+from scheduler.engine.rules.feature_gates import (
     FEATURE_GATES,
+    FeatureGate,
     FeatureGateError,
-    FeatureGates,
+    GateState,
     Stage,
     Support,
     parse_feature_gates,
 )
+from scheduler.engine.rules.version_rules import VERSION_RULES
+
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 # Gates whose value "off" needs others to be off, as in kube-scheduler.
 WITH_DECLARED_FEATURES = dict.fromkeys(
@@ -29,8 +37,8 @@ WITH_DECLARED_FEATURES = dict.fromkeys(
 
 def changed(settings: dict[str, bool]) -> dict[str, bool]:
     """Return the gates whose value differs from the default."""
-    gates = FeatureGates.from_settings(settings)
-    return {name: value for name, value in gates.values.items() if value is not DEFAULT_GATES.enabled(name)}
+    gates = Rules.from_settings(settings)
+    return {name: value for name, value in gates.values.items() if value is not DEFAULT_RULES.enabled(name)}
 
 
 @pytest.mark.parametrize(
@@ -96,43 +104,82 @@ def test_malformed_flag_is_refused_with_kube_schedulers_words(text: str, error: 
 )
 def test_gates_are_refused_by_name(settings: dict[str, bool], error: str) -> None:
     with pytest.raises(FeatureGateError) as raised:
-        FeatureGates.from_settings(settings)
+        Rules.from_settings(settings)
     assert str(raised.value) == error
 
 
 def test_all_alpha_enables_no_gate_that_is_not_built() -> None:
     with pytest.raises(FeatureGateError, match="cannot set feature gate StorageCapacityScoring to true"):
-        FeatureGates.from_settings({"AllAlpha": True})
+        Rules.from_settings({"AllAlpha": True})
     assert changed({"AllAlpha": False}) == {}
 
 
+def states(minor: int = 36) -> dict[FeatureGate, GateState]:
+    """Return the gates that kube-scheduler v1.`minor` knows, with their states."""
+    return {gate: state for gate in FEATURE_GATES if (state := gate.state_in(minor)) is not None}
+
+
 def test_a_gate_takes_precedence_over_the_gates_of_its_stage() -> None:
-    built = {g.name: g.default for g in FEATURE_GATES if g.stage is Stage.BETA and g.support is Support.DEFAULT}
+    built = {
+        gate.name: state.default
+        for gate, state in states().items()
+        if state.stage is Stage.BETA and gate.support in (Support.ON, Support.OFF)
+    }
     flipped = changed({"AllBeta": False, "SchedulerPopFromBackoffQ": True, **built})
     assert flipped["SchedulerAsyncPreemption"] is False
     assert "SchedulerPopFromBackoffQ" not in flipped
 
 
-def list_needed(gate: object) -> list[str]:
+def list_needed(gate: FeatureGate) -> list[str]:
     """Return the gates that a gate needs, and those that these need."""
-    direct = [other for other in FEATURE_GATES if other.name in gate.needs]  # type: ignore[attr-defined]
+    direct = [other for other in FEATURE_GATES if other.name in gate.needs]
     return [name for other in direct for name in (other.name, *list_needed(other))]
 
 
-@pytest.mark.parametrize("gate", [g for g in FEATURE_GATES if g.support is not Support.DEFAULT], ids=lambda g: g.name)
-def test_every_gate_that_is_built_switches_both_ways(gate: object) -> None:
-    name, default = gate.name, gate.default  # type: ignore[attr-defined]
-    needed = {other.name: False for other in FEATURE_GATES if default and name in other.needs}
+SWITCHABLE = [
+    gate for gate, state in states().items() if gate.support in (Support.BOTH, Support.NO_EFFECT) and not state.locked
+]
+
+
+@pytest.mark.parametrize("gate", SWITCHABLE, ids=lambda gate: gate.name)
+def test_every_gate_that_is_built_switches_both_ways(gate: FeatureGate) -> None:
+    default = states()[gate].default
+    needed = {other.name: False for other in FEATURE_GATES if default and gate.name in other.needs}
     if not default:
         needed |= dict.fromkeys(list_needed(gate), True)
-    assert changed({**needed, name: not default})[name] is not default
-    assert name not in changed({name: default})
+    assert changed({**needed, gate.name: not default})[gate.name] is not default
+    assert gate.name not in changed({gate.name: default})
 
 
 def test_dependents_go_with_a_gate() -> None:
     assert changed(WITH_DECLARED_FEATURES) == WITH_DECLARED_FEATURES
 
 
-def test_locked_gates_are_not_built_to_be_switched() -> None:
-    assert {g.support for g in FEATURE_GATES if g.locked} == {Support.DEFAULT}
-    assert len({g.name for g in FEATURE_GATES}) == len(FEATURE_GATES)
+def test_names_are_unique_among_gates_and_rules() -> None:
+    names = [*(gate.name for gate in FEATURE_GATES), *(rule.name for rule in VERSION_RULES)]
+    assert len(set(names)) == len(names)
+
+
+def read_reported_defaults() -> list[dict[str, str]]:
+    """Return the rows of gates.tsv: what the programs of each version report, `-` for a gate that they do not know."""
+    with (GOLDEN / "gates.tsv").open(newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+@pytest.mark.parametrize("minor", range(31, 37))
+def test_defaults_are_those_that_kube_scheduler_reports(minor: int) -> None:
+    reported = {row["gate"]: row[f"v1.{minor}"] for row in read_reported_defaults()}
+    declared = {gate.name: state.default for gate, state in states(minor).items()}
+    differing = {
+        name: (reported.get(name), default)
+        for name, default in declared.items()
+        if reported.get(name, "-") != ("on" if default else "off")
+    }
+    assert differing == {}
+    unknown = {gate.name for gate in FEATURE_GATES} - declared.keys()
+    assert {name for name in unknown if reported.get(name, "-") != "-"} == set()
+
+
+def test_a_gate_of_another_version_is_unrecognized() -> None:
+    with pytest.raises(FeatureGateError, match="unrecognized feature gate: NodeDeclaredFeatures"):
+        Rules.from_settings({"NodeDeclaredFeatures": True}, KubernetesVersion(34, 0))

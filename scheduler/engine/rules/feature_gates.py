@@ -1,22 +1,19 @@
-"""The feature gates of kube-scheduler: the declaration of each that touches scheduling, and the values of a process.
+"""The feature gates of kube-scheduler: the declaration of each that touches scheduling, with its history.
 
-    --feature-gates, featureGates  ->  parse_feature_gates  ->  FeatureGates.from_settings  ->  Profile, plugins, queue
+    --feature-gates, featureGates  ->  parse_feature_gates  ->  Rules.from_settings  ->  Profile, plugins, queue
 
-Owns: names, defaults, stages, dependencies, and which values this scheduler supports. Does not own: what a gate
-switches, which the plugins and the stages of an attempt decide by `FeatureGates.enabled`.
+Owns: names, the default and the stage in each version, dependencies, and which values this scheduler supports. Does not
+own: what a gate switches, which the plugins and the stages of an attempt decide by `Rules.enabled`.
 
-Source: pkg/features/kube_features.go and component-base/featuregate v1.36. `docs/parity.md` has a table of this
-declaration.
-
-Invariant: a value that this scheduler does not support is refused by the name of its gate, never ignored.
+Source: pkg/features/kube_features.go v1.36, pkg/scheduler/features v1.37, and the defaults that the programs of v1.31
+to v1.36 report. `docs/parity.md` has a table of this declaration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
 from typing import Final
 
 COMPONENT: Final = "kube"  # the component of kube-scheduler's gates, which may prefix them in --feature-gates
@@ -30,35 +27,85 @@ class FeatureGateError(ValueError):
 
 
 class Stage(Enum):
-    """The maturity of a feature in v1.36."""
+    """The maturity of a feature in one version."""
 
     ALPHA = "alpha"
     BETA = "beta"
     GA = "GA"
+    REMOVED = "removed"
 
 
 class Support(Enum):
-    """Which values of a gate this scheduler supports."""
+    """Which values of a gate this scheduler supports.
+
+    An older version in which a gate is off by default needs no support for that: its API server drops the fields that
+    the gate adds.
+    """
 
     BOTH = "both values"
     NO_EFFECT = "both values, without effect"  # no decision depends on the gate in this process
-    DEFAULT = "its default only"  # the other value is refused
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True)
+class GateState:
+    """A gate from the minor version `minor` on: its stage and default, and whether its default is locked."""
+
+    minor: int
+    stage: Stage
+    default: bool
+    locked: bool = False
+
+
+def alpha(minor: int) -> GateState:
+    """Return the state of a gate that is alpha, and off by default, since v1.`minor`."""
+    return GateState(minor, Stage.ALPHA, False)
+
+
+def beta(minor: int) -> GateState:
+    """Return the state of a gate that is beta, and on by default, since v1.`minor`."""
+    return GateState(minor, Stage.BETA, True)
+
+
+def beta_off(minor: int) -> GateState:
+    """Return the state of a gate that is beta, and off by default, since v1.`minor`."""
+    return GateState(minor, Stage.BETA, False)
+
+
+def ga(minor: int) -> GateState:
+    """Return the state of a gate that is GA, and can still be switched off, since v1.`minor`."""
+    return GateState(minor, Stage.GA, True)
+
+
+def locked(minor: int) -> GateState:
+    """Return the state of a gate that is GA and locked to on since v1.`minor`."""
+    return GateState(minor, Stage.GA, True, locked=True)
+
+
+def removed(minor: int) -> GateState:
+    """Return the state of a gate that kube-scheduler no longer knows since v1.`minor`."""
+    return GateState(minor, Stage.REMOVED, False)
 
 
 @dataclass(frozen=True)
 class FeatureGate:
-    """One feature gate of v1.36. `effect` says what it switches, and `needs` names gates that must be on with it.
+    """One feature gate, with its states from the oldest to the newest.
 
-    kube-scheduler refuses another value than the default of a gate that is `locked`.
+    `effect` says what it switches, and `needs` names gates that must be on with it. kube-scheduler refuses another
+    value than the default of a gate that is locked.
     """
 
     name: str
-    default: bool
-    stage: Stage
+    history: tuple[GateState, ...]
     support: Support
     effect: str
     needs: tuple[str, ...] = ()
-    locked: bool = False
+
+    def state_in(self, minor: int) -> GateState | None:
+        """Return the state of the gate in v1.`minor`, or None if kube-scheduler does not know it there."""
+        state = next((state for state in reversed(self.history) if state.minor <= minor), None)
+        return None if state is None or state.stage is Stage.REMOVED else state
 
 
 # The gates that code asks for.
@@ -83,260 +130,280 @@ GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE: Final = "TopologyAwareWorkloadScheduling"
 WORKLOAD_PREEMPTION: Final = "WorkloadAwarePreemption"
 
-_DRA: Final = "DynamicResourceAllocation"
+DEVICE_ALLOCATION: Final = "DynamicResourceAllocation"
 
 FEATURE_GATES: Final = (
     # the queue and the cycle
-    FeatureGate(ASYNC_PREEMPTION, True, Stage.BETA, Support.BOTH, "victims are deleted while other pods are scheduled"),
     FeatureGate(
-        POP_FROM_BACKOFF, True, Stage.BETA, Support.BOTH, "a pod leaves backoff early if the active queue is empty"
+        ASYNC_PREEMPTION, (alpha(32), beta(33)), Support.BOTH, "victims are deleted while other pods are scheduled"
     ),
+    FeatureGate(POP_FROM_BACKOFF, (beta(33),), Support.BOTH, "a pod leaves backoff early if the active queue is empty"),
     FeatureGate(
         "SchedulerAsyncAPICalls",
-        False,
-        Stage.BETA,
+        (beta_off(34),),
         Support.NO_EFFECT,
         "requests do not block the scheduling loop, which here they never do",
     ),
     FeatureGate(
         NOMINATION_FOR_EXPECTATION,
-        True,
-        Stage.BETA,
+        (alpha(34), beta(35)),
         Support.BOTH,
         "`status.nominatedNodeName` is set before PreBind and while a pod waits on Permit",
     ),
     FeatureGate(
         BATCHING,
-        True,
-        Stage.BETA,
+        (beta(35),),
         Support.NO_EFFECT,
         "equal pods share one ranking of nodes: never here; off, the observer does not expect it either",
     ),
     FeatureGate(
         "SchedulerQueueingHints",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (beta_off(28), beta(32), locked(34)),
+        Support.ON,
         "plugins decide which events retry a pod",
-        locked=True,
     ),
     FeatureGate(
-        "PodSchedulingReadiness", True, Stage.GA, Support.DEFAULT, "pods with scheduling gates wait", locked=True
+        "PodSchedulingReadiness", (alpha(26), beta(27), locked(30)), Support.ON, "pods with scheduling gates wait"
     ),
     FeatureGate(
         "ClearingNominatedNodeNameAfterBinding",
-        True,
-        Stage.BETA,
+        (alpha(34), beta(35)),
         Support.NO_EFFECT,
         "the API server clears `status.nominatedNodeName` with the binding",
     ),
     FeatureGate(
-        "CoordinatedLeaderElection", False, Stage.BETA, Support.DEFAULT, "the leader is chosen among LeaseCandidates"
+        "CoordinatedLeaderElection",
+        (alpha(31), beta_off(33)),
+        Support.OFF,
+        "the leader is chosen among LeaseCandidates",
     ),
     # nodes
     FeatureGate(
         DECLARED_FEATURES,
-        True,
-        Stage.BETA,
+        (alpha(35), beta(36), locked(37)),
         Support.BOTH,
         "the plugin NodeDeclaredFeatures, and the events of declared features",
     ),
     FeatureGate(
         "ExtendWebSocketsToKubelet",
-        True,
-        Stage.BETA,
+        (beta(36),),
         Support.NO_EFFECT,
         "a declared feature of kubelets",
         (DECLARED_FEATURES,),
     ),
     FeatureGate(
         "RestartAllContainersOnContainerExits",
-        True,
-        Stage.BETA,
+        (alpha(35), beta(36)),
         Support.NO_EFFECT,
         "the API server accepts the action RestartAllContainers",
         (DECLARED_FEATURES,),
     ),
     FeatureGate(
         "UserNamespacesHostNetworkSupport",
-        False,
-        Stage.ALPHA,
+        (alpha(35),),
         Support.NO_EFFECT,
         "the API server accepts `hostUsers: false` with `hostNetwork`",
         (DECLARED_FEATURES,),
     ),
-    FeatureGate(COMPARISON_OPERATORS, False, Stage.ALPHA, Support.BOTH, "tolerations with the operators `Lt` and `Gt`"),
+    FeatureGate(COMPARISON_OPERATORS, (alpha(35),), Support.BOTH, "tolerations with the operators `Lt` and `Gt`"),
     # resources of pods
     FeatureGate(
-        "PodLevelResources", True, Stage.BETA, Support.DEFAULT, "`spec.resources` replaces the sum over the containers"
+        "PodLevelResources", (alpha(32), beta(34)), Support.ON, "`spec.resources` replaces the sum over the containers"
     ),
     FeatureGate(
         "InPlacePodVerticalScaling",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(27), beta(33), locked(35)),
+        Support.ON,
         "a resize in progress counts with its largest amounts",
-        locked=True,
     ),
     FeatureGate(
         "InPlacePodLevelResourcesVerticalScaling",
-        True,
-        Stage.BETA,
+        (alpha(35), beta(36)),
         Support.NO_EFFECT,
         "the API server serves the pod's `status.resources`, which then counts during a resize",
         ("InPlacePodVerticalScaling", "PodLevelResources", DECLARED_FEATURES),
     ),
     FeatureGate(
         "InPlacePodVerticalScalingInitContainers",
-        True,
-        Stage.BETA,
+        (beta(36),),
         Support.NO_EFFECT,
         "the API server accepts a resize of init containers",
         ("InPlacePodVerticalScaling", DECLARED_FEATURES),
     ),
     FeatureGate(
         "SidecarContainers",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(28), beta(29), locked(33)),
+        Support.ON,
         "restartable init containers count as running",
-        locked=True,
     ),
     # topology
-    FeatureGate(MATCH_LABEL_KEYS, True, Stage.BETA, Support.BOTH, "`matchLabelKeys` of spread constraints"),
+    FeatureGate(MATCH_LABEL_KEYS, (alpha(25), beta(27)), Support.BOTH, "`matchLabelKeys` of spread constraints"),
     FeatureGate(
         "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-        True,
-        Stage.BETA,
+        (beta(34),),
         Support.NO_EFFECT,
         "the API server merges `matchLabelKeys` into the selector",
         (MATCH_LABEL_KEYS,),
     ),
     FeatureGate(
         "MatchLabelKeysInPodAffinity",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(29), beta(31), locked(33)),
+        Support.ON,
         "the API server merges `matchLabelKeys` of pod affinity",
-        locked=True,
     ),
     FeatureGate(
         "NodeInclusionPolicyInPodTopologySpread",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(25), beta(26), locked(33)),
+        Support.ON,
         "node affinity and taint policies of spread constraints",
-        locked=True,
     ),
     # volumes
     FeatureGate(
-        "StorageCapacityScoring", False, Stage.ALPHA, Support.DEFAULT, "VolumeBinding scores by the capacity of storage"
+        "StorageCapacityScoring", (alpha(33), beta(37)), Support.OFF, "VolumeBinding scores by the capacity of storage"
     ),
     FeatureGate(
-        "VolumeLimitScaling", False, Stage.ALPHA, Support.DEFAULT, "a node without the volume's CSI driver is rejected"
+        "VolumeCapacityPriority",
+        (alpha(21), removed(33)),
+        Support.OFF,
+        "VolumeBinding scores by the capacity of volumes",
+    ),
+    FeatureGate(
+        "VolumeLimitScaling", (alpha(35), beta(37)), Support.OFF, "a node without the volume's CSI driver is rejected"
     ),
     FeatureGate(
         "MutableCSINodeAllocatableCount",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(33), beta_off(34), beta(35), locked(36)),
+        Support.ON,
         "a node's volume limits may change",
-        locked=True,
     ),
     FeatureGate(
         "VolumeAttributesClass",
-        True,
-        Stage.GA,
-        Support.DEFAULT,
+        (alpha(29), beta_off(31), ga(34), locked(36)),
+        Support.ON,
         "a claim matches volumes of its attributes class",
-        locked=True,
     ),
     # devices
-    FeatureGate(_DRA, True, Stage.GA, Support.DEFAULT, "the plugin DynamicResources", locked=True),
-    FeatureGate("DRAAdminAccess", True, Stage.GA, Support.DEFAULT, "requests with `adminAccess`", (_DRA,), locked=True),
-    FeatureGate(PRIORITIZED_LIST, True, Stage.GA, Support.BOTH, "requests with `firstAvailable`", (_DRA,)),
-    FeatureGate(EXTENDED_RESOURCE, True, Stage.BETA, Support.BOTH, "extended resources of a DeviceClass", (_DRA,)),
-    FeatureGate(CONSUMABLE_CAPACITY, True, Stage.BETA, Support.BOTH, "devices that several claims share", (_DRA,)),
-    FeatureGate(PARTITIONABLE_DEVICES, True, Stage.BETA, Support.BOTH, "devices that consume shared counters", (_DRA,)),
-    FeatureGate(DEVICE_TAINTS, True, Stage.BETA, Support.BOTH, "taints of devices", (_DRA,)),
-    FeatureGate("DRADeviceTaintRules", False, Stage.BETA, Support.DEFAULT, "DeviceTaintRule objects", (DEVICE_TAINTS,)),
     FeatureGate(
-        CLAIM_DEVICE_STATUS, True, Stage.BETA, Support.BOTH, "the status of allocated devices, for binding conditions"
+        DEVICE_ALLOCATION, (alpha(26), beta_off(32), ga(34), locked(35)), Support.BOTH, "the plugin DynamicResources"
+    ),
+    FeatureGate(
+        "DRAAdminAccess",
+        (alpha(32), beta(34), locked(36)),
+        Support.ON,
+        "requests with `adminAccess`",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
+        PRIORITIZED_LIST,
+        (alpha(33), beta(34), ga(36), locked(37)),
+        Support.BOTH,
+        "requests with `firstAvailable`",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
+        EXTENDED_RESOURCE,
+        (alpha(34), beta(36), locked(37)),
+        Support.BOTH,
+        "extended resources of a DeviceClass",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
+        CONSUMABLE_CAPACITY,
+        (alpha(34), beta(36)),
+        Support.BOTH,
+        "devices that several claims share",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
+        PARTITIONABLE_DEVICES,
+        (alpha(33), beta(36)),
+        Support.BOTH,
+        "devices that consume shared counters",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(DEVICE_TAINTS, (alpha(33), beta(36), ga(37)), Support.BOTH, "taints of devices", (DEVICE_ALLOCATION,)),
+    FeatureGate(
+        "DRADeviceTaintRules",
+        (alpha(35), beta_off(36), ga(37)),
+        Support.OFF,
+        "DeviceTaintRule objects",
+        (DEVICE_TAINTS,),
+    ),
+    FeatureGate(
+        CLAIM_DEVICE_STATUS,
+        (alpha(32), beta(33), locked(37)),
+        Support.BOTH,
+        "the status of allocated devices, for binding conditions",
     ),
     FeatureGate(
         BINDING_CONDITIONS,
-        True,
-        Stage.BETA,
+        (alpha(34), beta(36)),
         Support.BOTH,
         "PreBind waits for binding conditions of devices",
-        (_DRA, CLAIM_DEVICE_STATUS),
+        (DEVICE_ALLOCATION, CLAIM_DEVICE_STATUS),
     ),
     FeatureGate(
         "DRAResourceClaimGranularStatusAuthorization",
-        True,
-        Stage.BETA,
+        (beta(36),),
         Support.NO_EFFECT,
         "the API server authorizes writes to parts of a claim's status",
-        (_DRA, CLAIM_DEVICE_STATUS),
+        (DEVICE_ALLOCATION, CLAIM_DEVICE_STATUS),
     ),
-    FeatureGate(FILTER_TIMEOUT, True, Stage.BETA, Support.BOTH, "a limit for the search on one node", (_DRA,)),
+    FeatureGate(FILTER_TIMEOUT, (beta(34),), Support.BOTH, "a limit for the search on one node", (DEVICE_ALLOCATION,)),
     FeatureGate(
-        "DRAListTypeAttributes", False, Stage.ALPHA, Support.DEFAULT, "attributes of devices that are lists", (_DRA,)
+        "DRAListTypeAttributes", (alpha(36),), Support.OFF, "attributes of devices that are lists", (DEVICE_ALLOCATION,)
     ),
     FeatureGate(
         "DRANodeAllocatableResources",
-        False,
-        Stage.ALPHA,
-        Support.DEFAULT,
+        (alpha(36),),
+        Support.OFF,
         "devices that count as cpu or memory of a node",
-        (_DRA,),
+        (DEVICE_ALLOCATION,),
     ),
     FeatureGate(
         GROUP_CLAIMS,
-        False,
-        Stage.ALPHA,
+        (alpha(36), beta_off(37)),
         Support.BOTH,
         "claims that the pods of a group share",
-        (_DRA, GENERIC_WORKLOAD),
+        (DEVICE_ALLOCATION, GENERIC_WORKLOAD),
     ),
     # pod groups
     FeatureGate(
-        GENERIC_WORKLOAD, False, Stage.ALPHA, Support.BOTH, "PodGroup objects and the scheduling cycle of a group"
+        GENERIC_WORKLOAD,
+        (alpha(35), beta_off(37)),
+        Support.BOTH,
+        "PodGroup objects and the scheduling cycle of a group",
     ),
     FeatureGate(
         GANG_SCHEDULING,
-        False,
-        Stage.ALPHA,
+        (alpha(35), removed(37)),
         Support.BOTH,
         "the plugin GangScheduling: at least `minCount` pods of a group or none",
         (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
         TOPOLOGY_AWARE,
-        False,
-        Stage.ALPHA,
+        (alpha(36),),
         Support.BOTH,
         "the topology constraint of a group: its pods are placed in one domain",
         (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
         WORKLOAD_PREEMPTION,
-        False,
-        Stage.ALPHA,
+        (alpha(36), removed(37)),
         Support.BOTH,
         "victims are chosen for a group as a whole, and groups are evicted as a whole",
         (GANG_SCHEDULING,),
     ),
     FeatureGate(
         "WorkloadWithJob",
-        False,
-        Stage.ALPHA,
+        (alpha(36),),
         Support.NO_EFFECT,
         "the Job controller creates Workload and PodGroup objects",
         (GENERIC_WORKLOAD,),
     ),
 )
-_BY_NAME: Final = {gate.name: gate for gate in FEATURE_GATES}
+GATES_BY_NAME: Final = {gate.name: gate for gate in FEATURE_GATES}
 
 
 def parse_feature_gates(text: str) -> dict[str, bool]:
@@ -365,72 +432,6 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
     return found
 
 
-@dataclass(frozen=True)
-class FeatureGates:
-    """The value of each feature gate in one process."""
-
-    values: Mapping[str, bool] = field(
-        default_factory=lambda: MappingProxyType({gate.name: gate.default for gate in FEATURE_GATES})
-    )
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, bool]) -> FeatureGates:
-        """Return the gates with these values, and the others with their defaults.
-
-        AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise FeatureGateError for
-        every setting that kube-scheduler refuses, or that this scheduler does not support.
-        """
-        _raise_any(_find_refused(settings))
-        values = {gate.name: gate.default for gate in FEATURE_GATES}
-        for name, stage in ((ALL_ALPHA, Stage.ALPHA), (ALL_BETA, Stage.BETA)):
-            if name in settings:
-                values |= {gate.name: settings[name] for gate in FEATURE_GATES if gate.stage is stage}
-        values |= {name: value for name, value in settings.items() if name in _BY_NAME}
-        _raise_any(_find_missing_dependencies(values))
-        _raise_any(_find_unsupported(values))
-        return cls(MappingProxyType(values))
-
-    def enabled(self, name: str) -> bool:
-        """Return whether the gate is on. Raise KeyError for a gate that is not declared."""
-        return self.values[name]
-
-
-DEFAULT_GATES: Final = FeatureGates()
-
-
 def select_declared(settings: Mapping[str, bool]) -> dict[str, bool]:
     """Return the settings of gates that touch scheduling, for a command line of kube-scheduler, which knows others."""
-    return {name: value for name, value in settings.items() if name in _BY_NAME or name in (ALL_ALPHA, ALL_BETA)}
-
-
-def _find_refused(settings: Mapping[str, bool]) -> Iterator[str]:
-    for name, value in settings.items():
-        gate = _BY_NAME.get(name)
-        if gate is None and name not in (ALL_ALPHA, ALL_BETA):
-            yield f"unrecognized feature gate: {name}"
-        elif gate is not None and gate.locked and value is not gate.default:
-            yield f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(gate.default)}"
-
-
-def _find_missing_dependencies(values: Mapping[str, bool]) -> Iterator[str]:
-    for gate in FEATURE_GATES:
-        off = [name for name in gate.needs if values[gate.name] and not values[name]]
-        if off:
-            yield f"{gate.name} is enabled, but depends on features that are disabled: [{' '.join(sorted(off))}]"
-
-
-def _find_unsupported(values: Mapping[str, bool]) -> Iterator[str]:
-    for gate in FEATURE_GATES:
-        value = values[gate.name]
-        if gate.support is Support.DEFAULT and value is not gate.default:
-            yield f"cannot set feature gate {gate.name} to {_go(value)}, only {_go(gate.default)} is built here"
-
-
-def _raise_any(errors: Iterator[str]) -> None:
-    found = list(errors)
-    if found:
-        raise FeatureGateError(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
-
-
-def _go(value: bool) -> str:
-    return "true" if value else "false"
+    return {name: value for name, value in settings.items() if name in GATES_BY_NAME or name in (ALL_ALPHA, ALL_BETA)}

@@ -1,0 +1,105 @@
+"""The rules by which one process decides: those of a version of kube-scheduler, with given feature gates.
+
+Invariant: a setting that this scheduler does not support is refused by the name of its gate, never ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
+from scheduler.engine.rules.feature_gates import (
+    ALL_ALPHA,
+    ALL_BETA,
+    FEATURE_GATES,
+    GATES_BY_NAME,
+    FeatureGateError,
+    Stage,
+    Support,
+)
+from scheduler.engine.rules.version_rules import VERSION_RULES
+
+
+class UnknownVersionError(ValueError):
+    """A version of Kubernetes whose rules Herodotus does not know."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The value of each feature gate and version rule in one process, and the version that they belong to.
+
+    Compares by version and values.
+    """
+
+    version: KubernetesVersion
+    values: Mapping[str, bool]
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, bool], version: KubernetesVersion = DEFAULT_VERSION) -> Rules:
+        """Return the rules of a version with these values of feature gates, and its defaults for the others.
+
+        AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise UnknownVersionError for a
+        version that Herodotus does not know, and FeatureGateError for every setting that kube-scheduler of the version
+        refuses, or that this scheduler does not support.
+        """
+        if not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
+            raise UnknownVersionError(
+                f"no rules of Kubernetes {version}: known are v1.{OLDEST_MINOR} to v1.{NEWEST_MINOR}"
+            )
+        states = {gate.name: gate.state_in(version.minor) for gate in FEATURE_GATES}
+        defaults = {name: state is not None and state.default for name, state in states.items()}
+        _raise_any(_find_refused(settings, version))
+        gates = dict(defaults)
+        for name, stage in ((ALL_ALPHA, Stage.ALPHA), (ALL_BETA, Stage.BETA)):
+            if name in settings:
+                gates |= {gate: settings[name] for gate, state in states.items() if state and state.stage is stage}
+        gates |= {name: value for name, value in settings.items() if name in GATES_BY_NAME}
+        _raise_any(_find_missing_dependencies(gates))
+        _raise_any(_find_unsupported(gates, defaults))
+        rules = {rule.name: rule.holds_in(version) for rule in VERSION_RULES}
+        return cls(version, MappingProxyType(gates | rules))
+
+    def enabled(self, name: str) -> bool:
+        """Return whether a feature gate is on, or a version rule holds. Raise KeyError for an undeclared name."""
+        return self.values[name]
+
+
+def _find_refused(settings: Mapping[str, bool], version: KubernetesVersion) -> Iterator[str]:
+    for name, value in settings.items():
+        gate = GATES_BY_NAME.get(name)
+        state = gate.state_in(version.minor) if gate else None
+        if state is None and name not in (ALL_ALPHA, ALL_BETA):
+            yield f"unrecognized feature gate: {name}"
+        elif state is not None and state.locked and value is not state.default:
+            yield f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(state.default)}"
+
+
+def _find_missing_dependencies(values: Mapping[str, bool]) -> Iterator[str]:
+    for gate in FEATURE_GATES:
+        off = [name for name in gate.needs if values[gate.name] and not values[name]]
+        if off:
+            yield f"{gate.name} is enabled, but depends on features that are disabled: [{' '.join(sorted(off))}]"
+
+
+def _find_unsupported(values: Mapping[str, bool], defaults: Mapping[str, bool]) -> Iterator[str]:
+    for gate in FEATURE_GATES:
+        value = values[gate.name]
+        is_unsupported_off = gate.support is Support.ON and not value and defaults[gate.name]
+        if is_unsupported_off or (gate.support is Support.OFF and value):
+            yield f"cannot set feature gate {gate.name} to {_go(value)}, only {_go(not value)} is built here"
+
+
+def _raise_any(errors: Iterator[str]) -> None:
+    problems = list(errors)
+    if problems:
+        raise FeatureGateError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+
+
+def _go(value: bool) -> str:
+    return "true" if value else "false"
+
+
+DEFAULT_RULES: Final = Rules.from_settings({})
