@@ -2,9 +2,10 @@
 
 Owns: the catalogue, `format_reason` (code to sentence) and `parse_reason` (sentence to code). Does not own: which
 plugin returns which reason. The sentences are from kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and from
-framework/types.go for the message that sums them up.
+framework/types.go for the message that sums them up. `EARLIER` has what earlier versions said instead.
 
-Invariant: `parse_reason(format_reason(r)) == r` for every reason whose parameters the sentence shows.
+Invariant: `parse_reason(format_reason(r, version)) == r` for every version and every reason whose parameters the
+sentence shows.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
+from string import Formatter
 from typing import Final
 
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Reason
 
 # {name} shows a parameter. Parameters that a sentence does not show are used by Herodotus' own texts.
-CATALOGUE: Final[Mapping[str, str]] = {
+CATALOGUE: Final[dict[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration
     "unschedulable": "node(s) were unschedulable",
     "node-name": "node(s) didn't match the requested node name",
@@ -132,21 +136,61 @@ CATALOGUE: Final[Mapping[str, str]] = {
 }
 
 
-def format_reason(reason: Reason) -> str:
-    """Return kube-scheduler's sentence for a reason.
+# What kube-scheduler said before a version: (code, first version with the sentence of the catalogue, sentence before).
+EARLIER: Final[tuple[tuple[str, KubernetesVersion, str], ...]] = (
+    ("untolerated-taint", KubernetesVersion(34, 2), "node(s) had untolerated taint {{{key}: {value}}}"),  # #134740
+    ("volume-affinity", KubernetesVersion(33, 0), "node(s) had volume node affinity conflict"),  # #129887
+    (  # #129145
+        "claim-in-use",
+        KubernetesVersion(34, 0),
+        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+    ),
+    (
+        "device-claim-not-owned",
+        KubernetesVersion(36, 0),
+        "ResourceClaim {claim} was not created for pod {pod} (pod is not owner)",
+    ),
+    (
+        "features",
+        KubernetesVersion(36, 0),
+        "node declared features check failed - unsatisfied requirements: {features}",
+    ),
+)
+# Parts of errors, which have no code: (first version with the new words, new words, words before).
+_EARLIER_ERRORS: Final = (
+    (KubernetesVersion(35, 0), "must be no more than 63 bytes", "must be no more than 63 characters"),
+)
 
-    A code of a newer version, for which this version has no sentence, is shown with its parameters, so that a record
-    stays readable one version ahead.
+
+def format_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
+    """Return the sentence of a version of kube-scheduler for a reason.
+
+    A code of a newer version of Herodotus, for which this version has no sentence, is shown with its parameters, so
+    that a record stays readable one version ahead.
     """
-    template = CATALOGUE.get(reason.code)
+    template = _list_sentences(version).get(reason.code)
     if template is None:
         shown = ", ".join(f"{name}={value}" for name, value in sorted(reason.params.items()))
         return f"{reason.code} ({shown})" if shown else reason.code
     return template.format_map(_Known(reason.params))
 
 
+def format_error(message: str, version: KubernetesVersion) -> str:
+    """Return the message of a plugin's error in the words of a version of kube-scheduler."""
+    for since, new, before in _EARLIER_ERRORS:
+        if version < since:
+            message = message.replace(new, before)
+    return message
+
+
+@cache
+def _list_sentences(version: KubernetesVersion) -> Mapping[str, str]:
+    """Return the sentence of each code in the words of a version of kube-scheduler."""
+    return CATALOGUE | {code: sentence for code, since, sentence in EARLIER if version < since}
+
+
 def parse_reason(words: str) -> Reason:
-    """Return the reason that one of kube-scheduler's sentences expresses.
+    """Return the reason that a sentence of kube-scheduler, of any version, expresses.
 
     If the catalogue lacks the sentence, the reason has the code `text` and the sentence as its parameter.
     """
@@ -188,12 +232,17 @@ class _Known(dict[str, str]):
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template)))
+    """Return the pattern of the sentences of a template, with a group for each parameter."""
+    parts = ((re.escape(text), name) for text, name, _, _ in Formatter().parse(template))
+    return re.compile("".join(text + (f"(?P<{name}>.*)" if name else "") for text, name in parts))
 
 
 # The most specific sentence is first: fewer parameters, then greater length.
 _PATTERNS: Final = [
     (code, _pattern(template))
-    for code, template in sorted(CATALOGUE.items(), key=lambda item: (item[1].count("{"), -len(item[1])))
+    for code, template in sorted(
+        (*CATALOGUE.items(), *((code, sentence) for code, _, sentence in EARLIER)),
+        key=lambda item: (item[1].count("{"), -len(item[1])),
+    )
     if code != "text"
 ]

@@ -18,7 +18,7 @@ from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet,
 from scheduler.engine.framework.failing import replace_failing
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.per_node import PerNodePlugin, adapt_filter, adapt_score
-from scheduler.engine.framework.plugin import DependsOn, Handle
+from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.plugins import list_default_plugins
 from scheduler.engine.rules import Rules
@@ -49,17 +49,21 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
             objects[name].rules = rules
         return objects[name]
 
+    def extends(each: BasePlugin, point: str, protocol: type) -> bool:
+        rule = each.rule_at.get(point)
+        return isinstance(each, protocol) and (rule is None or rules.enabled(rule))
+
     points: dict[str, tuple[Any, ...]] = {}
     enabled: dict[str, frozenset[str]] = {}
     for point, protocol in EXTENSION_POINTS.items():
         explicit: PluginSet = getattr(profile.plugins, _snake(point))
         for ref in explicit.enabled:
-            if not isinstance(plugin(ref.name, point), protocol) and point not in registry[ref.name].idle_at:
+            if not extends(plugin(ref.name, point), point, protocol) and point not in registry[ref.name].idle_at:
                 raise ConfigError(f'{path}: plugin "{ref.name}" does not extend {_interface(point)} plugin')
         available = [
             r.name
             for r in multi_point
-            if isinstance(plugin(r.name, "multiPoint"), protocol) or point in registry[r.name].idle_at
+            if extends(plugin(r.name, "multiPoint"), point, protocol) or point in registry[r.name].idle_at
         ]
         names = _expand(path, point, explicit, available)
         enabled[point] = frozenset(names)

@@ -32,6 +32,8 @@ from scheduler.engine.framework.sampling import num_feasible_nodes_to_find, sele
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import FilterRun, Trace
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.rules import Rules
+from scheduler.engine.rules.version_rules import NARROWED_NODES_COUNTED
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
         result = cycle.run(seed)
     except (PluginError, ExtenderError) as e:
         cycle.start = start
-        result = cycle.finish(DecisionPath.ERROR, message=str(e))
+        result = cycle.finish(DecisionPath.ERROR, message=reasons.format_error(str(e), cycle.rules.version))
     cycle.framework.gather_inputs(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     return result
 
@@ -104,6 +106,7 @@ class _Cycle:
 
     def __init__(self, framework: Framework, pod: PodInfo, snapshot: Snapshot, start: int, state: CycleState) -> None:
         self.framework = framework
+        self.rules = framework.profile.rules
         self.pod = pod
         self.nodes = nodes = snapshot.nodes
         placement = snapshot.placement
@@ -119,7 +122,7 @@ class _Cycle:
         framework, pod, nodes, trace = self.framework, self.pod, self.nodes, self.trace
         outcome = framework.run_pre_filter(self.state, pod, nodes, trace)
         if outcome.rejection is not None:
-            return self._unplaced(outcome.skip, join_reasons(outcome.rejection.verdict))
+            return self._unplaced(outcome.skip, join_reasons(outcome.rejection.verdict, self.rules.version))
         order = self._narrow(outcome)
         framework.run_filters(self.state, pod, nodes, outcome.skip, trace)
         nominated = self._nominated()
@@ -205,7 +208,7 @@ class _Cycle:
         trace, total, post_filter_message = self.trace, self._count_nodes(), ""
         if not self.state.skips_post_filter:
             post_filter_message = self.framework.run_post_filter(self.state, self.pod, self.nodes, skip, trace)
-        counts = _histogram(trace, outside=int(np.count_nonzero(self.nodes.live)) - total)
+        counts = _histogram(trace, self.rules, outside=int(np.count_nonzero(self.nodes.live)) - total)
         message = reasons.format_fit_error(total, counts.items(), pre_filter_message, post_filter_message)
         first = np.where(trace.evaluated, trace.first, -1)
         return replace(
@@ -225,7 +228,7 @@ def _filters(trace: Trace, positions: NDArray[np.integer]) -> frozenset[str]:
     return frozenset(trace.filters[i].plugin for i in np.unique(positions) if i >= 0)
 
 
-def _histogram(trace: Trace, outside: int) -> Counter[str]:
+def _histogram(trace: Trace, rules: Rules, outside: int) -> Counter[str]:
     """Count rejected nodes by message: that of the first filter that rejects an evaluated node, or of PreFilter.
 
     `outside` is the number of nodes that are not in the placement.
@@ -240,10 +243,10 @@ def _histogram(trace: Trace, outside: int) -> Counter[str]:
             node_reasons = run.verdicts.table[number].reasons
             unnamed += 0 if node_reasons else int(count)
             for reason in node_reasons if count else ():
-                counts[reasons.format_reason(reason)] += int(count)
+                counts[reasons.format_reason(reason, rules.version)] += int(count)
     # Upstream counts nodes without a status; these include nodes that an extender omitted without a message.
     narrowed = max(int((trace.evaluation == Evaluation.RESTRICTED).sum()) - outside, 0) + unnamed
-    if trace.restricted_by and narrowed:
+    if trace.restricted_by and narrowed and rules.enabled(NARROWED_NODES_COUNTED):
         plugins = f"[{' '.join(trace.restricted_by)}]"
         counts[reasons.format_reason(Reason("narrowed", {"plugins": plugins}))] += narrowed
     return counts

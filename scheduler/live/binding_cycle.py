@@ -107,7 +107,9 @@ class BindingCycles:
         self._record(binding, PhaseResult(phase, code, binding.node, message, _waited_s(binding), final=True))
         self.undo(binding)
         if code.is_rejection:
-            message = reasons.format_fit_error(1, [(reasons.format_reason(r), 1) for r in refusal.verdict.reasons])
+            version = binding.framework.profile.rules.version
+            sentences = [(reasons.format_reason(reason, version), 1) for reason in refusal.verdict.reasons]
+            message = reasons.format_fit_error(1, sentences)
         elif binding.waiting_since is None:
             message = f'running {phase} plugin "{refusal.plugin}": {message}'
         rejectors = frozenset({refusal.plugin})

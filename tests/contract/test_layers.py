@@ -22,7 +22,12 @@ DISTRIBUTED = (
     "herodotus_sim",
 )
 RECORD = ("herodotus_record.*",)
-ENGINE_BASE = ("scheduler.engine.objects", "scheduler.engine.columns", "scheduler.engine.formulas")
+ENGINE_BASE = (
+    "scheduler.engine.objects",
+    "scheduler.engine.columns",
+    "scheduler.engine.formulas",
+    "scheduler.engine.rules",
+)
 DEVICES = ("scheduler.engine.dra", "scheduler.engine.cel.*")
 FRAMEWORK = (*ENGINE_BASE, "scheduler.engine.framework")
 ENGINE = (
@@ -68,6 +73,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scheduler.engine.objects": (),
     "scheduler.engine.formulas": (),
     "scheduler.engine.cel": ("herodotus_record.lru", "scheduler.engine.cel.library", "scheduler.engine.objects"),
+    "scheduler.engine.rules": ("herodotus_record", "scheduler.engine.objects"),
     "scheduler.engine.cel.library": ("scheduler.engine.cel", "scheduler.engine.objects"),
     "scheduler.engine.columns": ("herodotus_record.lru", "scheduler.engine.objects"),
     "scheduler.engine.framework": (*RECORD, *ENGINE_BASE, "scheduler.klog"),

@@ -30,7 +30,7 @@ from scheduler.engine.columns.pods import PodRows
 from scheduler.engine.columns.resources import Amounts, Kind, ResourceColumns
 from scheduler.engine.columns.volumes import VolumeColumns
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import HostPort, PodInfo
+from scheduler.engine.objects.pod import HostPort, PodCounting, PodInfo
 from scheduler.engine.objects.types import Node, NodeMetadata, Taint
 
 Mask = NDArray[np.bool_]
@@ -96,6 +96,7 @@ class NodeColumns:
         self.volumes = VolumeColumns()
         self.order = VisitOrder()
         self.kept_annotations: frozenset[str] | None = None  # the only annotations that nodes keep; None: all
+        self._counting = PodCounting()
         self._capacity = _FIRST_CAPACITY
         self._free: list[int] = []
         self._resources = ResourceColumns(self._capacity)
@@ -112,7 +113,7 @@ class NodeColumns:
     def rebuilt(self) -> NodeColumns:
         """Return new columns with the same nodes and pods in the same slots, and with nothing derived from them yet."""
         fresh = NodeColumns()
-        fresh.kept_annotations = self.kept_annotations
+        fresh.kept_annotations, fresh._counting = self.kept_annotations, self._counting
         for slot, node in enumerate(self.nodes):
             name = self.names[slot] or f"(free slot {slot})"
             fresh.set_node(node or Node(metadata=NodeMetadata(name=name)))
@@ -318,20 +319,24 @@ class NodeColumns:
         The node counts as changed only if the pod's requests, host ports or volumes differ.
         """
         slot = self.index[node_name]
-        old = self.pods[slot][pod.uid]
-        same = (old.requests, old.scoring_requests, old.host_ports, old.pod.spec.volumes) == (
-            pod.requests,
-            pod.scoring_requests,
-            pod.host_ports,
-            pod.pod.spec.volumes,
-        )
-        if same:
+        if self._counted(self.pods[slot][pod.uid]) == self._counted(pod):
             self._put(slot, pod)
             self.revision += 1
             self.revised[slot] = self.revision
         else:
             self.remove_pod(pod.uid, node_name)
             self.add_pod(pod, node_name)
+
+    def count_pods_as(self, counting: PodCounting) -> None:
+        """Count the pods on all nodes, and those that are added later, in the way of a version of kube-scheduler."""
+        if counting == self._counting:
+            return
+        on_nodes = [(pod, name) for name, slot in self.index.items() for pod in self.pods[slot].values()]
+        for pod, name in on_nodes:
+            self._count(self.index[name], self._take(self.index[name], pod.uid), -1)
+        self._counting = counting
+        for pod, name in on_nodes:
+            self.add_pod(pod, name)
 
     def find_differences(self, other: NodeColumns) -> dict[str, Mask]:
         """Return the mask of the slots that differ from `other`, by the name of the column, where any slot differs.
@@ -397,7 +402,7 @@ class NodeColumns:
     def _register_volumes_and_ports(self, slot: int, pod: PodInfo) -> None:
         """Count the pod's volumes and host ports as used on the node in `slot`."""
         self.volumes.add(slot, pod)
-        for port in pod.host_ports:
+        for port in self._counting.host_ports(pod):
             self._ports.setdefault((port.protocol, port.port), {}).setdefault(slot, []).append(port)
 
     def _put(self, slot: int, pod: PodInfo) -> None:
@@ -410,7 +415,7 @@ class NodeColumns:
         if self._pod_rows is not None:
             self._pod_rows.remove(slot, uid)
         self.volumes.remove(slot, pod)
-        for port in pod.host_ports:
+        for port in self._counting.host_ports(pod):
             holders = self._ports[port.protocol, port.port]
             holders[slot].remove(port)
             if not holders[slot]:
@@ -419,8 +424,13 @@ class NodeColumns:
                 del self._ports[port.protocol, port.port]
         return pod
 
+    def _counted(self, pod: PodInfo) -> tuple[object, ...]:
+        """Return everything that counts of a pod on its node."""
+        counting = self._counting
+        return pod.requests, counting.scoring_requests(pod), counting.host_ports(pod), pod.pod.spec.volumes
+
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
-        self._resources.count(slot, pod.requests, pod.scoring_requests, sign)
+        self._resources.count(slot, pod.requests, self._counting.scoring_requests(pod), sign)
         self._touch(slot)
 
     def _touch(self, slot: int) -> None:

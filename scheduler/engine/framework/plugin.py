@@ -254,6 +254,8 @@ class BasePlugin:
     gated_args: ClassVar[Mapping[str, GatedArgument]] = MappingProxyType({})
     # Extension points of kube-scheduler's plugin that this one does not need; a configuration may name it there.
     idle_at: ClassVar[frozenset[str]] = frozenset()
+    # Extension points at which only some versions of kube-scheduler run the plugin, with the version rule.
+    rule_at: ClassVar[Mapping[str, str]] = MappingProxyType({})
     # Point -> (earlier point, error): the error of kube-scheduler's plugin at the point, on every node, if the profile
     # disables it at the earlier point.
     fails_without: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})

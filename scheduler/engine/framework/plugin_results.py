@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from herodotus_record import reasons
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Verdict
 from scheduler.engine.framework.verdicts import ERRORS, Deferred, Pending, Wait, error
 
@@ -19,9 +20,12 @@ class PluginError(Exception):
     """
 
 
-def join_reasons(verdict: Verdict) -> str:
-    """Return the message of a verdict: the sentences of its reasons, joined with commas as in kube-scheduler."""
-    return ", ".join(reasons.format_reason(reason) for reason in verdict.reasons)
+def join_reasons(verdict: Verdict, version: KubernetesVersion = DEFAULT_VERSION) -> str:
+    """Return the message of a verdict: the sentences of its reasons, joined with commas.
+
+    They are those of kube-scheduler of the version.
+    """
+    return ", ".join(reasons.format_reason(reason, version) for reason in verdict.reasons)
 
 
 def filter_status(plugin: str, verdict: Verdict) -> Verdict:

@@ -91,8 +91,9 @@ class Framework(ReserveAndBindPlugins):
         self._equivalence_cache = EquivalenceCache()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Let the plugins build their data about the cluster before the first cycle. Affects no decision."""
+        """Count the pods as the profile's version does, and let the plugins build their data before the first cycle."""
         profile = self.profile
+        nodes.count_pods_as(profile.rules.pod_counting)
         plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
         for plugin in {plugin.name: plugin for plugin in plugins}.values():
             if isinstance(plugin, Prepare):
@@ -294,9 +295,9 @@ class Framework(ReserveAndBindPlugins):
                     verdict = error(str(e))
                 trace.post_filters.append(PluginVerdict(plugin.name, verdict))
                 if verdict.code is not Code.UNSCHEDULABLE:
-                    return join_reasons(verdict)
+                    return join_reasons(verdict, self.profile.rules.version)
                 collected.extend(verdict.reasons)
-        return ", ".join(reasons.format_reason(reason) for reason in collected)
+        return ", ".join(reasons.format_reason(reason, self.profile.rules.version) for reason in collected)
 
     def _timed(self, trace: Trace, phase: str) -> _Timed:
         return _Timed(self._clock, trace.phases_s, phase)

@@ -5,7 +5,7 @@ Invariant: a `PodInfo` derives from its Pod alone and is immutable; a changed po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -158,14 +158,13 @@ class PodInfo:
     @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
         """The host ports that the pod's containers and sidecars request."""
-        spec = self.pod.spec
-        sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
-        return tuple(
-            HostPort(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port)
-            for c in [*sidecars, *(spec.containers or ())]
-            for p in c.ports or ()
-            if p.host_port > 0
-        )
+        sidecars = (c for c in self.pod.spec.init_containers or () if c.restart_policy == "Always")
+        return (*_list_host_ports(sidecars), *self.host_ports_without_sidecars)
+
+    @lazy
+    def host_ports_without_sidecars(self) -> tuple[HostPort, ...]:
+        """The host ports that the pod's containers request."""
+        return tuple(_list_host_ports(self.pod.spec.containers or ()))
 
     @lazy
     def terms(self) -> PodTerms | None:
@@ -225,3 +224,25 @@ class PodInfo:
     def containers(self) -> list[Container]:
         """The pod's init containers, followed by its containers."""
         return [*(self.pod.spec.init_containers or ()), *(self.pod.spec.containers or ())]
+
+
+class PodCounting(NamedTuple):
+    """Which parts of the pods on a node count there, as far as versions of kube-scheduler differ."""
+
+    sidecar_ports: bool = True  # host ports of sidecars
+    sidecar_scoring: bool = True  # sidecars in the non-zero requests, which serve scoring
+
+    def host_ports(self, pod: PodInfo) -> tuple[HostPort, ...]:
+        """Return the host ports of a pod that are in use on its node."""
+        return pod.host_ports if self.sidecar_ports else pod.host_ports_without_sidecars
+
+    def scoring_requests(self, pod: PodInfo) -> tuple[int, int]:
+        """Return the non-zero requests of a pod (cpu in milli, memory in bytes) that count on its node."""
+        return pod.scoring_requests if self.sidecar_scoring else requests.compute_largest_step_requests(pod.pod)
+
+
+def _list_host_ports(containers: Iterable[Container]) -> Iterator[HostPort]:
+    for container in containers:
+        for port in container.ports or ():
+            if port.host_port > 0:
+                yield HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)

@@ -80,6 +80,33 @@ def compute_incoming_scoring_requests(pod: Pod) -> dict[str, int]:
     return _sum_in_base_units(lambda parse: _total(pod, parse, defaults=_DEFAULTS, pod_level=False, running=False))
 
 
+def compute_largest_step_requests(pod: Pod) -> tuple[int, int]:
+    """Return the non-zero requests of a pod on a node as kube-scheduler summed them up before v1.32.
+
+    They are the larger of what the containers request together and what the largest init step requests, which is an
+    init container with the sidecars started before it. Sidecars do not count beside the containers.
+    """
+
+    def total(parse: Parse) -> Sums:
+        containers: Sums = {}
+        for container in pod.spec.containers or ():
+            _add(containers, _container(container, parse, _DEFAULTS, {}, pod))
+        sidecars: Sums = {}
+        for container in pod.spec.init_containers or ():
+            step = _parsed(container.resources.requests if container.resources else None, parse)
+            if container.restart_policy == "Always":
+                _add(sidecars, step)
+                step = dict(sidecars)
+            else:
+                _add(step, sidecars)
+            _maximum(containers, {resource: parse(text) for resource, text in _DEFAULTS.items()} | step)
+        _add(containers, _parsed(pod.spec.overhead, parse))
+        return containers
+
+    units = _sum_in_base_units(total)
+    return units.get(CPU, 0), units.get(MEMORY, 0)
+
+
 class SpecRequests(NamedTuple):
     """The requests that a pod's spec alone determines, for pods whose status reports no resources."""
 

@@ -38,7 +38,7 @@ from scheduler.engine.plugins.volume_binding import VolumeBinding
 from scheduler.engine.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.engine.plugins.volume_zone import VolumeZone
 from scheduler.engine.rules import Rules
-from scheduler.engine.rules.feature_gates import DECLARED_FEATURES, GANG_SCHEDULING, TOPOLOGY_AWARE
+from scheduler.engine.rules.feature_gates import DECLARED_FEATURES, DEVICE_ALLOCATION, GANG_SCHEDULING, TOPOLOGY_AWARE
 
 _ALL: tuple[type[BasePlugin], ...] = (
     SchedulingGates,
@@ -105,6 +105,7 @@ DEFAULT: tuple[tuple[str, int], ...] = (
 
 # The feature gates that enable some of these plugins.
 _GATES = {
+    "DynamicResources": DEVICE_ALLOCATION,
     "NodeDeclaredFeatures": DECLARED_FEATURES,
     "GangScheduling": GANG_SCHEDULING,
     "TopologyPlacementGenerator": TOPOLOGY_AWARE,

@@ -1,6 +1,6 @@
 """ImageLocality: prefers nodes that already have the pod's images.
 
-Source: pkg/scheduler/framework/plugins/imagelocality v1.36 (image volumes count since 1.36).
+Source: pkg/scheduler/framework/plugins/imagelocality v1.36.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.rules.version_rules import IMAGE_VOLUMES_SCORED
 
 MIN_BYTES = 23 << 20  # smaller images do not affect the score
 MAX_CONTAINER_BYTES = 1000 << 20
@@ -30,37 +31,35 @@ class ImageLocality(BasePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, 0 for up to 23 MiB of the pod's images, up to 100 for 1000 MiB per container."""
-        return compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
+        return self.compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
 
+    def compute_points(self, pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
+        """Return the score of each node slot, 0 to 100, by the bytes of the pod's images that the node has.
 
-def compute_points(pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:
-    """Return the score of each node slot, 0 to 100, by the bytes of the pod's images that the node has.
+        `count` takes an image's name, the image and its node slots. It returns how many nodes have the image: one
+        number, or an array with one number for each of the slots.
+        """
+        total_nodes = int(nodes.live.sum())
+        local = np.zeros(nodes.slots, np.int64)
+        for name in self._list_images(pod):
+            image = nodes.images.get(name)
+            if image is not None:
+                slots = list(image.slots)
+                given = image.size * (count(name, image, slots) / total_nodes)
+                local[slots] += int(given) if isinstance(given, float) else given.astype(np.int64)
+        most = MAX_CONTAINER_BYTES * len(pod.containers)
+        if most <= MIN_BYTES:  # a pod without containers
+            return np.zeros(nodes.slots, np.int64)
+        bounded = np.clip(local, MIN_BYTES, most)
+        scaled: Scores = MAX_NODE_SCORE * (bounded - MIN_BYTES) // (most - MIN_BYTES)
+        return scaled
 
-    `count` takes an image's name, the image and its node slots. It returns how many nodes have the image: one number,
-    or an array with one number for each of the slots.
-    """
-    total_nodes = int(nodes.live.sum())
-    local = np.zeros(nodes.slots, np.int64)
-    for name in _list_images(pod):
-        image = nodes.images.get(name)
-        if image is not None:
-            slots = list(image.slots)
-            given = image.size * (count(name, image, slots) / total_nodes)
-            local[slots] += int(given) if isinstance(given, float) else given.astype(np.int64)
-    most = MAX_CONTAINER_BYTES * len(pod.containers)
-    if most <= MIN_BYTES:  # a pod without containers
-        return np.zeros(nodes.slots, np.int64)
-    bounded = np.clip(local, MIN_BYTES, most)
-    scaled: Scores = MAX_NODE_SCORE * (bounded - MIN_BYTES) // (most - MIN_BYTES)
-    return scaled
-
-
-def _list_images(pod: PodInfo) -> Iterator[str]:
-    for container in pod.containers:
-        yield _add_default_tag(container.image)
-    for volume in pod.pod.spec.volumes or ():
-        if volume.image is not None:
-            yield _add_default_tag(volume.image.reference)
+    def _list_images(self, pod: PodInfo) -> Iterator[str]:
+        for container in pod.containers:
+            yield _add_default_tag(container.image)
+        for volume in pod.pod.spec.volumes or () if self.rules.enabled(IMAGE_VOLUMES_SCORED) else ():
+            if volume.image is not None:
+                yield _add_default_tag(volume.image.reference)
 
 
 def _add_default_tag(image: str) -> str:

@@ -12,7 +12,7 @@ from scheduler.engine.framework.plugin import BasePlugin, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import HostPort, PodInfo
 
 
 class NodePorts(BasePlugin):
@@ -23,7 +23,7 @@ class NodePorts(BasePlugin):
     fails_without: ClassVar = {"filter": ("preFilter", 'reading "PreFilterNodePorts" from cycleState: not found')}
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, _is_schedulable_after_pod_deletion)
+        yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
         yield ClusterEventWithHint(EventResource.NODE, ActionType.ADD)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
@@ -31,18 +31,21 @@ class NodePorts(BasePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Skip the filter for pods without host ports, which are most pods."""
-        return PreFilterResult() if pod.host_ports else SKIPPED
+        return PreFilterResult() if self._host_ports(pod) else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes with a conflicting port; the reason names the ports in use on that node."""
         taken: dict[int, list[str]] = {}
-        for wanted in pod.host_ports:
+        for wanted in self._host_ports(pod):
             for slot in nodes.slots_with_port(wanted):
                 taken.setdefault(slot, []).append(str(wanted))
         ports_at = {slot: ", ".join(dict.fromkeys(ports)) for slot, ports in taken.items()}
         verdicts = {text: unschedulable(Reason("ports", {"ports": text})) for text in set(ports_at.values())}
         return PASS.with_verdicts({slot: verdicts[text] for slot, text in ports_at.items()}, nodes.slots)
 
+    def _is_schedulable_after_pod_deletion(self, pod: PodInfo, old: PodInfo, new: None) -> bool:
+        ports, freed = self._host_ports(pod), self._host_ports(old)
+        return occupies_node(old) and any(wanted.conflicts(free) for wanted in ports for free in freed)
 
-def _is_schedulable_after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> bool:
-    return occupies_node(old) and any(wanted.conflicts(free) for wanted in pod.host_ports for free in old.host_ports)
+    def _host_ports(self, pod: PodInfo) -> tuple[HostPort, ...]:
+        return self.rules.pod_counting.host_ports(pod)

@@ -1,7 +1,6 @@
 """NodeResourcesBalancedAllocation: prefers nodes that the pod makes more evenly used.
 
-Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go v1.36, which rewards the gain in balance
-(before 1.36: the balance itself).
+Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go v1.36.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.dra.extended_resources import may_be_backed
-from scheduler.engine.formulas.allocation import balance_gain
+from scheduler.engine.formulas.allocation import balance, balance_gain
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -26,6 +25,7 @@ from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotal
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 from scheduler.engine.plugins.node_resources_fit import DEFAULT_RESOURCES, ResourceSpec
 from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
+from scheduler.engine.rules.version_rules import BALANCE_GAIN, SKIP_BALANCE_OF_BEST_EFFORT
 
 
 class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
@@ -49,7 +49,8 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
 class NodeResourcesBalancedAllocation(BasePlugin):
     """A score plugin that prefers nodes whose resources the pod makes more evenly used.
 
-    It uses the actual requests, without defaults for absent ones.
+    It uses the actual requests, without defaults for absent ones. Rules of versions: BALANCE_GAIN,
+    SKIP_BALANCE_OF_BEST_EFFORT.
     """
 
     name = "NodeResourcesBalancedAllocation"
@@ -63,7 +64,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
-        if not self._is_requested(pod):
+        if self._is_skipped(pod):
             return SKIP
         if self.rules.enabled(EXTENDED_RESOURCE):
             devices = self.handle.objects.derived(ClusterDevices)
@@ -71,12 +72,12 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return, for each node slot, a score that grows with the gain in balance through the pod.
+        """Return, for each node slot, a score that grows with the balance of the node with the pod, or with its gain.
 
         Scalar resources that the pod does not request do not count. If the profile disables PreScore, pods that it
         would skip score 0 everywhere.
         """
-        if not self._is_requested(pod):
+        if self._is_skipped(pod):
             return np.zeros(nodes.slots, np.int64)
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         allocatable, before = nodes.allocatable_of(names), nodes.requested_of(names)
@@ -84,8 +85,12 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         if totals is not None:
             allocatable, before = totals.fill(names, nodes, allocatable, before)
         requests = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]
+        if not self.rules.enabled(BALANCE_GAIN):
+            return balance(allocatable, before + requests)
         return balance_gain(allocatable, before, before + requests)
 
-    def _is_requested(self, pod: PodInfo) -> bool:
-        """Return whether the pod requests any of the configured resources."""
-        return any(pod.requests.get(s.name, 0) for s in self.args.resources)
+    def _is_skipped(self, pod: PodInfo) -> bool:
+        """Return whether the plugin does not score the pod, because it requests none of the configured resources."""
+        if not self.rules.enabled(SKIP_BALANCE_OF_BEST_EFFORT):
+            return False
+        return not any(pod.requests.get(spec.name, 0) for spec in self.args.resources)

@@ -34,6 +34,7 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
+from scheduler.engine.rules.version_rules import UNRESOLVABLE_REQUESTS
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -141,6 +142,7 @@ class NodeResourcesFit(BasePlugin):
         groups, shortages = _group_by_shortage(known, backed, nodes)
         if not nowhere and not any(shortages):
             return PASS
+        is_unresolvable = self.rules.enabled(UNRESOLVABLE_REQUESTS)
         reasons = {r: Reason("insufficient", {"resource": r}) for r in wanted} | {PODS: Reason("too-many-pods")}
 
         def verdict(number: int) -> Verdict:
@@ -149,7 +151,8 @@ class NodeResourcesFit(BasePlugin):
             if not number or not (shortage or nowhere):
                 return SUCCESS
             short = nowhere.union(resource for i, resource in enumerate(known, 1) if shortage >> i & 1)
-            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if nowhere or shortage & 1 else Code.UNSCHEDULABLE
+            too_large = bool(nowhere) or shortage & 1
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if is_unresolvable and too_large else Code.UNSCHEDULABLE
             return Verdict(code, tuple(reason for resource, reason in reasons.items() if resource in short))
 
         return Verdicts.from_ids(np.where(nodes.live, groups + 1, 0), len(shortages) + 1, verdict)

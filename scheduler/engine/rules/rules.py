@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
+from scheduler.engine.objects.pod import PodCounting
 from scheduler.engine.rules.feature_gates import (
     ALL_ALPHA,
     ALL_BETA,
@@ -20,7 +21,7 @@ from scheduler.engine.rules.feature_gates import (
     Stage,
     Support,
 )
-from scheduler.engine.rules.version_rules import VERSION_RULES
+from scheduler.engine.rules.version_rules import SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
 
 
 class UnknownVersionError(ValueError):
@@ -61,6 +62,11 @@ class Rules:
         _raise_any(_find_unsupported(gates, defaults))
         rules = {rule.name: rule.holds_in(version) for rule in VERSION_RULES}
         return cls(version, MappingProxyType(gates | rules))
+
+    @property
+    def pod_counting(self) -> PodCounting:
+        """Which parts of the pods on a node count there."""
+        return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED))
 
     def enabled(self, name: str) -> bool:
         """Return whether a feature gate is on, or a version rule holds. Raise KeyError for an undeclared name."""

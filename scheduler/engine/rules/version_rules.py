@@ -49,7 +49,7 @@ def _since(*versions: str) -> tuple[KubernetesVersion, ...]:
 # The rules that code asks for.
 BALANCE_GAIN: Final = "BalanceGain"
 SKIP_BALANCE_OF_BEST_EFFORT: Final = "SkipBalanceOfBestEffort"
-RESERVED_SIDECARS: Final = "SidecarsInNonZeroRequests"
+SIDECARS_SCORED: Final = "SidecarsScored"
 UNRESOLVABLE_REQUESTS: Final = "UnresolvableRequests"
 SIDECAR_PORTS: Final = "SidecarPorts"
 NAMESPACE_SELECTOR_KEPT: Final = "NamespaceSelectorKept"
@@ -57,7 +57,6 @@ IMAGE_VOLUMES_SCORED: Final = "ImageVolumesScored"
 CSI_LIMITS_FROM_CSINODE: Final = "CSILimitsFromCSINodeOnly"
 PORTWORX_ALWAYS_MIGRATED: Final = "PortworxAlwaysMigrated"
 STRICT_FIT_ARGS: Final = "StrictFitArgs"
-CLAIMS_AT_POST_FILTER: Final = "ClaimsAtPostFilter"
 DEVICE_SCORES: Final = "DeviceScores"
 DEVICE_NODE_ERRORS: Final = "InvalidPoolRejectsNode"
 NARROWED_NODES_COUNTED: Final = "NarrowedNodesCounted"
@@ -78,7 +77,7 @@ VERSION_RULES: Final = (
         "#130260",
     ),
     VersionRule(
-        RESERVED_SIDECARS,
+        SIDECARS_SCORED,
         "NodeResourcesFit",
         _since("1.32.0"),
         "scores count restartable init containers of the pods on a node as running; before, only the largest of all"
@@ -142,14 +141,6 @@ VERSION_RULES: Final = (
         _since("1.32.0"),
         "the message counts the nodes that PreFilter leaves out; before, it did not mention them (recorded)",
         "pkg/scheduler/framework/types.go",
-    ),
-    VersionRule(
-        CLAIMS_AT_POST_FILTER,
-        "DynamicResources",
-        _since("1.34.0"),
-        "is enabled by default and takes part in PostFilter: its message comes first, and if another plugin rejects the"
-        " pod at PreFilter, preemption is not tried; before, preemption alone (recorded)",
-        "#129823",
     ),
     VersionRule(
         DEVICE_SCORES,

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from herodotus_record import notes
-from scheduler.config import ConfigError, Configuration, Registry, parse_config
+from herodotus_record.kubernetes_version import KubernetesVersion
+from scheduler.config import Configuration, Registry, parse_config
+from scheduler.config.rules import override_rules
 from scheduler.engine.manifests.cluster import ManifestError, SourceManifest, decode_pod, load_cluster
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
@@ -59,18 +61,21 @@ def evaluate(
 ) -> EvaluatedPod:
     """Decide the pod of one case on the cluster of its objects. Raise CaseError if the case is malformed.
 
-    `config` is used if the case has no configuration.
+    `config` is used if the case has no configuration. The rules are those of the case's `kubernetesVersion`, if any.
     """
     try:
         if case.get("config"):
             config = parse_config(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)
+        config = config or Configuration()
+        if case.get("kubernetesVersion"):
+            config = override_rules(config, version=KubernetesVersion.parse(str(case["kubernetesVersion"])))
         pod = PodInfo(decode_pod("pod", case.get("pod")))
         objects = case.get("objects") or ()
         if not isinstance(objects, list | tuple):
             raise ManifestError("objects: expected an array")
         cluster = load_cluster((SourceManifest(f"objects[{i}]", content) for i, content in enumerate(objects)), pod)
-        return Engine(cluster, config or Configuration(), registry).evaluate(pod)
-    except (ConfigError, ManifestError) as e:
+        return Engine(cluster, config, registry).evaluate(pod)
+    except ValueError as e:  # ConfigError, ManifestError, and those of rules
         raise CaseError(f"case {_id(case)}: {e}") from e
 
 

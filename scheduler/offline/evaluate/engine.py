@@ -115,7 +115,7 @@ class EvaluatedPod:
         outcome = outcome_of(self.framework.profile, self.nodes, self.result, self._filter_everywhere(), score_error)
         kept_out = self.framework.run_pre_enqueue(self.pod)
         if kept_out is not None:
-            outcome["preEnqueue"] = verdict_document(kept_out.verdict)
+            outcome["preEnqueue"] = verdict_document(kept_out.verdict, self.framework.profile.rules.version)
         return outcome
 
     def _filter_everywhere(self) -> list[FilterRun]:

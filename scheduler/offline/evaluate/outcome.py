@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from herodotus_record import reasons
+from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import Code, DecisionPath, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
@@ -28,7 +29,7 @@ def outcome_of(
     `filters` holds each filter's verdicts on all nodes, also where an earlier filter rejected the node in the cycle.
     `score_error` is the error of scoring the only feasible node, which kube-scheduler binds without scoring.
     """
-    trace, runs = result.trace, list(filters)
+    trace, runs, version = result.trace, list(filters), profile.rules.version
     name = nodes.names
     evaluated, feasible = np.flatnonzero(trace.evaluated).tolist(), np.flatnonzero(trace.feasible).tolist()
     outcome: Json = {
@@ -38,11 +39,11 @@ def outcome_of(
         "skippedFilters": [run.plugin for run in trace.filters if run.skipped],
         "skippedScores": [run.plugin for run in trace.scores if run.normalized is None],
         "feasible": [name[slot] for slot in feasible] or None,
-        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(runs, slot))},
+        "filters": {name[slot]: row for slot in evaluated if (row := _verdicts(runs, slot, version))},
         "firstFailure": {
             name[slot]: {
                 "plugin": (run := trace.filters[int(trace.first[slot])]).plugin,
-                **verdict_document(filter_status(run.plugin, run.verdicts.verdict_at(slot))),
+                **verdict_document(filter_status(run.plugin, run.verdicts.verdict_at(slot)), version),
             }
             for slot in evaluated
             if trace.first[slot] >= 0
@@ -51,7 +52,7 @@ def outcome_of(
     }
     if trace.pre_filters:
         last = trace.pre_filters[-1]
-        outcome["preFilter"] = {"plugin": last.plugin, **verdict_document(last.verdict)}
+        outcome["preFilter"] = {"plugin": last.plugin, **verdict_document(last.verdict, version)}
     if trace.restricted_by:
         outcome["preFilterNodes"] = [name[slot] for slot in evaluated]
     if trace.totals is not None:
@@ -65,7 +66,7 @@ def outcome_of(
         outcome |= build_allocations(attempt, outcome["feasible"] or ())
     if trace.post_filters:
         last, found = trace.post_filters[-1], trace.preemption
-        outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict)}
+        outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict, version)}
         if found is not None:
             nominated = next(c for c in found.candidates if c.node == found.nominated_node)
             outcome["preemption"] |= {"nominatedNode": found.nominated_node, "victims": list(nominated.victims)}
@@ -74,17 +75,17 @@ def outcome_of(
     return outcome
 
 
-def _verdicts(filters: Iterable[FilterRun], slot: int) -> Json:
+def _verdicts(filters: Iterable[FilterRun], slot: int, version: KubernetesVersion) -> Json:
     return {
-        run.plugin: verdict_document(v)
+        run.plugin: verdict_document(v, version)
         for run in filters
         if (v := run.verdicts.verdict_at(slot)).code is not Code.SUCCESS
     }
 
 
-def verdict_document(verdict: Verdict) -> Json:
-    """Return a verdict as JSON: the code and the sentences of its reasons."""
-    return {"code": verdict.code.label, "reasons": [reasons.format_reason(r) for r in verdict.reasons]}
+def verdict_document(verdict: Verdict, version: KubernetesVersion) -> Json:
+    """Return a verdict as JSON: the code, and the sentences of its reasons in that version of kube-scheduler."""
+    return {"code": verdict.code.label, "reasons": [reasons.format_reason(r, version) for r in verdict.reasons]}
 
 
 def _points(run: ScoreRun, names: list[str], feasible: Iterable[int]) -> Json:

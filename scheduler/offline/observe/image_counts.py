@@ -17,7 +17,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
 from scheduler.engine.framework.interface import Scores
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plugins import image_locality
+from scheduler.engine.plugins.image_locality import ImageLocality
 from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.window import Message
 
@@ -44,8 +44,8 @@ class ImageCounts:
         elif message.kind == PODS and message.object.spec.node_name:
             self._take(message.object.spec.node_name, nodes)
 
-    def points(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
-        """Return two score columns: the lowest and highest ImageLocality score of each node that stale counts allow."""
+    def points(self, plugin: ImageLocality, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
+        """Return two score columns: the lowest and highest score of `plugin` on each node that stale counts allow."""
 
         def bounded(bound: Callable[[int, int], int]) -> Scores:
             def count(name: str, image: Image, slots: list[int]) -> np.ndarray:
@@ -53,7 +53,7 @@ class ImageCounts:
                 known = (self._counts.get(nodes.names[slot], {}).get(name, now) for slot in slots)
                 return np.array([bound(then, now) for then in known], np.float64)
 
-            return image_locality.compute_points(pod, nodes, count)
+            return plugin.compute_points(pod, nodes, count)
 
         return bounded(min), bounded(max)
 

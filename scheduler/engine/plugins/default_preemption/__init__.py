@@ -119,7 +119,10 @@ class DefaultPreemption(BasePlugin):
             errors = dict.fromkeys(reasons.format_reason(v.reasons[0]) for v in refusals if v.code is Code.ERROR)
             if errors:
                 return PostFilterResult(error(f"preemption: {_aggregate(list(errors))}"))
-            words = Counter(reasons.format_reason(reason) for verdict in refusals for reason in verdict.reasons)
+            version = self.rules.version
+            words = Counter(
+                reasons.format_reason(reason, version) for verdict in refusals for reason in verdict.reasons
+            )
             words[UNHELPFUL] += total - len(refusals)
             return _reject(
                 reasons.format_fit_error(total, [(w, count) for w, count in words.items() if count]), CLEARED

@@ -87,6 +87,7 @@ from scheduler.engine.rules.feature_gates import (
     PARTITIONABLE_DEVICES,
     PRIORITIZED_LIST,
 )
+from scheduler.engine.rules.version_rules import DEVICE_NODE_ERRORS, DEVICE_SCORES
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
@@ -131,6 +132,7 @@ class DynamicResources(BasePlugin):
     reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
     depends_on = DependsOn.ROW
     score_state = ClaimsOfAttempt
+    rule_at: ClassVar = {"score": DEVICE_SCORES}
     args_type = DynamicResourcesArgs
     gated_args: ClassVar = {
         "filterTimeout": GatedArgument((FILTER_TIMEOUT,), "DRASchedulingFilterTimeout feature gate is disabled"),
@@ -301,6 +303,8 @@ class DynamicResources(BasePlugin):
         except (AllocationError, InvalidSelectorError) as e:
             return error(str(e)), None
         except InvalidPoolError:
+            if not self.rules.enabled(DEVICE_NODE_ERRORS):
+                return error("invalid resource pools were encountered"), None
             return INVALID_POOLS, None
         except TimeoutError:
             return error(f"node {node.metadata.name}: timed out trying to allocate devices"), None

@@ -186,7 +186,7 @@ class InterPodAffinity(BasePlugin):
         self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        hints = AffinityHints(self.handle.objects)
+        hints = AffinityHints(self.handle.objects, self.rules)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)
         yield ClusterEventWithHint(
@@ -202,7 +202,7 @@ class InterPodAffinity(BasePlugin):
     def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
         """Count the running pods that the terms of a pod select until `has_time` is False; return whether all are."""
         try:
-            terms = self._incoming_terms.get(pod)
+            terms = self._incoming_terms.get(pod, self.rules)
         except InvalidSelectorError:
             return True
         return terms.prepare(nodes, has_time)
@@ -215,7 +215,7 @@ class InterPodAffinity(BasePlugin):
         Skip the filter if there are no such terms. Reject a pod whose terms do not parse.
         """
         try:
-            incoming = self._incoming_terms.get(pod)  # raises if a term does not parse
+            incoming = self._incoming_terms.get(pod, self.rules)  # raises if a term does not parse
         except InvalidSelectorError as e:
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
@@ -265,7 +265,7 @@ class InterPodAffinity(BasePlugin):
 
         Skip Score if no term of either side selects a pod.
         """
-        preferred = self._incoming_terms.get(pod).preferred
+        preferred = self._incoming_terms.get(pod, self.rules).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
         points, found = _ScoreSums(nodes), False

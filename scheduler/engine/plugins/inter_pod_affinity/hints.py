@@ -20,13 +20,14 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
     read_valid_terms,
     resolve_terms,
 )
+from scheduler.engine.rules import Rules
 
 
 class AffinityHints:
     """The queueing hints of InterPodAffinity, which decide whether a pod or node event may help a rejected pod."""
 
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._objects = objects
+    def __init__(self, objects: ClusterObjects, rules: Rules) -> None:
+        self._objects, self._rules = objects, rules
 
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether the addition, change or deletion of another pod may make `pod` schedulable.
@@ -62,7 +63,8 @@ class AffinityHints:
         terms = pod.terms
         if terms is None:
             return (), ()
-        return resolve_terms(terms.required, self._objects), resolve_terms(terms.required_anti, self._objects)
+        objects, rules = self._objects, self._rules
+        return resolve_terms(terms.required, objects, rules), resolve_terms(terms.required_anti, objects, rules)
 
     def _was_excluded_by(self, deleted: PodInfo, pod: PodInfo) -> bool:
         """Return whether a required anti-affinity term of the deleted pod selects `pod`."""

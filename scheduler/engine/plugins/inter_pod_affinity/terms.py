@@ -25,6 +25,8 @@ from scheduler.engine.objects.pod_affinity import LabelledPod, PodTerms, Term, T
 from scheduler.engine.objects.selector_index import SelectorIndex
 from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
 from scheduler.engine.objects.types import LabelSelector, Namespace, Requirement
+from scheduler.engine.rules import Rules
+from scheduler.engine.rules.version_rules import NAMESPACE_SELECTOR_KEPT
 
 MAX_ENTRIES: Final = 256  # a bound on cached pods, since labels may be unique to each pod
 MAX_TERMS: Final = 8192  # of incoming pods, each about a kilobyte; users write them, and a pod may have 8,000
@@ -47,9 +49,8 @@ class SelectedNamespaces:
     def __contains__(self, name: object) -> bool:
         if name in self._names:
             return True
-        return isinstance(name, str) and label_selector_matches(
-            self._selector, get_namespace_labels(name, self._objects)
-        )
+        namespace = self._objects.get(Namespace, name) if isinstance(name, str) else None
+        return namespace is not None and label_selector_matches(self._selector, namespace.metadata.labels or {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SelectedNamespaces) and self._key == other._key
@@ -304,8 +305,11 @@ class IncomingTermsCache:
         self._revision = -1
         self._known: Lru[PodTerms, IncomingTerms] = Lru(MAX_TERMS, size=lambda found: max(found.size, ENTRY_TERMS))
 
-    def get(self, pod: PodInfo) -> IncomingTerms:
-        """Return the pod's affinity terms. Raise InvalidSelectorError if one does not parse."""
+    def get(self, pod: PodInfo, rules: Rules) -> IncomingTerms:
+        """Return the pod's affinity terms; `rules` are the same in all calls.
+
+        Raise InvalidSelectorError if a term does not parse.
+        """
         terms = pod.terms
         if terms is None:
             return _NO_INCOMING_TERMS
@@ -313,14 +317,13 @@ class IncomingTermsCache:
         if revision != self._revision:
             self._known.clear()
             self._revision = revision
-        return self._known.get_or_create(terms, lambda: self._resolve(terms))
+        return self._known.get_or_create(terms, lambda: self._resolve(terms, rules))
 
-    def _resolve(self, terms: PodTerms) -> IncomingTerms:
-        required, required_anti = (
-            resolve_terms(terms.required, self._objects),
-            resolve_terms(terms.required_anti, self._objects),
+    def _resolve(self, terms: PodTerms, rules: Rules) -> IncomingTerms:
+        required, required_anti, preferred = (
+            resolve_terms(group, self._objects, rules)
+            for group in (terms.required, terms.required_anti, (*terms.preferred, *terms.preferred_anti))
         )
-        preferred = resolve_terms((*terms.preferred, *terms.preferred_anti), self._objects)
         return IncomingTerms(
             {key: group.terms[0] for key, group in self._group("required", terms, required).items()},
             _combine(required) if required else None,
@@ -339,13 +342,13 @@ class IncomingTermsCache:
         }
 
 
-def resolve_terms(terms: Terms, objects: ClusterObjects) -> tuple[IncomingTerm, ...]:
+def resolve_terms(terms: Terms, objects: ClusterObjects, rules: Rules) -> tuple[IncomingTerm, ...]:
     """Return affinity terms of the incoming pod with their namespace selectors resolved to namespaces.
 
-    As in kube-scheduler, a selector that matches a namespace without labels matches every namespace: it is evaluated
-    again against no labels after it was resolved.
+    With the rule NAMESPACE_SELECTOR_KEPT, a selector that matches a namespace without labels matches every namespace:
+    kube-scheduler evaluates it again against no labels after it was resolved.
     """
-    return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects), t.weight) for t in terms)
+    return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects, rules), t.weight) for t in terms)
 
 
 def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
@@ -381,8 +384,9 @@ def _combine(terms: Sequence[IncomingTerm]) -> IncomingTerm:
     return IncomingTerm("", LabelSelector(match_expressions=requirements), namespaces)
 
 
-def _namespaces(term: Term, objects: ClusterObjects) -> Namespaces | None:
+def _namespaces(term: Term, objects: ClusterObjects, rules: Rules) -> Namespaces | None:
     selector = term.namespace_selector
-    if label_selector_matches(selector, {}):
+    matches_all = selector == LabelSelector()
+    if matches_all or (rules.enabled(NAMESPACE_SELECTOR_KEPT) and label_selector_matches(selector, {})):
         return None
     return term.namespaces if selector is None else SelectedNamespaces(term.namespaces, selector, objects)
