@@ -96,7 +96,7 @@ class RowCopy(RowSubset):
     def __init__(self, columns: NodeColumns, slots: Sequence[int] | NDArray[np.intp]) -> None:
         chosen = np.array(slots, np.intp)
         super().__init__(columns, chosen)
-        self._resources = columns._resources.select(chosen)
+        self._resources, self._counting = columns._resources.select(chosen), columns._counting
         self.since, self.revised = columns.since[chosen], columns.revised[chosen]
         self._touched, self._latest = set(), deque(maxlen=MAX_RECENT_CHANGES)
         self._pod_rows = None
@@ -138,7 +138,7 @@ class RowCopy(RowSubset):
             for slot, pod in pods:
                 self._take(slot, pod.uid)
         slots = [slot for slot, _ in pods]
-        self._resources.count_all(slots, [pod.counted for _, pod in pods], sign)
+        self._resources.count_all(slots, [self._counting.amounts(pod) for _, pod in pods], sign)
         increments = np.arange(1, len(slots) + 1)
         self.since[slots], self.revised[slots] = self.generation + increments, self.revision + increments
         self.generation += len(slots)

@@ -240,6 +240,10 @@ class PodCounting(NamedTuple):
         """Return the non-zero requests of a pod (cpu in milli, memory in bytes) that count on its node."""
         return pod.scoring_requests if self.sidecar_scoring else requests.compute_largest_step_requests(pod.pod)
 
+    def amounts(self, pod: PodInfo) -> CountedRequests:
+        """Return the effective requests and the non-zero requests of a pod, as they count on its node."""
+        return pod.counted if self.sidecar_scoring else (pod.counted[0], self.scoring_requests(pod))
+
 
 def _list_host_ports(containers: Iterable[Container]) -> Iterator[HostPort]:
     for container in containers:

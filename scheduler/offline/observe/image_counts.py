@@ -16,6 +16,7 @@ from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
 from scheduler.engine.framework.interface import Scores
+from scheduler.engine.framework.profile import Profile
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.image_locality import ImageLocality
 from scheduler.kube.watch import WatchEvent
@@ -44,8 +45,15 @@ class ImageCounts:
         elif message.kind == PODS and message.object.spec.node_name:
             self._take(message.object.spec.node_name, nodes)
 
-    def points(self, plugin: ImageLocality, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
-        """Return two score columns: the lowest and highest score of `plugin` on each node that stale counts allow."""
+    def points(self, profile: Profile, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
+        """Return two score columns: the lowest and highest ImageLocality score of each node that stale counts allow.
+
+        They are 0 if the profile has no ImageLocality.
+        """
+        plugin = next((each for each in profile.score if isinstance(each, ImageLocality)), None)
+        if plugin is None:
+            nothing = np.zeros(nodes.slots, np.int64)
+            return nothing, nothing
 
         def bounded(bound: Callable[[int, int], int]) -> Scores:
             def count(name: str, image: Image, slots: list[int]) -> np.ndarray:

@@ -326,7 +326,7 @@ class Observer:
             # It was decided beside pods of its group that were taken back, which no watch shows.
             found = Reconstruction(Agreement.UNKNOWN, Cause.STALE_VIEW, shift.bindings, shift.deletions)
         else:
-            image_points = self._image_counts.points(pod, snapshot.nodes)
+            image_points = self._image_counts.points(self.frameworks[name].profile, pod, snapshot.nodes)
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
             found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
         suggestions = (

@@ -529,7 +529,8 @@ def test_a_stale_count_of_an_image_is_a_cause(tmp_path: Path, had: int, cause: C
     world.pause()
     world.pause()
     pod = make_pod("p").image("db:1").request(cpu="50", memory="50Gi")
-    fewest, most = world.observer._image_counts.points(pod.info(), world.shared.cache.columns)
+    profile = world.observer.frameworks[PROFILE].profile
+    fewest, most = world.observer._image_counts.points(profile, pod.info(), world.shared.cache.columns)
     slot = world.shared.cache.columns.index["small"]
     assert (fewest[slot], most[slot]) == (3, 39 if had else 3)  # of ten nodes one has the image, nine had
     world.pod("ADDED", pod)
