@@ -26,6 +26,7 @@ from herodotus_agents.agents import AGENTS
 from herodotus_endpoint import certificate, maintenance, options
 from herodotus_endpoint.api.schemas import NAME, SCHEMAS
 from herodotus_record import codec
+from herodotus_record.reasons import CATALOGUE, EARLIER
 from herodotus_sim import __main__ as sim
 from scheduler.commands import main as app
 from scheduler.config.extenders import ExtenderConfig, ManagedResource, TlsConfig
@@ -38,7 +39,8 @@ from scheduler.config.types import (
 )
 from scheduler.engine.framework.plugin import Args, NoArgs
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.rules.feature_gates import FEATURE_GATES
+from scheduler.engine.rules.feature_gates import FEATURE_GATES, FeatureGate, GateState
+from scheduler.engine.rules.version_rules import VERSION_RULES
 from tests.contract.meanings import MEANINGS, VARIABLES
 
 FIELD: Final = ("field", "type", "meaning")
@@ -72,23 +74,34 @@ PROCESSES: Final = {
 
 
 def parity() -> str:
-    """Return docs/parity.md with the table of feature gates written anew."""
+    """Return docs/parity.md with the tables of version rules, messages and feature gates written anew."""
     page = (ROOT / "docs/parity.md").read_text()
-    rows = [
-        (
-            f"`{g.name}`",
-            g.stage.value + (", locked" if g.locked else ""),
-            "on" if g.default else "off",
-            g.support.value,
-            g.effect,
-        )
-        for g in FEATURE_GATES
+    rules = [
+        (rule.plugin, " and ".join(map(str, sorted(rule.since))), rule.effect, rule.source) for rule in VERSION_RULES
     ]
-    table = _table(("gate", "stage", "default", "here", "what it switches"), rows)
-    before, heading, section = page.partition("\n## Feature gates\n")
+    page = _replace_table(page, "Rules by version", _table(("plugin", "since", "rule", "source"), rules))
+    messages = [(str(since), f"`{CATALOGUE[code]}`", f"`{sentence}`") for code, since, sentence in EARLIER]
+    page = _replace_table(page, "Messages by version", _table(("since", "message", "before"), messages))
+    gates = [(f"`{g.name}`", _format_history(g), g.support.value, g.effect) for g in FEATURE_GATES]
+    return _replace_table(page, "Feature gates", _table(("gate", "history", "here", "what it switches"), gates))
+
+
+def _format_history(gate: FeatureGate) -> str:
+    """Return the states of a gate, such as `alpha v1.32, beta v1.33 on, GA v1.35 locked on`."""
+
+    def describe(state: GateState) -> str:
+        value = (" locked" if state.locked else "") + (" on" if state.default else "")
+        return f"{state.stage.value} v1.{state.minor}{value}"
+
+    return ", ".join(map(describe, gate.history))
+
+
+def _replace_table(page: str, heading: str, table: str) -> str:
+    """Return the page with `table` after the text of the section `heading`, instead of the table there."""
+    before, mark, section = page.partition(f"\n## {heading}\n")
     text, following, after = section.partition("\n## ")
     introduction = text[: text.index("\n| ")] if "\n| " in text else text
-    return f"{before}{heading}{introduction.rstrip()}\n\n{table}\n{following}{after}"
+    return f"{before}{mark}{introduction.rstrip()}\n\n{table}\n{following}{after}"
 
 
 def flags() -> str:

@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "scheduler.engine.whatif",
     ),
     # what live and offline programs both need
-    "scheduler.config": (*FRAMEWORK, "scheduler.engine.plugins.*"),
+    "scheduler.config": ("herodotus_record", *FRAMEWORK, "scheduler.engine.plugins.*"),
     "scheduler.prometheus": ("scheduler.engine.framework", "scheduler.klog"),
     "scheduler.kube": ("herodotus_kube", "scheduler.engine.objects", "scheduler.klog"),
     "scheduler.extenders": (*RECORD, *FRAMEWORK, "scheduler.config", "scheduler.extenders.wire"),

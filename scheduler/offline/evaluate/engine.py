@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from herodotus_record import reasons
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
@@ -111,7 +112,7 @@ class EvaluatedPod:
             try:
                 self.framework.run_scores(self.result.state, self.pod, self.nodes, trace.feasible, trace)
             except PluginError as e:
-                score_error = str(e)
+                score_error = reasons.format_error(str(e), self.framework.profile.rules.version)
         outcome = outcome_of(self.framework.profile, self.nodes, self.result, self._filter_everywhere(), score_error)
         kept_out = self.framework.run_pre_enqueue(self.pod)
         if kept_out is not None:
