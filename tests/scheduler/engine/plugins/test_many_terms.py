@@ -24,6 +24,7 @@ from scheduler.engine.plugins.inter_pod_affinity import InterPodAffinity, InterP
 from scheduler.engine.plugins.inter_pod_affinity import terms as terms_module
 from scheduler.engine.plugins.inter_pod_affinity.terms import IncomingTermsCache, TermGroup
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread, PodTopologySpreadArgs
+from scheduler.engine.rules import DEFAULT_RULES
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, expression, make_node, make_pod
 
@@ -83,7 +84,7 @@ def preferring(described: list[Any]) -> PodBuilder:
 
 
 def group_of(pod: PodBuilder) -> TermGroup:
-    return IncomingTermsCache(ClusterObjects()).get(pod.info()).preferred[HOST]
+    return IncomingTermsCache(ClusterObjects()).get(pod.info(), DEFAULT_RULES).preferred[HOST]
 
 
 @settings(max_examples=50, deadline=None)
