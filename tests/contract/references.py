@@ -77,9 +77,9 @@ def parity() -> str:
     """Return docs/parity.md with the tables of version rules, messages and feature gates written anew."""
     page = (ROOT / "docs/parity.md").read_text()
     rules = [
-        (rule.plugin, " and ".join(map(str, sorted(rule.since))), rule.effect, rule.source) for rule in VERSION_RULES
+        (" and ".join(map(str, sorted(rule.since))), rule.plugin, rule.effect, rule.source) for rule in VERSION_RULES
     ]
-    page = _replace_table(page, "Rules by version", _table(("plugin", "since", "rule", "source"), rules))
+    page = _replace_table(page, "Rules by version", _table(("since", "plugin", "rule", "source"), rules))
     messages = [(str(since), f"`{CATALOGUE[code]}`", f"`{sentence}`") for code, since, sentence in EARLIER]
     page = _replace_table(page, "Messages by version", _table(("since", "message", "before"), messages))
     gates = [(f"`{g.name}`", _format_history(g), g.support.value, g.effect) for g in FEATURE_GATES]
