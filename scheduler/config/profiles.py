@@ -15,7 +15,7 @@ from scheduler.config.arguments import Registry, decode_arguments
 from scheduler.config.document import ConfigError
 from scheduler.config.rules import resolve_rules
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.engine.framework.failing import replace_failing
+from scheduler.engine.framework.failing import compute_state_for_score, replace_failing
 from scheduler.engine.framework.interface import EXTENSION_POINTS
 from scheduler.engine.framework.per_node import PerNodePlugin, adapt_filter, adapt_score
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle
@@ -78,6 +78,7 @@ def build_profile(config: Configuration, index: int, registry: Registry, handle:
                 f'{path}: plugin "{name}" reads node annotations and must declare DependsOn.ANYTHING,'
                 f" not DependsOn.{each.depends_on.name}: a changed annotation does not refresh cached results"
             )
+    points["pre_score"] += tuple(compute_state_for_score(points["score"], enabled["preScore"]))
     points["filter"] = tuple(adapt_filter(plugin) for plugin in points["filter"])
     points["score"] = tuple(adapt_score(plugin) for plugin in points["score"])
     _check_cardinality(path, profile, points)

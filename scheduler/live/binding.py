@@ -73,6 +73,8 @@ class Binder:
         pod, framework = binding.pod, binding.framework
         if not binding.pre_binds:
             return None
+        if isinstance(binding.pre_binds, PluginVerdict):
+            return self.record_end(binding, "PreBind", binding.pre_binds, 0.0)
         expects = framework.profile.rules.enabled(NOMINATION_FOR_EXPECTATION)
         if expects and after is None and binding.waiting_since is None and self._leading():
             self._writes.nominate(pod, binding.node)

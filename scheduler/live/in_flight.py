@@ -59,8 +59,9 @@ class InFlightBinding:
     """A pod that is assumed on a node, with everything that its binding cycle needs.
 
     `evaluated` and `feasible` are the numbers of nodes that its scheduling cycle evaluated and found feasible. Only the
-    loop's thread changes the last three fields: whether a PreBind plugin has work to do, since when the pod waits or
-    waited on Permit (monotonic seconds), and whether the pod was deleted before its binding ended.
+    loop's thread changes the last three fields: whether a PreBind plugin has work to do (or the failure of one that
+    cannot tell), since when the pod waits or waited on Permit (monotonic seconds), and whether the pod was deleted
+    before its binding ended.
     """
 
     queued: QueuedPod
@@ -72,7 +73,7 @@ class InFlightBinding:
     evaluated: int
     feasible: int
     bind_or_cancel: BindOrCancel = field(default_factory=BindOrCancel)
-    pre_binds: bool = False
+    pre_binds: bool | PluginVerdict = False
     waiting_since: float | None = None
     deleted: bool = False
 

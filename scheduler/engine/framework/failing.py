@@ -1,15 +1,16 @@
-"""Plugins that only fail: they run in place of plugins that are disabled at an earlier point on which they depend.
+"""What runs in place of plugins that a profile disables at an earlier point on which a later one depends.
 
-kube-scheduler's plugins hand state from PreFilter to Filter and Reserve, and from PreScore to Score. A configuration
-may disable the earlier point alone; most plugins then fail at the later one (`BasePlugin.fails_without`).
+kube-scheduler's plugins hand state from PreFilter to the points after it, and from PreScore to Score. A configuration
+may disable the earlier point alone. Most plugins then fail at the later one (`BasePlugin.fails_without`); some compute
+the state there (`BasePlugin.computes_pre_score`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from herodotus_record.model import Verdict
+from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import DependsOn
@@ -19,7 +20,7 @@ from scheduler.engine.objects.pod import PodInfo
 
 
 class FailingPlugin:
-    """A plugin that fails at Filter, Score and Reserve with a fixed message, in place of a plugin of the same name."""
+    """A plugin that fails with a fixed message from Filter to PreBind, in place of a plugin of the same name."""
 
     depends_on = DependsOn.NODE  # the error is the same on every node
 
@@ -39,6 +40,30 @@ class FailingPlugin:
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Do nothing, because `reserve` reserves nothing."""
 
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        return error(self._message)
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
+        return error(self._message)
+
+
+class StateForScore:
+    """The PreScore of a plugin that a profile disables there: it only computes the state that Score reads.
+
+    Its verdict does not count, because kube-scheduler's Score neither skips nor fails for it.
+    """
+
+    def __init__(self, plugin: Any) -> None:
+        self.name = plugin.name
+        self._plugin = plugin
+
+    def depends_only_on_spec(self, pod: PodInfo) -> bool:
+        return bool(self._plugin.depends_only_on_spec(pod))
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        self._plugin.pre_score(state, pod, nodes, feasible)
+        return SUCCESS
+
 
 def replace_failing(point: str, plugin: Any, enabled: Mapping[str, Container[str]]) -> Any:
     """Return the plugin, or a `FailingPlugin` if it needs an earlier extension point at which the profile disables it.
@@ -48,3 +73,10 @@ def replace_failing(point: str, plugin: Any, enabled: Mapping[str, Container[str
     """
     earlier, message = getattr(plugin, "fails_without", {}).get(point, ("", ""))
     return FailingPlugin(plugin.name, message) if earlier and plugin.name not in enabled[earlier] else plugin
+
+
+def compute_state_for_score(scorers: Iterable[Any], pre_scores: Container[str]) -> Iterator[StateForScore]:
+    """Yield what computes the state of each of `scorers` that needs it and that is not among the names `pre_scores`."""
+    for plugin in scorers:
+        if getattr(plugin, "computes_pre_score", False) and plugin.name not in pre_scores:
+            yield StateForScore(plugin)

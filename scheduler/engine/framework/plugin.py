@@ -259,6 +259,8 @@ class BasePlugin:
     # Point -> (earlier point, error): the error of kube-scheduler's plugin at the point, on every node, if the profile
     # disables it at the earlier point.
     fails_without: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    # Whether Score computes the state of PreScore if the profile disables the plugin there alone.
+    computes_pre_score: ClassVar[bool] = False
 
     # Keys of the node annotations that the plugin reads (`NodeColumns.annotation`). The cache keeps no others, reading
     # another one raises UndeclaredAnnotationError, and a change of these is a cluster event. A profile refuses a plugin

@@ -14,11 +14,12 @@ from herodotus_record.model import Code, PluginVerdict, Verdict
 from scheduler import klog
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.interface import BindAtOnce
-from scheduler.engine.framework.plugin_results import PluginError, call_plugin
+from scheduler.engine.framework.plugin_results import PluginError, call_plugin, join_reasons
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Deferred, Pending, Wait, error
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.rules.feature_gates import NOMINATION_FOR_EXPECTATION
 
 
 class ReserveAndBindPlugins:
@@ -60,17 +61,24 @@ class ReserveAndBindPlugins:
                 return PluginVerdict(plugin.name, result)
         return waits
 
-    def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Return whether any PreBind plugin will have work to do for this pod."""
+    def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool | PluginVerdict:
+        """Return whether any PreBind plugin will have work to do for this pod, or the failure of one that cannot tell.
+
+        Without the gate NominatedNodeNameForExpectation, kube-scheduler does not ask, and a failure counts as work.
+        """
+        asks, works = self.profile.rules.enabled(NOMINATION_FOR_EXPECTATION), False
         for plugin in self.profile.pre_bind:
             # Not isinstance with `PreBindPreFlight`: that takes 5 µs for each plugin and pod.
             pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
             if pre_flight is None:
-                return True
+                works = True
+                continue
             result = call_plugin(lambda run=pre_flight: run(state, pod, node))  # type: ignore[misc]
-            if result.code is not Code.SKIP:
-                return True
-        return False
+            if result.code is Code.ERROR and asks:
+                message = f'running PreBindPreFlight "{plugin.name}": {join_reasons(result)}'
+                return PluginVerdict("", error(message))
+            works |= result.code is not Code.SKIP
+        return works
 
     def run_pre_bind(
         self, state: CycleState, pod: PodInfo, node: str, first: int = 0

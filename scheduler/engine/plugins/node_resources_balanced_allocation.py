@@ -46,6 +46,10 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
                 yield invalid(f"resources[{i}].weight", spec.weight, "must be 1")
 
 
+class _BalancedDeviceTotals(DeviceTotals):
+    """The state that this plugin's PreScore writes."""
+
+
 class NodeResourcesBalancedAllocation(BasePlugin):
     """A score plugin that prefers nodes whose resources the pod makes more evenly used.
 
@@ -56,7 +60,8 @@ class NodeResourcesBalancedAllocation(BasePlugin):
     name = "NodeResourcesBalancedAllocation"
     reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
     depends_on = DependsOn.AMOUNTS
-    score_state = DeviceTotals
+    score_state = _BalancedDeviceTotals
+    computes_pre_score = True
     args_type = NodeResourcesBalancedAllocationArgs
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
@@ -68,7 +73,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
             return SKIP
         if self.rules.enabled(EXTENDED_RESOURCE):
             devices = self.handle.objects.derived(ClusterDevices)
-            DeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
+            _BalancedDeviceTotals.write(state, devices, pod, (spec.name for spec in self.args.resources))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
@@ -81,7 +86,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
             return np.zeros(nodes.slots, np.int64)
         names = [s.name for s in self.args.resources if s.name in (CPU, MEMORY, STORAGE) or pod.requests.get(s.name, 0)]
         allocatable, before = nodes.allocatable_of(names), nodes.requested_of(names)
-        totals = state.find(DeviceTotals)
+        totals = state.find(_BalancedDeviceTotals)
         if totals is not None:
             allocatable, before = totals.fill(names, nodes, allocatable, before)
         requests = np.array([pod.requests.get(name, 0) for name in names], np.int64)[:, None]

@@ -102,6 +102,10 @@ class NodeResourcesFitArgs(Args, frozen=True):
         yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
 
 
+class _FitDeviceTotals(DeviceTotals):
+    """The state that this plugin's PreScore writes."""
+
+
 class NodeResourcesFit(BasePlugin):
     """The plugin that filters nodes by the pod's requests and scores them by the configured strategy.
 
@@ -111,7 +115,8 @@ class NodeResourcesFit(BasePlugin):
     name = "NodeResourcesFit"
     reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
     depends_on = DependsOn.AMOUNTS
-    score_state = DeviceTotals
+    score_state = _FitDeviceTotals
+    computes_pre_score = True
     discards_cache_for = (DeviceClass,)
     args_type = NodeResourcesFitArgs
     idle_at = frozenset({"preFilter"})
@@ -163,7 +168,9 @@ class NodeResourcesFit(BasePlugin):
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
         """Look up the device classes that back scored resources, so that their devices count."""
         if self.rules.enabled(EXTENDED_RESOURCE):
-            DeviceTotals.write(state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources))
+            _FitDeviceTotals.write(
+                state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources)
+            )
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
@@ -176,7 +183,7 @@ class NodeResourcesFit(BasePlugin):
         names = [s.name for s in specs]
         allocatable = nodes.allocatable_of(names)
         requested = nodes.scoring_requested_of(names)
-        totals = state.find(DeviceTotals)
+        totals = state.find(_FitDeviceTotals)
         if totals is not None:
             allocatable, requested = totals.fill(names, nodes, allocatable, requested)
         requested = requested + np.array([requests.get(n, 0) for n in names], np.int64)[:, None]

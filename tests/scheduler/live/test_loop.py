@@ -152,7 +152,8 @@ class World:
         self.loop = Loop(scheduler, LoopOptions(kinds, dry_run=dry_run, on_synced=synced, event_explainer=explainer))
 
     def reserve_with(self, *plugins: Any) -> None:
-        object.__setattr__(self.framework.profile, "reserve", plugins)
+        profile = self.framework.profile
+        object.__setattr__(profile, "reserve", (*plugins, *profile.reserve))  # PreBind fails without the profile's own
 
     def nodes(self, *nodes: NodeBuilder) -> None:
         self.loop.inbox.put(ListResult(NODES, [n.obj() for n in nodes]))

@@ -141,7 +141,7 @@ class DynamicResources(BasePlugin):
             "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled",
         ),
     }
-    fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
+    fails_without: ClassVar = dict.fromkeys(("filter", "score", "reserve", "preBind"), ("preFilter", "not found"))
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -506,7 +506,7 @@ class DynamicResources(BasePlugin):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Return Skip if the pod has no claims."""
         self._end_provisional(pod)
-        return SKIP if state.find(ReservedDevices) is None else SUCCESS
+        return SKIP if state.find(ClaimsOfAttempt) is None else SUCCESS
 
     def _end_provisional(self, pod: PodInfo) -> None:
         """Note that the pod is no longer placed provisionally: it will be bound, or its placement was undone."""
@@ -518,10 +518,14 @@ class DynamicResources(BasePlugin):
                 del self._provisional[key]
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Write the claims to the API server, and return Pending until drivers report their binding conditions."""
-        attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
-        if attempt is None or reserved is None:
+        """Write the claims to the API server, and return Pending until drivers report their binding conditions.
+
+        If the profile disables Reserve, this fails for a claim that was not allocated before.
+        """
+        attempt = state.find(ClaimsOfAttempt)
+        if attempt is None:
             return SUCCESS
+        reserved = state.find(ReservedDevices) or ReservedDevices(node, NodeAllocation(()))
         try:
             timestamps = self._features.binding_conditions
             binding.write_claims(self.handle.claim_writes, attempt, reserved, pod, with_timestamps=timestamps)

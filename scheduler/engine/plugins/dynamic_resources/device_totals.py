@@ -28,13 +28,16 @@ Amounts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DeviceTotals:
-    """State for scoring: the scored resources that the pod requests and that device classes back."""
+    """State for scoring: the scored resources that the pod requests and that device classes back.
+
+    Each plugin that scores resources has a subclass, because their resources may differ.
+    """
 
     devices: ClusterDevices
     classes: dict[str, DeviceClass]
 
-    @staticmethod
-    def write(state: CycleState, devices: ClusterDevices, pod: PodInfo, resources: Iterable[str]) -> None:
+    @classmethod
+    def write(cls, state: CycleState, devices: ClusterDevices, pod: PodInfo, resources: Iterable[str]) -> None:
         """Write the state if one of the scored resources is requested by the pod and backed by a class."""
         devices.update_classes()
         if not devices.backed:
@@ -43,7 +46,7 @@ class DeviceTotals:
         classes = {name: backed[name] for name in resources if name in backed and pod.requests.get(name, 0)}
         if classes:
             devices.update()
-            state.write(DeviceTotals(devices, classes))
+            state.write(cls(devices, classes))
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
         """Return None, as devices may have been allocated on any node."""

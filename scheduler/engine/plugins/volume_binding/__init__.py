@@ -65,7 +65,7 @@ class VolumeBinding(BasePlugin):
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
     reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
-    fails_without: ClassVar = {"filter": ("preFilter", "not found"), "reserve": ("preFilter", "not found")}
+    fails_without: ClassVar = dict.fromkeys(("filter", "reserve", "preBind"), ("preFilter", "not found"))
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE
@@ -122,10 +122,12 @@ class VolumeBinding(BasePlugin):
         return np.zeros(nodes.slots, np.int64)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Assume that the volumes chosen for `node` are bound; do nothing if every claim was bound before."""
+        """Assume that the volumes chosen for `node` are bound; there are none if every claim was bound before."""
         choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
+        else:
+            state.write(ReservedVolumes(node))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -135,13 +137,21 @@ class VolumeBinding(BasePlugin):
             binding.unreserve(self.handle.objects, reserved)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return Skip if every claim was bound before, so that PreBind has nothing to do."""
-        return SKIP if state.find(ReservedVolumes) is None else SUCCESS
+        """Return Skip if every claim was bound before, so that PreBind has nothing to do.
+
+        If the profile disables Reserve, PreBind fails, and a pod without claims fails here.
+        """
+        reserved = state.find(ReservedVolumes)
+        if reserved is None and state.find(VolumeChoices) is None:
+            return error(f'no pod volume found for node "{node}"')
+        return SUCCESS if reserved is None or reserved.claims else SKIP
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
         """Write the bindings to the API server, and return Pending until every claim is bound."""
         reserved = state.find(ReservedVolumes)
         if reserved is None:
+            return error(f'failed to get cached bindings for pod "{pod.full_name}"')
+        if not reserved.claims:
             return SUCCESS
         binding.write_bindings(self.handle, reserved)
         late = error("binding volumes: context deadline exceeded")

@@ -64,10 +64,14 @@ class ReservedVolumes:
     provisions: list[Provision] = field(default_factory=list)
 
     @property
+    def claims(self) -> list[PersistentVolumeClaim]:
+        """The claims that PreBind binds and waits for."""
+        return [b.claim for b in self.static] + [p.claim for p in self.provisions]
+
+    @property
     def description(self) -> str:
         """The claims that PreBind waits for, as text."""
-        claims = [b.claim for b in self.static] + [p.claim for p in self.provisions]
-        return f"volumes of {', '.join(claim.full_name for claim in claims)}"
+        return f"volumes of {', '.join(claim.full_name for claim in self.claims)}"
 
 
 def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> ReservedVolumes:
