@@ -13,7 +13,7 @@ import msgspec
 from scheduler.config.document import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.engine.framework.plugin import Args, BasePlugin, NoArgs
-from scheduler.engine.objects.problems import Problem, forbidden, format_decode_error
+from scheduler.engine.objects.problems import Problem, format_decode_error
 from scheduler.engine.rules import Rules
 
 Registry = Mapping[str, type[BasePlugin]]  # plugins by the names that a configuration uses
@@ -40,7 +40,7 @@ def find_argument_problems(profile: ProfileConfig, path: str, registry: Registry
         entry = profile.plugin_config[j]
         for name, gated in registry[entry.name].gated_args.items():
             if name in (entry.args or {}) and not gated.is_allowed(rules):
-                yield forbidden(name, gated.detail).below(below)
+                yield gated.build_problem(name, (entry.args or {})[name]).below(below)
 
 
 def _decoded(profile: ProfileConfig, path: str, registry: Registry) -> Iterator[tuple[int, Args]]:

@@ -104,8 +104,10 @@ def csi_node(name: str, migrated: str = "", **limits: int | None) -> CSINode:
     return made(CSINode, {"name": name, "annotations": annotations}, spec={"drivers": drivers})
 
 
-def driver(name: str = EBS, storage_capacity: bool | None = True) -> CSIDriver:
-    return made(CSIDriver, {"name": name}, spec={"storageCapacity": storage_capacity})
+def driver(name: str = EBS, storage_capacity: bool | None = True, *, required: bool | None = None) -> CSIDriver:
+    """Return a CSIDriver. `required`: whether no pod with its volumes may go to a node without it."""
+    spec = {"storageCapacity": storage_capacity, "preventPodSchedulingIfMissing": required}
+    return made(CSIDriver, {"name": name}, spec=spec)
 
 
 def capacity(name: str, storage_class: str = "fast", **fields: Any) -> CSIStorageCapacity:

@@ -20,7 +20,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.waiting import WaitingPod, WaitingPods
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
-from scheduler.engine.objects.problems import Problem
+from scheduler.engine.objects.problems import Problem, forbidden, invalid
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node, Object
@@ -69,14 +69,22 @@ class NoArgs(Args, frozen=True):
 
 @dataclass(frozen=True)
 class GatedArgument:
-    """An argument of a plugin that may only be set while all of `gates` are on; `detail` is the error otherwise."""
+    """An argument of a plugin that may only be set while all of `gates` are on; `detail` is the error otherwise.
+
+    kube-scheduler's error calls the argument forbidden, or with `is_value_invalid` its value invalid.
+    """
 
     gates: tuple[str, ...]
     detail: str
+    is_value_invalid: bool = False
 
     def is_allowed(self, rules: Rules) -> bool:
         """Return whether a configuration may set the argument with these feature gates."""
         return all(rules.enabled(gate) for gate in self.gates)
+
+    def build_problem(self, name: str, value: object) -> Problem:
+        """Return the error for a configuration that sets the argument `name` to this value."""
+        return invalid(name, value, self.detail) if self.is_value_invalid else forbidden(name, self.detail)
 
 
 class ChangedMeanwhileError(Exception):

@@ -193,6 +193,11 @@ class CSINode(_Annotated, frozen=True):
     spec: CSINodeSpec = CSINodeSpec()
 
     @property
+    def driver_names(self) -> list[str]:
+        """The names of the CSI drivers that are installed on the node."""
+        return [driver.name for driver in self.spec.drivers or ()]
+
+    @property
     def limits(self) -> dict[str, int]:
         """The number of volumes that each CSI driver can attach; drivers without a limit are absent."""
         drivers = self.spec.drivers or ()
@@ -208,6 +213,7 @@ class CSIDriverSpec(Struct, frozen=True):
     """The spec of a CSIDriver."""
 
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(Object, frozen=True):
@@ -223,6 +229,11 @@ class CSIStorageCapacity(Object, frozen=True):
     node_topology: LabelSelector | None = None
     capacity: str | int | float | None = None
     maximum_volume_size: str | int | float | None = None
+
+    @property
+    def total(self) -> int:
+        """The free capacity in bytes, 0 if it is unknown."""
+        return 0 if self.capacity is None else quantity.scaled_value(self.capacity, quantity.WHOLE)
 
     @property
     def largest_volume(self) -> int | None:

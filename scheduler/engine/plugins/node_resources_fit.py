@@ -33,6 +33,7 @@ from scheduler.engine.objects.resource_api import DeviceClass
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
+from scheduler.engine.plugins.utilization_shape import ShapePoint, find_shape_problems, scale_points
 from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
 from scheduler.engine.rules.version_rules import UNRESOLVABLE_REQUESTS
 
@@ -52,16 +53,7 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
-RATIO_SCALE = 10  # a shape's points go to 10, scores to 100
-
 _AT_ONCE: Final = 40  # resources that are compared in one matrix; with the number of the group they fill an int64
-
-
-class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A point of the function from a resource's utilization (0 to 100) to its score (0 to 10)."""
-
-    utilization: int = 0
-    score: int = 0
 
 
 class RatioParam(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -218,7 +210,7 @@ class NodeResourcesFit(BasePlugin):
         if strategy.type == MOST:
             return allocation.most_allocated
         ratio = strategy.requested_to_capacity_ratio
-        shape = [(p.utilization, p.score * RATIO_SCALE) for p in (ratio.shape if ratio else ())]
+        shape = scale_points(ratio.shape if ratio else ())
         return partial(_by_shape, shape)
 
     def _ignored(self, resource: str) -> bool:
@@ -289,21 +281,7 @@ def _strategy_problems(strategy: ScoringStrategy) -> Iterator[Problem]:
     elif ratio is None:
         yield required(path, f"must be specified when type is {RATIO}")
     else:
-        yield from (problem.below(f"{path}.shape") for problem in _shape_problems(ratio.shape))
-
-
-def _shape_problems(points: tuple[ShapePoint, ...]) -> Iterator[Problem]:
-    if not points:
-        yield required("", "at least one point must be specified")
-    for i in range(1, len(points)):
-        if points[i - 1].utilization >= points[i].utilization:
-            yield invalid(f"[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
-            break
-    for i, point in enumerate(points):
-        if not 0 <= point.utilization <= 100:
-            yield invalid(f"[{i}].utilization", point.utilization, "not in valid range [0, 100]")
-        if not 0 <= point.score <= RATIO_SCALE:
-            yield invalid(f"[{i}].score", point.score, f"not in valid range [0, {RATIO_SCALE}]")
+        yield from (problem.below(f"{path}.shape") for problem in find_shape_problems(ratio.shape))
 
 
 def _is_schedulable_after_pod_change(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> bool:

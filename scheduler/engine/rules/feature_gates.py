@@ -116,6 +116,8 @@ BATCHING: Final = "OpportunisticBatching"
 DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 MATCH_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
+STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
+VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"
 EXTENDED_RESOURCE: Final = "DRAExtendedResource"
 CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
@@ -259,7 +261,10 @@ FEATURE_GATES: Final = (
     ),
     # volumes
     FeatureGate(
-        "StorageCapacityScoring", (alpha(33), beta(37)), Support.OFF, "VolumeBinding scores by the capacity of storage"
+        STORAGE_CAPACITY_SCORING,
+        (alpha(33), beta(37)),
+        Support.BOTH,
+        "VolumeBinding scores by the capacity of storage",
     ),
     FeatureGate(
         "VolumeCapacityPriority",
@@ -268,7 +273,10 @@ FEATURE_GATES: Final = (
         "VolumeBinding scores by the capacity of volumes",
     ),
     FeatureGate(
-        "VolumeLimitScaling", (alpha(35), beta(37)), Support.OFF, "a node without the volume's CSI driver is rejected"
+        VOLUME_LIMIT_SCALING,
+        (alpha(35), beta(37)),
+        Support.BOTH,
+        "a node without the volume's CSI driver is rejected if the CSIDriver has `preventPodSchedulingIfMissing`",
     ),
     FeatureGate(
         "MutableCSINodeAllocatableCount",

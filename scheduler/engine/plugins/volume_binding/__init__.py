@@ -1,21 +1,23 @@
 """VolumeBinding: places a pod where its volumes are accessible or can be provisioned, and binds them to its claims.
 
-`claims` finds the pod's claims, `search` the nodes on which their volumes are available, and `binding` binds them.
+`claims` finds the pod's claims, `search` the nodes on which their volumes are available, `scoring` compares their
+storage, and `binding` binds them.
 Source: pkg/scheduler/framework/plugins/volumebinding v1.36.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from herodotus_record.model import SUCCESS, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import Mask, Scores
-from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, PluginInput
+from scheduler.engine.framework.plugin import Args, BasePlugin, GatedArgument, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import (
     PASS,
@@ -30,40 +32,59 @@ from scheduler.engine.framework.verdicts import (
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from scheduler.engine.plugins.utilization_shape import (
+    MAX_POINT_SCORE,
+    ShapePoint,
+    find_shape_problems,
+    scale_points,
+)
 from scheduler.engine.plugins.volume_binding import binding
 from scheduler.engine.plugins.volume_binding.binding import ReservedVolumes
 from scheduler.engine.plugins.volume_binding.claims import PodClaims, UnusableClaimError, find_claims
+from scheduler.engine.plugins.volume_binding.scoring import score_storage
 from scheduler.engine.plugins.volume_binding.search import StorageIndexes, VolumeChoices, VolumeSearch
 from scheduler.engine.plugins.volume_hints import is_claim_of_pod
+from scheduler.engine.rules.feature_gates import STORAGE_CAPACITY_SCORING
+
+DEFAULT_SHAPE: Final = (ShapePoint(utilization=0, score=MAX_POINT_SCORE), ShapePoint(utilization=100, score=0))
 
 
 class VolumeBindingArgs(Args, frozen=True):
-    """Arguments of VolumeBinding: the seconds that PreBind may wait until the volumes are bound.
+    """Arguments of VolumeBinding: the seconds that PreBind may wait until the volumes are bound, and how it scores.
 
-    `shape` is rejected, since it belongs to a disabled feature (StorageCapacityScoring).
+    `shape` maps the utilization of the storage to a score. By default, nodes with more free storage score more.
     """
 
     bind_timeout_seconds: int = 600
-    shape: list[dict[str, int]] | None = None
+    shape: tuple[ShapePoint, ...] = DEFAULT_SHAPE
+
+    def __post_init__(self) -> None:
+        if not self.shape:
+            msgspec.structs.force_setattr(self, "shape", DEFAULT_SHAPE)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield a problem for a negative timeout, and for a `shape`."""
+        """Yield a problem for a negative timeout, and for each invalid point of the shape."""
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, detail)
-        if self.shape is not None:
-            detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-            yield invalid("shape", self.shape, detail)
+        yield from (problem.below("shape") for problem in find_shape_problems(self.shape))
 
 
 class VolumeBinding(BasePlugin):
     """The plugin that filters nodes by the volumes of the pod's claims, and binds volumes to the claims.
 
-    It scores nothing, since the feature StorageCapacityScoring is off.
+    It scores only with the feature StorageCapacityScoring, which is on by default since v1.37.
     """
 
     name = "VolumeBinding"
     args_type = VolumeBindingArgs
+    gated_args: ClassVar = {
+        "shape": GatedArgument(
+            (STORAGE_CAPACITY_SCORING,),
+            "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring",
+            is_value_invalid=True,
+        )
+    }
     reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
     fails_without: ClassVar = dict.fromkeys(("filter", "reserve", "preBind"), ("preFilter", "not found"))
 
@@ -80,6 +101,7 @@ class VolumeBinding(BasePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = StorageIndexes(handle.objects)
+        self._shape = scale_points(args.shape)
 
     def prepare(self, nodes: NodeColumns) -> None:
         """Bring the indexes of storage objects up to date, so that the first cycle need not."""
@@ -110,16 +132,20 @@ class VolumeBinding(BasePlugin):
         claims = state.find(PodClaims)
         if claims is None:
             return PASS
-        search = VolumeSearch(self._storage, nodes)
+        search = VolumeSearch(self._storage, nodes, scores=self.rules.enabled(STORAGE_CAPACITY_SCORING))
         verdicts = search.compute_verdicts(claims)
         state.write(search.build_choices(claims))
         return verdicts
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        return SKIP
+        return SUCCESS if self.rules.enabled(STORAGE_CAPACITY_SCORING) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        return np.zeros(nodes.slots, np.int64)
+        """Return the score of the storage that the pod's delayed claims would use on each node; 0 without such."""
+        choices = state.find(VolumeChoices)
+        if choices is None:
+            return np.zeros(nodes.slots, np.int64)
+        return score_storage(choices.matches, choices.provisions, self._shape, nodes.slots)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Assume that the volumes chosen for `node` are bound; there are none if every claim was bound before."""

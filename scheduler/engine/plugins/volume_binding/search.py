@@ -32,13 +32,15 @@ from scheduler.engine.objects.storage import (
 from scheduler.engine.objects.types import NodeSelector, NodeSelectorTerm
 from scheduler.engine.plugins.volume_binding.claims import PodClaims
 from scheduler.engine.plugins.volume_binding.matching import VolumeIndex, VolumeMatch, match_volumes, parse_size
+from scheduler.engine.plugins.volume_binding.scoring import UNKNOWN_CAPACITY, Provision
 from scheduler.engine.plugins.volume_binding.selector_matcher import SelectorMatcher
 
 
 @dataclass(frozen=True)
 class VolumeChoices:
-    """The state that Filter writes for Reserve: the existing volume that each delayed claim gets on each node.
+    """The state that Filter writes for Score and Reserve: the volume that each delayed claim gets on each node.
 
+    `matches` has the existing volumes and `provisions`, for a search that scores, where a provisioner would make one.
     `index` maps the names of nodes to node slots. The slot of a node does not change during the cycle and the binding
     of its pod.
     """
@@ -46,6 +48,7 @@ class VolumeChoices:
     index: Mapping[str, int]
     delayed: tuple[PersistentVolumeClaim, ...]
     matches: tuple[VolumeMatch, ...]
+    provisions: tuple[Provision, ...]
 
     def on_node(
         self, node: str
@@ -76,11 +79,12 @@ class VolumeSearch:
     """A search, on all nodes of `nodes`, for the volumes of one pod's claims.
 
     Each kind of rejection has its own column of reasons, since a node may be rejected for several. An error overrides
-    all others.
+    all others. With `scores`, the search also notes the capacities from which volumes would be provisioned.
     """
 
-    def __init__(self, storage: StorageIndexes, nodes: NodeColumns) -> None:
+    def __init__(self, storage: StorageIndexes, nodes: NodeColumns, *, scores: bool = False) -> None:
         self._storage = storage
+        self._provisions: list[Provision] | None = [] if scores else None
         self._nodes = nodes
         self._matcher = SelectorMatcher(nodes)
         self._matches: list[VolumeMatch] = []
@@ -109,8 +113,8 @@ class VolumeSearch:
         return Verdicts.from_ids(ids, len(distinct), verdict)
 
     def build_choices(self, claims: PodClaims) -> VolumeChoices:
-        """Return the existing volumes that the delayed claims get on each node; call `compute_verdicts` before."""
-        return VolumeChoices(self._nodes.index, claims.delayed, tuple(self._matches))
+        """Return the volumes that the delayed claims get on each node; call `compute_verdicts` before."""
+        return VolumeChoices(self._nodes.index, claims.delayed, tuple(self._matches), tuple(self._provisions or ()))
 
     # --- claims that are bound ------------------------------------------------------------------------------------
 
@@ -200,24 +204,38 @@ class VolumeSearch:
             return where
         outside = where & ~self._matcher.match_topologies(storage_class.allowed_topologies)
         self._unbound.set_reason(outside, Reason("no-volume", params))
-        full = where & ~outside & ~self._find_nodes_with_space(claim, storage_class)
+        has_space = self._find_space(claim, storage_class, where & ~outside)
+        full = where & ~outside & ~has_space
         self._space.set_reason(full, Reason("no-space", params))
         return outside | full
 
-    def _find_nodes_with_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask:
+    def _find_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass, where: Mask) -> Mask:
         """Return a mask of the nodes for which the CSI driver of the storage class reports enough capacity.
 
-        The mask includes all nodes if the driver does not track capacity.
+        The mask includes all nodes if the driver does not track capacity. Of several sufficient capacities of one node,
+        upstream scores by the first in the order of a Go map; this one scores by the first by name.
         """
         driver = self._storage.objects.get(CSIDriver, storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity or STORAGE not in (claim.spec.resources.requests or {}):
             return np.ones(self._nodes.slots, np.bool_)
         size = quantity.scaled_value((claim.spec.resources.requests or {})[STORAGE], quantity.WHOLE)
-        where = np.zeros(self._nodes.slots, np.bool_)
-        for capacity in self._storage.capacities.get(storage_class.metadata.name):
-            if capacity.largest_volume is not None and capacity.largest_volume >= size:
-                where[self._matcher.match_labels(capacity.node_topology)] = True
-        return where
+        capacities = [
+            capacity
+            for capacity in self._storage.capacities.get(storage_class.metadata.name)
+            if capacity.largest_volume is not None and capacity.largest_volume >= size
+        ]
+        has_space = np.zeros(self._nodes.slots, np.bool_)
+        if self._provisions is None:
+            for capacity in capacities:
+                has_space[self._matcher.match_labels(capacity.node_topology)] = True
+            return has_space
+        column = np.full(self._nodes.slots, UNKNOWN_CAPACITY, np.int64)
+        for capacity in sorted(capacities, key=lambda c: (c.metadata.namespace, c.metadata.name), reverse=True):
+            slots = self._matcher.match_labels(capacity.node_topology)
+            has_space[slots] = True
+            column[slots] = capacity.total
+        self._provisions.append(Provision(claim, where & has_space, column))
+        return has_space
 
 
 def _format_term(term: NodeSelectorTerm) -> str:

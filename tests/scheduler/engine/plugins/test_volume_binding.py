@@ -385,7 +385,8 @@ def test_no_points() -> None:
         ({}, []),
         ({"bindTimeoutSeconds": 0}, []),
         ({"bindTimeoutSeconds": -1}, ["bindTimeoutSeconds"]),
-        ({"shape": [{"utilization": 0, "score": 0}]}, ["shape"]),
+        ({"shape": [{"utilization": 0, "score": 0}]}, []),
+        ({"shape": [{"utilization": 101, "score": 11}]}, ["shape[0].utilization", "shape[0].score"]),
     ],
     ids=str,
 )

@@ -96,8 +96,8 @@ def test_malformed_flag_is_refused_with_kube_schedulers_words(text: str, error: 
             " [MatchLabelKeysInPodTopologySpread]",
         ),
         (
-            {"StorageCapacityScoring": True},
-            "cannot set feature gate StorageCapacityScoring to true, only false is built here",
+            {"DRAListTypeAttributes": True},
+            "cannot set feature gate DRAListTypeAttributes to true, only false is built here",
         ),
     ],
     ids=["unknown", "locked", "several", "dependency", "default-dependency", "not-built"],
@@ -109,7 +109,7 @@ def test_gates_are_refused_by_name(settings: dict[str, bool], error: str) -> Non
 
 
 def test_all_alpha_enables_no_gate_that_is_not_built() -> None:
-    with pytest.raises(FeatureGateError, match="cannot set feature gate StorageCapacityScoring to true"):
+    with pytest.raises(FeatureGateError, match="cannot set feature gate DRAListTypeAttributes to true"):
         Rules.from_settings({"AllAlpha": True})
     assert changed({"AllAlpha": False}) == {}
 
