@@ -151,11 +151,17 @@ PLUGINS: Final = (
     ),
     PluginReference(
         "NodeVolumeLimits",
-        "Rejects nodes to which no further volume of the CSI driver can be attached.",
-        ("pod: spec.volumes", "CSINode: spec.drivers[*].allocatable", "VolumeAttachments"),
+        "Rejects nodes to which no further volume of the CSI driver can be attached, and since v1.37 nodes without the"
+        " driver if the CSIDriver asks for it.",
+        (
+            "pod: spec.volumes",
+            "CSINode: spec.drivers[*].allocatable",
+            "CSIDriver: spec.preventPodSchedulingIfMissing",
+            "VolumeAttachments",
+        ),
         f"{_DOCS}/concepts/storage/storage-limits/",
         ("move pods with volumes of that driver to other nodes, or add a node",),
-        ("volume-limit", "claim-lookup"),
+        ("volume-limit", "csi-driver-missing", "claim-lookup"),
     ),
     PluginReference(
         "VolumeBinding",

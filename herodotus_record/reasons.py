@@ -50,6 +50,7 @@ CATALOGUE: Final[dict[str, str]] = {
     ),
     # NodeVolumeLimits
     "volume-limit": "node(s) exceed max volume count",  # driver, limit, attached, new
+    "csi-driver-missing": "{driver} CSI driver is not installed on the node",
     "claim-lookup": 'looking up PVC {claim}: persistentvolumeclaim "{name}" not found',
     # VolumeBinding
     "volume-affinity": "node(s) didn't match PersistentVolume's node affinity",  # volume, wants

@@ -42,6 +42,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "disk-conflict": "free {disk} on {node}: another pod mounts it",
     "claim-in-use": "delete the pod that uses {claims}",
     "volume-limit": "detach a volume of {driver} from {node}",
+    "csi-driver-missing": "install the CSI driver {driver} on {node}, or wait until it has registered there",
     "volume-affinity": "run the pod where volume {volume} is ({wants}), not on {node}",
     "no-volume-elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-volume": "add a volume for claim {claim} that {node} can reach",

@@ -23,15 +23,19 @@ from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, 
 from scheduler.engine.objects import csi_migration
 from scheduler.engine.objects.cluster import Index
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import CSINode, VolumeAttachment, find_claim_name
+from scheduler.engine.objects.storage import CSIDriver, CSINode, VolumeAttachment, find_claim_name
 from scheduler.engine.plugins.node_volume_limits.attached import AttachedVolumes
 from scheduler.engine.plugins.node_volume_limits.volumes import CsiVolume, UncountableError, VolumeLookup
 from scheduler.engine.plugins.topology import FirstRejections
 from scheduler.engine.plugins.volume_hints import is_claim_of_pod
+from scheduler.engine.rules.feature_gates import VOLUME_LIMIT_SCALING
 
 
 class NodeVolumeLimits(BasePlugin):
-    """A filter that rejects nodes on which the pod would exceed a CSI driver's limit of attached volumes."""
+    """A filter that rejects nodes on which the pod would exceed a CSI driver's limit of attached volumes.
+
+    Since v1.37 it also rejects nodes without a CSI driver whose CSIDriver has `preventPodSchedulingIfMissing`.
+    """
 
     name = "NodeVolumeLimits"
     reads = frozenset({PluginInput.NODE, PluginInput.PODS, PluginInput.OBJECTS})
@@ -60,18 +64,25 @@ class NodeVolumeLimits(BasePlugin):
         return PreFilterResult() if _attaches(pod) else SKIPPED
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes on which the pod's new volumes would exceed a CSI driver's limit."""
+        """Reject nodes on which the pod's new volumes would exceed a CSI driver's limit.
+
+        With the feature VolumeLimitScaling, also nodes without a CSI driver that no pod may be scheduled without.
+        """
         volumes, failure = self._find_volumes(pod, migrated=True)
-        _, failure_elsewhere = self._find_volumes(pod, migrated=False)
+        unmigrated, failure_elsewhere = self._find_volumes(pod, migrated=False)
         if not volumes and failure is failure_elsewhere is None:
             return PASS
         attached = self._attached(nodes)
         rejections = FirstRejections(nodes.slots)
         if failure_elsewhere is not None:
             rejections.reject(~attached.has_csi_node, failure_elsewhere)
+        for driver in self._find_required_drivers(unmigrated):
+            rejections.reject(~attached.has_csi_node, _build_missing_driver(driver))
         if failure is not None:
             rejections.reject(attached.has_csi_node, failure)
             return rejections.verdicts()
+        for driver in self._find_required_drivers(volumes):
+            rejections.reject(attached.has_csi_node & ~attached.has_driver(driver), _build_missing_driver(driver))
         for slot, verdict in attached.uncountable.items():
             rejections.reject(_only(slot, nodes.slots), verdict)
         for driver in sorted({volume.driver for volume in volumes}):
@@ -85,6 +96,18 @@ class NodeVolumeLimits(BasePlugin):
             return VolumeLookup(self.handle.objects).find_volumes(pod, incoming=True, migrated=migrated), None
         except UncountableError as e:
             return set(), e.verdict
+
+    def _find_required_drivers(self, volumes: set[CsiVolume]) -> list[str]:
+        """Return the volumes' CSI drivers without which a node is rejected, sorted: those whose CSIDriver asks for it.
+
+        Of several drivers that a node lacks, upstream names the first in the order of a Go map.
+        """
+        if not self.rules.enabled(VOLUME_LIMIT_SCALING):
+            return []
+        found = {name: self.handle.objects.get(CSIDriver, name) for name in {volume.driver for volume in volumes}}
+        return sorted(
+            name for name, driver in found.items() if driver and driver.spec.prevent_pod_scheduling_if_missing
+        )
 
     def _attached(self, nodes: NodeColumns) -> AttachedVolumes:
         attached = self._columns.get(nodes)
@@ -111,6 +134,10 @@ def _find_exceeded_limits(
         params = dict(zip(("limit", "attached", "new"), map(str, row.tolist()), strict=True))
         verdict = unschedulable(Reason("volume-limit", {"driver": driver, **params}))
         yield exceeding & (numbers == row).all(axis=1), verdict
+
+
+def _build_missing_driver(driver: str) -> Verdict:
+    return unschedulable(Reason("csi-driver-missing", {"driver": driver}))
 
 
 def _only(slot: int, slots: int) -> Mask:

@@ -54,6 +54,7 @@ class AttachedVolumes:
         self._generation = -1
         self._revisions: dict[type[Object], int] = {}
         self._known = np.zeros(0, np.bool_)
+        self._drivers: dict[str, set[int]] = {}  # the slots of the nodes on which each CSI driver is installed
         self._limits: dict[str, Amounts] = {}
         self._attached: dict[str, Amounts] = {}
         self._volumes: dict[int, set[CsiVolume]] = {}
@@ -65,6 +66,12 @@ class AttachedVolumes:
     def has_csi_node(self) -> Mask:
         """A mask of the node slots whose nodes have a CSINode."""
         return self._known
+
+    def has_driver(self, driver: str) -> Mask:
+        """Return a mask of the node slots on whose nodes a CSI driver is installed."""
+        mask = np.zeros(len(self._known), np.bool_)
+        mask[list(self._drivers.get(driver, ()))] = True
+        return mask
 
     def get_limits(self, driver: str) -> Amounts:
         """Return, for each node slot, the driver's limit of volumes; the largest int64 stands for no limit."""
@@ -113,6 +120,8 @@ class AttachedVolumes:
     def _count(self, nodes: NodeColumns, slot: int) -> None:
         csi_node = self._objects.get(CSINode, nodes.names[slot]) if nodes.live[slot] else None
         self._known[slot] = csi_node is not None
+        for driver in csi_node.driver_names if csi_node else ():
+            self._drivers.setdefault(driver, set()).add(slot)
         limits = csi_node.limits if csi_node else {}
         if not limits:
             return
@@ -146,6 +155,8 @@ class AttachedVolumes:
     def _forget(self, slot: int) -> None:
         self.uncountable.pop(slot, None)
         self._known[slot] = False
+        for slots in self._drivers.values():
+            slots.discard(slot)
         for column in self._limits.values():
             column[slot] = _NO_LIMIT
         for column in self._attached.values():

@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import Code, Reason, Verdict
+from herodotus_record.reasons import format_reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.plugin import NoArgs
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins.node_volume_limits import NodeVolumeLimits
+from scheduler.engine.rules import Rules
 from tests.scheduler.builders import Json, PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.storage import (
     EBS,
@@ -21,6 +24,7 @@ from tests.scheduler.storage import (
     claiming,
     codes,
     csi_node,
+    driver,
     storage_class,
     tried,
     volume,
@@ -216,6 +220,62 @@ def test_running_pod_with_unknown_volumes_is_an_error_on_limited_nodes() -> None
     assert decided(claiming("a"), *objects, running=[stranger, elsewhere]) == on_n(error)
 
 
+# --- drivers that a node must have (VolumeLimitScaling) ---------------------------------------------------------------
+
+SCALING = Rules.from_settings({"VolumeLimitScaling": True})
+MISSING = "csi-driver-missing"
+
+
+def decided_with(rules: Rules, pod: PodBuilder, *objects: Object) -> Any:
+    """Of a node with EBS's driver, one with another driver only, and one without a CSINode."""
+    columns = columns_of([make_node("has"), make_node("other"), make_node("bare")])
+    by = plugin(csi_node("has", ebs=None), csi_node("other", other=None), *objects)
+    by.rules = rules
+    return tried(by, pod, columns)
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([*bound("a"), driver(required=True)], ("", MISSING, MISSING)),
+        ([*bound("a"), driver(required=False)], ("", "", "")),
+        ([*bound("a"), driver(required=None)], ("", "", "")),
+        ([*bound("a")], ("", "", "")),
+        ([*bound("a"), driver("other", required=True)], ("", "", "")),
+        ([claim("a"), storage_class(), driver(required=True)], ("", MISSING, MISSING)),
+        ([claim("a"), storage_class(provisioner="other"), driver("other", required=True)], (MISSING, "", MISSING)),
+        ([claim("a", storage_class=None), driver(required=True)], ("", "", "")),
+    ],
+    ids=["required", "not", "unset", "unknown", "another", "unbound", "unbound-another", "no-class"],
+)
+def test_a_node_without_a_csi_driver_is_rejected_if_its_csidriver_asks_for_it(
+    objects: list[Object], expected: tuple[str, str, str]
+) -> None:
+    verdicts = codes(decided_with(SCALING, claiming("a"), *objects))
+    assert verdicts == dict(zip(("has", "other", "bare"), expected, strict=True))
+
+
+def test_a_required_driver_is_named_and_preemption_may_help() -> None:
+    verdict = decided_with(SCALING, claiming("a"), *bound("a"), driver(required=True))["bare"]
+    assert verdict == Verdict(Code.UNSCHEDULABLE, (Reason(MISSING, {"driver": EBS}),))
+    assert format_reason(verdict.reasons[0]) == "ebs.csi.aws.com CSI driver is not installed on the node"
+
+
+@pytest.mark.parametrize(("version", "rejects"), [("v1.34", False), ("v1.36", False), ("v1.37", True)])
+def test_the_version_decides_whether_drivers_are_required(version: str, rejects: bool) -> None:
+    rules = Rules.from_settings({}, KubernetesVersion.parse(version))
+    verdicts = codes(decided_with(rules, claiming("a"), *bound("a"), driver(required=True)))
+    assert verdicts == {"has": "", "other": MISSING if rejects else "", "bare": MISSING if rejects else ""}
+
+
+def test_a_node_that_lacks_the_driver_has_no_other_reason() -> None:
+    objects = [*bound("a"), volume("pv-b", **csi("b", "full")), claim("b", volume="pv-b"), driver(required=True)]
+    columns = columns_of([make_node("n")])
+    by = plugin(csi_node("n", full=0), *objects)
+    by.rules = SCALING
+    assert codes(tried(by, claiming("a", "b"), columns)) == {"n": MISSING}
+
+
 # --- what changes -----------------------------------------------------------------------------------------------------
 
 NAMES = ("a", "b", "c")
@@ -223,7 +283,13 @@ HOSTS = ("n0", "n1", "n2")
 
 
 def fresh(cluster: Cluster, columns: NodeColumns) -> Any:
-    return filter_verdicts(NodeVolumeLimits(NoArgs(), cluster), columns)
+    return filter_verdicts(scaling(cluster), columns)
+
+
+def scaling(cluster: Cluster) -> NodeVolumeLimits:
+    by = NodeVolumeLimits(NoArgs(), cluster)
+    by.rules = SCALING
+    return by
 
 
 def filter_verdicts(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
@@ -234,14 +300,17 @@ def filter_verdicts(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[str, Any]:
     what = draw(
-        st.sampled_from(["pod", "gone", "node", "no node", "claim", "volume", "class", "csi", "attach", "detach"])
+        st.sampled_from(
+            ["pod", "gone", "node", "no node", "claim", "volume", "class", "csi", "driver", "attach", "detach"]
+        )
     )
     name, host = draw(st.sampled_from(NAMES)), draw(st.sampled_from(HOSTS))
     objects: dict[str, Any] = {
         "claim": claim(name, volume=draw(st.sampled_from(["", "pv-a", "pv-b"]))),
         "volume": volume(f"pv-{name}", **csi(draw(st.sampled_from(["x", "y"])))),
         "class": storage_class(provisioner=draw(st.sampled_from([EBS, "other"]))),
-        "csi": csi_node(host, ebs=draw(st.integers(0, 3))),
+        "csi": csi_node(host, **draw(st.sampled_from([{"ebs": 0}, {"ebs": 2}, {"ebs": None}, {"other": 1}, {}]))),
+        "driver": driver(required=draw(st.booleans())),
         "attach": attachment(f"va-{name}", host, f"pv-{draw(st.sampled_from(NAMES))}"),
         "detach": attachment(f"va-{name}", host, "pv-a"),
     }
@@ -255,7 +324,7 @@ def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], checked: 
     columns = columns_of([make_node(host) for host in HOSTS])
     for host in HOSTS:
         cluster.objects.set(csi_node(host, ebs=2))
-    by = NodeVolumeLimits(NoArgs(), cluster)
+    by = scaling(cluster)
     running: dict[str, str] = {}
     for (what, given_), ask in zip(steps, checked, strict=False):
         apply(what, given_, cluster, columns, running)
