@@ -19,7 +19,7 @@ import msgspec
 from herodotus_local.errors import ReadError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS, WatchedKind
+from scheduler.engine.objects.watched_kinds import ALL_KINDS, DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.whatif.pods import PriorityClass
 
 PAGE: Final = 2500  # objects in one response; smaller pages cost the API server more (see scheduler.kube.watch)
@@ -56,6 +56,7 @@ _EFFECTS: Final = {
     "replicasets": _SPREADING,
     "statefulsets": _SPREADING,
     "podgroups": "pods of pod groups are explained as if their groups did not exist",
+    DEVICE_TAINT_RULES.name: "devices that rules taint seem to be usable",
     "priorityclasses": "priorities of pods that do not exist yet are unknown",
     "resourceclaimtemplates": "pods that do not exist yet lack the resource claims of their templates",
     **dict.fromkeys(DEVICES, f"whether devices can be allocated is not evaluated ({ALLOCATES})"),
@@ -113,7 +114,7 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         self._nodes = self._pool.submit(self._list, "/api/v1/nodes", Node)
         self._pods = self._pool.submit(self._list, "/api/v1/pods", Pod, _RUNNING)
         self._classes = self._pool.submit(self._list_if_allowed, _PRIORITY_CLASSES, PriorityClass)
-        self._others = [self._submit(kind) for kind in (*KINDS, POD_GROUPS) if kind.name not in _STORAGE]
+        self._others = [self._submit(kind) for kind in ALL_KINDS if kind.name not in _STORAGE]
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         """Cancel what has not begun."""

@@ -37,6 +37,7 @@ from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.types import Pod
+from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.whatif.changes import ClusterReviewError
 from scheduler.engine.whatif.simulation import Report
@@ -227,7 +228,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         if not is_review:
             kinds -= {"priorityclasses", "resourceclaimtemplates"}
             if not any(pod.spec.resource_claims for pod in found.pods):
-                kinds -= DEVICES
+                kinds -= {*DEVICES, DEVICE_TAINT_RULES.name}
         for sentence in found.format_unread(kinds):
             self._note(sentence)
 

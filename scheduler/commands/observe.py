@@ -21,8 +21,8 @@ from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
+from scheduler.config.rules import resolve_rules
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube.http import ApiServer
@@ -105,11 +105,12 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         origin = Origin(cluster, f"{socket.gethostname()}_{uuid.uuid4()}", records.omitted)
         process.start_delivery(records, api, health, closing)
         recorder = process.open_recorder(records, origin, process.build_absent_api_notes(absent), health, closing)
-        kinds = {kind.name: kind.decode_as for kind in KINDS}
+        watched = process.list_watched_kinds(resolve_rules(evaluated))
+        kinds = {kind.name: kind.decode_as for kind in watched}
         settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)
         observer = Observer(settings, recorder, shared, metrics)
         health.loop = observer
-        reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()))
+        reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()), watched)
         for reflector in reflectors:
             reflector.start()
         reviewer = None

@@ -25,9 +25,10 @@ from scheduler import klog
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.engine.objects.types import Node, Pod
-from scheduler.engine.objects.watched_kinds import KINDS, WatchedKind
+from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import OmittedLabels
+from scheduler.engine.rules import Rules, feature_gates
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube import discovery
 from scheduler.kube.http import ApiError, ApiServer
@@ -218,8 +219,13 @@ def _build_spool_error(records: Records, error: OSError) -> StartupError:
     return StartupError(f"cannot use the spool directory {records.spool}: {error.strerror or error}")
 
 
+def list_watched_kinds(rules: Rules) -> tuple[WatchedKind, ...]:
+    """Return the kinds that a process with these rules watches besides nodes, pods and pod groups."""
+    return (*KINDS, DEVICE_TAINT_RULES) if rules.enabled(feature_gates.DEVICE_TAINT_RULES) else KINDS
+
+
 def build_reflectors(
-    api: ApiServer, sink: Sink, manifests: KeptManifests, kinds: Iterable[WatchedKind] = KINDS
+    api: ApiServer, sink: Sink, manifests: KeptManifests, kinds: Iterable[WatchedKind]
 ) -> list[Reflector[Any]]:
     """Return a reflector, not started yet, for nodes, pods and each of `kinds`.
 

@@ -36,7 +36,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
-from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS, WatchedKind
+from scheduler.engine.objects.watched_kinds import POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.extenders.client import HttpExtender, build_extenders
@@ -229,8 +229,9 @@ def _schedule(started: StartedScheduler) -> bool:
 
 
 def _watched_kinds(config: Configuration) -> tuple[WatchedKind, ...]:
-    groups = resolve_rules(config).enabled(GENERIC_WORKLOAD)
-    return (*KINDS, POD_GROUPS) if groups else KINDS
+    rules = resolve_rules(config)
+    groups = (POD_GROUPS,) if rules.enabled(GENERIC_WORKLOAD) else ()
+    return (*process.list_watched_kinds(rules), *groups)
 
 
 def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:

@@ -20,7 +20,7 @@ from herodotus_record.version import __version__
 from scheduler.commands import main as app
 from scheduler.config import load
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, EVENT_KIND, STATUS_CONFIG_MAP
-from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS
+from scheduler.engine.objects.watched_kinds import ALL_KINDS
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.port import PORT
@@ -120,7 +120,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/kube/discovery.py", "find_absent_groups", "get"): None,
     ("scheduler/kube/watch.py", "_list", "get"): [
         right
-        for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in (*KINDS, POD_GROUPS)))
+        for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in ALL_KINDS))
         for right in watched(path)
     ],
     ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same

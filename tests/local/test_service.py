@@ -264,10 +264,10 @@ def test_the_feature_gates_of_kube_scheduler_apply() -> None:
 
 
 def test_feature_gates_that_are_not_built_are_stated() -> None:
-    found = find_configuration(ApiServer([scheduler_pod("--feature-gates", "StorageCapacityScoring=true")]).fetch)
+    found = find_configuration(ApiServer([scheduler_pod("--feature-gates", "DRAListTypeAttributes=true")]).fetch)
     assert found.configuration.feature_gates == {}
     assert found.notes == (
-        "note: kube-scheduler's feature gates do not apply (cannot set feature gate StorageCapacityScoring to true,"
+        "note: kube-scheduler's feature gates do not apply (cannot set feature gate DRAListTypeAttributes to true,"
         " only false is built here)",
     )
 

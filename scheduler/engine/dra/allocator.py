@@ -297,7 +297,7 @@ class _Search:
             return NO_COUNTER
         if device.consumes and not (shared and self._is_capacity_in_use(device.id)) and not self._consume(pool, device):
             return NO_COUNTER
-        if features.device_taints and find_taint(device.device.taints, request.spec.tolerations) is not None:
+        if find_taint(device, request.spec.tolerations, features) is not None:
             return TAINTED
         constraints = self._constraints[at.claim]
         for i, constraint in enumerate(constraints):
@@ -394,10 +394,12 @@ def _build_constraints(claim: ResourceClaim, features: AllocatorFeatures) -> lis
 
 
 def find_taint(
-    taints: Sequence[DeviceTaint] | None, tolerations: Sequence[DeviceToleration] | None
+    device: SlicedDevice, tolerations: Sequence[DeviceToleration] | None, features: AllocatorFeatures
 ) -> DeviceTaint | None:
     """Return the first taint of a device that prevents its allocation and is not tolerated, or None."""
-    for taint in taints or ():
+    if not features.device_taints:
+        return None
+    for taint in (*(device.device.taints or ()), *(device.rule_taints if features.device_taint_rules else ())):
         if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any(_tolerates(t, taint) for t in tolerations or ()):
             return taint
     return None

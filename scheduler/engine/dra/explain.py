@@ -119,8 +119,8 @@ def _find_stopper(
         return IN_USE
     if device.consumes and not features.partitionable_devices:
         return "consumes counters, whose feature gate is off"
-    taint = find_taint(device.device.taints, request.spec.tolerations)
-    if taint is not None and features.device_taints:
+    taint = find_taint(device, request.spec.tolerations, features)
+    if taint is not None:
         value = f"={taint.value}" if taint.value else ""
         return f"taint {taint.key}{value}:{taint.effect}"
     consumed = allocator.allocated.consumed.get(device.id, {})

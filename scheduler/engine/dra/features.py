@@ -17,6 +17,7 @@ class AllocatorFeatures:
     consumable_capacity: bool = True
     partitionable_devices: bool = True
     device_taints: bool = True
+    device_taint_rules: bool = False
     binding_conditions: bool = True
 
     @property

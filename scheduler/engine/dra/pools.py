@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scheduler.engine.objects import quantity
-from scheduler.engine.objects.resource_api import CounterSet, Device, ResourceSlice
+from scheduler.engine.objects.resource_api import CounterSet, Device, DeviceTaint, DeviceTaintRule, ResourceSlice
 from scheduler.engine.objects.selectors import node_matches_any_term
 from scheduler.engine.objects.types import Node, NodeSelector
 
@@ -21,15 +21,16 @@ Counters = dict[str, dict[str, int]]  # counter set -> counter -> amount in 10^-
 class SlicedDevice:
     """A device with its slice, and what the allocator derives from both.
 
-    `consumes` holds what the device consumes of counters. `matches` memoizes the results of selectors by expression:
-    whether the expression selects the device, or the message of its error. `converted` is the device in the form that
-    the evaluator of selectors reads.
+    `rule_taints` are the taints that DeviceTaintRules add. `consumes` holds what the device consumes of counters.
+    `matches` memoizes the results of selectors by expression: whether the expression selects the device, or the message
+    of its error. `converted` is the device in the form that the evaluator of selectors reads.
     """
 
-    __slots__ = ("consumes", "converted", "device", "id", "matches", "slice")
+    __slots__ = ("consumes", "converted", "device", "id", "matches", "rule_taints", "slice")
 
-    def __init__(self, device: Device, owner: ResourceSlice) -> None:
+    def __init__(self, device: Device, owner: ResourceSlice, rules: Iterable[DeviceTaintRule] = ()) -> None:
         self.device = device
+        self.rule_taints: list[DeviceTaint] = [rule.spec.taint for rule in rules if rule.selects_device(device.name)]
         self.slice = owner
         self.id: DeviceId = (owner.spec.driver, owner.spec.pool.name, device.name)
         self.consumes = [
@@ -41,14 +42,15 @@ class SlicedDevice:
 
 
 class PreparedSlice:
-    """A resource slice with its devices prepared for the allocator."""
+    """A resource slice with its devices prepared for the allocator, and the DeviceTaintRules for its pool."""
 
-    __slots__ = ("devices", "object", "pool_id")
+    __slots__ = ("devices", "object", "pool_id", "rules")
 
-    def __init__(self, obj: ResourceSlice) -> None:
+    def __init__(self, obj: ResourceSlice, rules: Sequence[DeviceTaintRule] = ()) -> None:
         self.object = obj
         self.pool_id = (obj.spec.driver, obj.spec.pool.name)
-        self.devices = [SlicedDevice(device, obj) for device in obj.spec.devices or ()]
+        self.rules = rules
+        self.devices = [SlicedDevice(device, obj, rules) for device in obj.spec.devices or ()]
 
     @property
     def name(self) -> str:

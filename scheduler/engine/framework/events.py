@@ -200,8 +200,11 @@ ALL_EVENTS = (
 def find_object_event(kind: str, action: ActionType) -> ClusterEvent | None:
     """Return the cluster event for a change of an object that is no node or pod, or None if its kind causes no events.
 
-    `kind` is the object's kind in manifests; `action` is ADD, UPDATE or DELETE.
+    `kind` is the object's kind in manifests; `action` is ADD, UPDATE or DELETE. A DeviceTaintRule changes devices, so
+    upstream reports it as an update of their resource slices.
     """
+    if kind == "DeviceTaintRule":
+        return ClusterEvent.RESOURCE_SLICE_UPDATE
     return _EVENTS_BY_KIND.get((kind, action))
 
 

@@ -23,7 +23,7 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.problems import format_decode_error
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import KINDS, POD_GROUPS
+from scheduler.engine.objects.watched_kinds import ALL_KINDS, POD_GROUPS
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
@@ -31,7 +31,7 @@ DEFAULT_NAMESPACE: Final = "default"
 _CLUSTER_SCOPED: Final = frozenset(
     {
         *("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
-        *("DeviceClass", "ResourceSlice"),
+        *("DeviceClass", "DeviceTaintRule", "ResourceSlice"),
         *(kind.decode_as.__name__ for kind in AUTOSCALING_KINDS if not kind.namespaced),
     }
 )
@@ -48,7 +48,7 @@ _MAPS: Final = QUANTITY_FIELDS | {
 _READ: Final[Mapping[str, tuple[tuple[str, ...], type[Object]]]] = {
     "Node": (("v1",), Node),
     "Pod": (("v1",), Pod),
-    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in (*KINDS, POD_GROUPS)},
+    **{k.decode_as.__name__: (("/".join(k.path.split("/")[2:-1]),), k.decode_as) for k in ALL_KINDS},
     **{k.decode_as.__name__: (k.versions, k.decode_as) for k in (*AUTOSCALING_KINDS, EVENT_KIND, STATUS_KIND)},
 }
 

@@ -140,6 +140,40 @@ class ResourceSlice(Object, frozen=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
+class DeviceTaintSelector(Struct, frozen=True):
+    """The devices that a DeviceTaintRule taints: each field that is set must match."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct, frozen=True):
+    """The spec of a DeviceTaintRule."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(Object, frozen=True):
+    """A DeviceTaintRule of resource.k8s.io/v1: a taint that is added to the selected devices.
+
+    A rule without a selector taints every device, as in v1.37; upstream changes that with v1.38 (#141648).
+    """
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+    def selects_pool(self, driver: str, pool: str) -> bool:
+        """Return whether the rule may select devices of a driver's pool."""
+        selector = self.spec.device_selector or DeviceTaintSelector()
+        return selector.driver in (None, driver) and selector.pool in (None, pool)
+
+    def selects_device(self, device: str) -> bool:
+        """Return whether the rule selects the device of this name, if it selects the pool."""
+        selector = self.spec.device_selector or DeviceTaintSelector()
+        return selector.device in (None, device)
+
+
 class DeviceClassSpec(Struct, frozen=True):
     """The spec of a device class."""
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.engine.objects.pod_groups import PodGroup
-from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from scheduler.engine.objects.resource_api import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from scheduler.engine.objects.storage import (
     CSIDriver,
     CSINode,
@@ -63,3 +69,6 @@ KINDS: tuple[WatchedKind, ...] = (
 
 # Watched by a scheduler whose gate GenericWorkload is on.
 POD_GROUPS = WatchedKind("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup)
+# Watched where the gate DRADeviceTaintRules is on. API servers serve this version since v1.37.
+DEVICE_TAINT_RULES = WatchedKind("/apis/resource.k8s.io/v1/devicetaintrules", DeviceTaintRule)
+ALL_KINDS = (*KINDS, POD_GROUPS, DEVICE_TAINT_RULES)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from herodotus_record.kubernetes_version import NEWEST_MINOR, OLDEST_MINOR
+
 COMPONENT: Final = "kube"  # the component of kube-scheduler's gates, which may prefix them in --feature-gates
 ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")  # what Go's strconv.ParseBool accepts
@@ -93,7 +95,8 @@ class FeatureGate:
     """One feature gate, with its states from the oldest to the newest.
 
     `effect` says what it switches, and `needs` names gates that must be on with it. kube-scheduler refuses another
-    value than the default of a gate that is locked.
+    value than the default of a gate that is locked. This scheduler supports the value "on" only from v1.`on_since` to
+    v1.`on_until`.
     """
 
     name: str
@@ -101,6 +104,16 @@ class FeatureGate:
     support: Support
     effect: str
     needs: tuple[str, ...] = ()
+    on_since: int = OLDEST_MINOR
+    on_until: int = NEWEST_MINOR
+
+    def is_built_for_some(self, value: bool) -> bool:
+        """Return whether this scheduler can run with a value of the gate by the rules of any version."""
+        return self.support is not (Support.OFF if value else Support.ON)
+
+    def supports(self, value: bool, minor: int) -> bool:
+        """Return whether this scheduler can run with a value of the gate by the rules of v1.`minor`."""
+        return self.is_built_for_some(value) and (not value or self.on_since <= minor <= self.on_until)
 
     def state_in(self, minor: int) -> GateState | None:
         """Return the state of the gate in v1.`minor`, or None if kube-scheduler does not know it there."""
@@ -123,6 +136,7 @@ EXTENDED_RESOURCE: Final = "DRAExtendedResource"
 CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
 PARTITIONABLE_DEVICES: Final = "DRAPartitionableDevices"
 DEVICE_TAINTS: Final = "DRADeviceTaints"
+DEVICE_TAINT_RULES: Final = "DRADeviceTaintRules"
 CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
 BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
@@ -331,11 +345,12 @@ FEATURE_GATES: Final = (
     ),
     FeatureGate(DEVICE_TAINTS, (alpha(33), beta(36), ga(37)), Support.BOTH, "taints of devices", (DEVICE_ALLOCATION,)),
     FeatureGate(
-        "DRADeviceTaintRules",
+        DEVICE_TAINT_RULES,
         (alpha(35), beta_off(36), ga(37)),
-        Support.OFF,
-        "DeviceTaintRule objects",
+        Support.BOTH,
+        "DeviceTaintRule objects add taints to devices",
         (DEVICE_TAINTS,),
+        on_since=37,  # before, the objects are in other versions of the API
     ),
     FeatureGate(
         CLAIM_DEVICE_STATUS,

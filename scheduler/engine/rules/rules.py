@@ -19,7 +19,6 @@ from scheduler.engine.rules.feature_gates import (
     GATES_BY_NAME,
     FeatureGateError,
     Stage,
-    Support,
 )
 from scheduler.engine.rules.version_rules import SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
 
@@ -59,7 +58,7 @@ class Rules:
                 gates |= {gate: settings[name] for gate, state in states.items() if state and state.stage is stage}
         gates |= {name: value for name, value in settings.items() if name in GATES_BY_NAME}
         _raise_any(_find_missing_dependencies(gates))
-        _raise_any(_find_unsupported(gates, defaults))
+        _raise_any(_find_unsupported(gates, defaults, version))
         rules = {rule.name: rule.holds_in(version) for rule in VERSION_RULES}
         return cls(version, MappingProxyType(gates | rules))
 
@@ -90,12 +89,16 @@ def _find_missing_dependencies(values: Mapping[str, bool]) -> Iterator[str]:
             yield f"{gate.name} is enabled, but depends on features that are disabled: [{' '.join(sorted(off))}]"
 
 
-def _find_unsupported(values: Mapping[str, bool], defaults: Mapping[str, bool]) -> Iterator[str]:
+def _find_unsupported(
+    values: Mapping[str, bool], defaults: Mapping[str, bool], version: KubernetesVersion
+) -> Iterator[str]:
     for gate in FEATURE_GATES:
         value = values[gate.name]
-        is_unsupported_off = gate.support is Support.ON and not value and defaults[gate.name]
-        if is_unsupported_off or (gate.support is Support.OFF and value):
-            yield f"cannot set feature gate {gate.name} to {_go(value)}, only {_go(not value)} is built here"
+        needs_no_support = not value and not defaults[gate.name]
+        if not needs_no_support and not gate.supports(value, version.minor):
+            only = f"only {_go(not value)} is built here"
+            at = f" for v1.{version.minor}" if gate.is_built_for_some(value) else ""
+            yield f"cannot set feature gate {gate.name} to {_go(value)}, {only}{at}"
 
 
 def _raise_any(errors: Iterator[str]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.engine.nodegroups.reading import read_autoscaling_objects
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_KIND
 from scheduler.engine.objects.types import Node, Object, Pod
-from scheduler.engine.objects.watched_kinds import KINDS
+from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS
 from scheduler.engine.whatif.pods import PriorityClass
 from scheduler.kube.http import ApiError, ApiServer
 
@@ -28,7 +28,7 @@ PATHS: Final[dict[str, tuple[type[Object], bool]]] = {
     "/api/v1/nodes": (Node, False),
     "/api/v1/pods": (Pod, False),
     _CLASSES: (PriorityClass, True),
-    **{kind.path: (kind.decode_as, True) for kind in KINDS},
+    **{kind.path: (kind.decode_as, True) for kind in (*KINDS, DEVICE_TAINT_RULES)},
 }
 
 

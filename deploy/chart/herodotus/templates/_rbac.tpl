@@ -68,7 +68,7 @@ rules:
   resources: [storageclasses, csinodes, csidrivers, csistoragecapacities, volumeattachments]
   verbs: [list, watch]
 - apiGroups: [resource.k8s.io]
-  resources: [resourceclaims, resourceclaimtemplates, deviceclasses, resourceslices]
+  resources: [resourceclaims, resourceclaimtemplates, deviceclasses, resourceslices, devicetaintrules]
   verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]

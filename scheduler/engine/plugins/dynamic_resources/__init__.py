@@ -80,6 +80,7 @@ from scheduler.engine.rules.feature_gates import (
     BINDING_CONDITIONS,
     CLAIM_DEVICE_STATUS,
     CONSUMABLE_CAPACITY,
+    DEVICE_TAINT_RULES,
     DEVICE_TAINTS,
     EXTENDED_RESOURCE,
     FILTER_TIMEOUT,
@@ -576,6 +577,7 @@ def _select_features(rules: Rules) -> AllocatorFeatures:
         consumable_capacity=rules.enabled(CONSUMABLE_CAPACITY),
         partitionable_devices=rules.enabled(PARTITIONABLE_DEVICES),
         device_taints=rules.enabled(DEVICE_TAINTS),
+        device_taint_rules=rules.enabled(DEVICE_TAINT_RULES),
         binding_conditions=rules.enabled(BINDING_CONDITIONS) and rules.enabled(CLAIM_DEVICE_STATUS),
     )
 

@@ -20,9 +20,11 @@ from scheduler.engine.objects.resource_api import (
     AllocationResult,
     DeviceAttribute,
     DeviceClass,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
 )
+from scheduler.engine.objects.types import Object
 
 if TYPE_CHECKING:
     from scheduler.engine.cel import CelDevice
@@ -53,7 +55,7 @@ class PendingAllocation:
 
 
 class ClusterDevices:
-    """Indexes of the device classes, resource slices and allocated claims of `objects`.
+    """Indexes of the device classes, resource slices with their taint rules, and allocated claims of `objects`.
 
     `update` brings them up to date; only what changed since the last call is read again.
     """
@@ -74,7 +76,7 @@ class ClusterDevices:
     def update(self) -> None:
         """Apply the changes to slices, classes and claims since the last call."""
         self.update_classes()
-        if self._has_changed(ResourceSlice) is not None:
+        if [kind for kind in (ResourceSlice, DeviceTaintRule) if self._has_changed(kind) is not None]:
             self._update_slices()
         previous = self._has_changed(ResourceClaim)
         if previous is not None:
@@ -91,13 +93,16 @@ class ClusterDevices:
             self.remove_pending(pending)
 
     def _update_slices(self) -> None:
-        """Read the slices that changed, and note the nodes that they reach."""
+        """Read the slices that changed or got other taints from rules, and note the nodes that they reach."""
         known, before = self._prepared, self.slices
         self._prepared = {}
+        every = sorted(self._objects.all(DeviceTaintRule), key=lambda rule: rule.metadata.name)
         for obj in self._objects.all(ResourceSlice):
+            rules = [rule for rule in every if rule.selects_pool(obj.spec.driver, obj.spec.pool.name)]
             prepared = known.get(obj.metadata.name)
-            same = prepared is not None and prepared.object is obj
-            self._prepared[obj.metadata.name] = prepared if prepared is not None and same else PreparedSlice(obj)
+            if prepared is None or prepared.object is not obj or prepared.rules != rules:
+                prepared = PreparedSlice(obj, rules)
+            self._prepared[obj.metadata.name] = prepared
         self.slices = SliceCatalog(self._prepared.values())
         for catalog, old, new in ((before, known, self._prepared), (self.slices, self._prepared, known)):
             for name, prepared in old.items():
@@ -188,7 +193,7 @@ class ClusterDevices:
             self.classes = {each.metadata.name: each for each in classes}
             self.backed = map_resources(classes)
 
-    def _has_changed(self, kind: type[DeviceClass] | type[ResourceSlice] | type[ResourceClaim]) -> int | None:
+    def _has_changed(self, kind: type[Object]) -> int | None:
         """Return the revision of a kind at the last call, -1 before the first; None if it has not changed since."""
         now, previous = self._objects.revision_of(kind), self._revisions.get(kind, -1)
         self._revisions[kind] = now

@@ -297,6 +297,9 @@ def filter_verdicts(by: NodeVolumeLimits, columns: NodeColumns) -> Any:
     return {columns.names[s]: verdicts.verdict_at(s) for s in range(columns.slots) if columns.live[s]}
 
 
+LIMITS: list[dict[str, int | None]] = [{"ebs": 0}, {"ebs": 2}, {"ebs": None}, {"other": 1}, {}]
+
+
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[str, Any]:
     what = draw(
@@ -309,7 +312,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
         "claim": claim(name, volume=draw(st.sampled_from(["", "pv-a", "pv-b"]))),
         "volume": volume(f"pv-{name}", **csi(draw(st.sampled_from(["x", "y"])))),
         "class": storage_class(provisioner=draw(st.sampled_from([EBS, "other"]))),
-        "csi": csi_node(host, **draw(st.sampled_from([{"ebs": 0}, {"ebs": 2}, {"ebs": None}, {"other": 1}, {}]))),
+        "csi": csi_node(host, **draw(st.sampled_from(LIMITS))),
         "driver": driver(required=draw(st.booleans())),
         "attach": attachment(f"va-{name}", host, f"pv-{draw(st.sampled_from(NAMES))}"),
         "detach": attachment(f"va-{name}", host, "pv-a"),

@@ -137,7 +137,9 @@ def list_needed(gate: FeatureGate) -> list[str]:
 
 
 SWITCHABLE = [
-    gate for gate, state in states().items() if gate.support in (Support.BOTH, Support.NO_EFFECT) and not state.locked
+    gate
+    for gate, state in states().items()
+    if gate.supports(True, 36) and gate.supports(False, 36) and not state.locked
 ]
 
 
