@@ -399,7 +399,10 @@ def find_taint(
     """Return the first taint of a device that prevents its allocation and is not tolerated, or None."""
     if not features.device_taints:
         return None
-    for taint in (*(device.device.taints or ()), *(device.rule_taints if features.device_taint_rules else ())):
+    taints: list[DeviceTaint] = [*(device.device.taints or ())]
+    if features.device_taint_rules:
+        taints += device.rule_taints
+    for taint in taints:
         if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any(_tolerates(t, taint) for t in tolerations or ()):
             return taint
     return None

@@ -23,8 +23,8 @@ UNKNOWN_CAPACITY = -1
 
 
 @dataclass(frozen=True)
-class Provision:
-    """The nodes on which a claim would get a provisioned volume, and the capacity that its driver reports there.
+class StorageOffer:
+    """The nodes on which a claim could get a provisioned volume, and the capacity that its driver reports there.
 
     `capacities` has the bytes of one CSIStorageCapacity for each node slot, or UNKNOWN_CAPACITY where the driver
     reports none.
@@ -36,7 +36,7 @@ class Provision:
 
 
 def score_storage(
-    matches: Sequence[VolumeMatch], provisions: Sequence[Provision], shape: Sequence[tuple[int, int]], slots: int
+    matches: Sequence[VolumeMatch], provisions: Sequence[StorageOffer], shape: Sequence[tuple[int, int]], slots: int
 ) -> Scores:
     """Return the score of each node slot: the mean, over storage classes, of the score of the storage's utilization.
 
@@ -76,7 +76,7 @@ def _existing(matches: Sequence[VolumeMatch], slots: int) -> Iterator[_ClassUse]
     yield from uses.values()
 
 
-def _provisioned(provisions: Sequence[Provision], where: Mask, slots: int) -> Iterator[_ClassUse]:
+def _provisioned(provisions: Sequence[StorageOffer], where: Mask, slots: int) -> Iterator[_ClassUse]:
     """Yield the use of each class with a known capacity: the sum of the claims' requests, of one pool of storage."""
     uses: dict[str, _ClassUse] = {}
     for provision in provisions:

@@ -32,7 +32,7 @@ from scheduler.engine.objects.storage import (
 from scheduler.engine.objects.types import NodeSelector, NodeSelectorTerm
 from scheduler.engine.plugins.volume_binding.claims import PodClaims
 from scheduler.engine.plugins.volume_binding.matching import VolumeIndex, VolumeMatch, match_volumes, parse_size
-from scheduler.engine.plugins.volume_binding.scoring import UNKNOWN_CAPACITY, Provision
+from scheduler.engine.plugins.volume_binding.scoring import UNKNOWN_CAPACITY, StorageOffer
 from scheduler.engine.plugins.volume_binding.selector_matcher import SelectorMatcher
 
 
@@ -48,7 +48,7 @@ class VolumeChoices:
     index: Mapping[str, int]
     delayed: tuple[PersistentVolumeClaim, ...]
     matches: tuple[VolumeMatch, ...]
-    provisions: tuple[Provision, ...]
+    provisions: tuple[StorageOffer, ...]
 
     def on_node(
         self, node: str
@@ -84,7 +84,7 @@ class VolumeSearch:
 
     def __init__(self, storage: StorageIndexes, nodes: NodeColumns, *, scores: bool = False) -> None:
         self._storage = storage
-        self._provisions: list[Provision] | None = [] if scores else None
+        self._provisions: list[StorageOffer] | None = [] if scores else None
         self._nodes = nodes
         self._matcher = SelectorMatcher(nodes)
         self._matches: list[VolumeMatch] = []
@@ -234,7 +234,7 @@ class VolumeSearch:
             slots = self._matcher.match_labels(capacity.node_topology)
             has_space[slots] = True
             column[slots] = capacity.total
-        self._provisions.append(Provision(claim, where & has_space, column))
+        self._provisions.append(StorageOffer(claim, where & has_space, column))
         return has_space
 
 

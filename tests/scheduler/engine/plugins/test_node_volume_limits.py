@@ -312,7 +312,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
         "claim": claim(name, volume=draw(st.sampled_from(["", "pv-a", "pv-b"]))),
         "volume": volume(f"pv-{name}", **csi(draw(st.sampled_from(["x", "y"])))),
         "class": storage_class(provisioner=draw(st.sampled_from([EBS, "other"]))),
-        "csi": csi_node(host, **draw(st.sampled_from(LIMITS))),
+        "csi": csi_node(host, "", **draw(st.sampled_from(LIMITS))),
         "driver": driver(required=draw(st.booleans())),
         "attach": attachment(f"va-{name}", host, f"pv-{draw(st.sampled_from(NAMES))}"),
         "detach": attachment(f"va-{name}", host, "pv-a"),
