@@ -55,7 +55,7 @@ def run(
     output: OutputOptions,
     environment: Environment,
 ) -> bool:
-    """Ask the question, print the answer, and return whether every pod finds a node and none is blocked."""
+    """Ask the question, print the answer, and return whether every pod finds or keeps a node and none is blocked."""
     if options.cluster_files:
         from herodotus_cli.transport.local import review_files
 
@@ -68,7 +68,9 @@ def run(
         answer, output, lambda view: screen.build_screen(answer, options.title, view, every_row=options.every_row)
     )
     status = answer["status"]
-    return not status["blocked"] and all(pod["node"] for pod in status["placements"])
+    changes = (status.get("upgrade") or {}).get("changes", ())
+    rejected = any(each["change"] in ("FitsNoMore", "NodeRejects") for each in changes)
+    return not rejected and not status["blocked"] and all(pod["node"] for pod in status["placements"])
 
 
 def _build_document(spec: Json) -> Json:

@@ -199,6 +199,7 @@ ClusterReviewStatus = TypedDict(
         "consolidation": "Consolidation | None",
         "nodeGroups": "NodeGroupReview | None",
         "scaleDown": "ScaleDown | None",
+        "upgrade": "UpgradeReview | None",
         "notes": "list[str]",
     },
     total=False,
@@ -1650,6 +1651,51 @@ class UnrecordedPod(TypedDict, total=False):
     owner: str | None
     schedulerName: str
     headline: str
+
+
+class UpgradeReview(TypedDict, total=False):
+    """What the rules of another version would decide otherwise, of `decided` of the cluster's `pods` pods."""
+
+    fromVersion: str
+    toVersion: str
+    pods: int
+    decided: int
+    changes: list[UpgradedDecisions]
+    rules: list[UpgradedRule]
+
+
+class UpgradedDecisions(TypedDict, total=False):
+    """The pods of a workload, `owner`, whose decisions differ between two versions in one way.
+
+    `change` is FitsNoMore, NodeRejects (its node no longer fits, another does), FitsNow, OtherNode (no node is among
+    the best of both), MayMove (some are) or OtherMessage. `name` is one of the `pods` pods, `node` its node or "", and
+    the other fields are about that pod: some of the nodes among which the scheduler draws, kube-scheduler's message if
+    no node fits, and the rules and feature gates that alone cause the difference.
+    """
+
+    namespace: str
+    owner: str
+    change: str
+    pods: int
+    name: str
+    node: str
+    bestBefore: list[str]
+    bestAfter: list[str]
+    messageBefore: str
+    messageAfter: str
+    rules: list[str]
+
+
+class UpgradedRule(TypedDict, total=False):
+    """A rule or feature gate that the two versions do not share.
+
+    `enabled` tells whether the other version has it. `plugin` is "" for a feature gate.
+    """
+
+    name: str
+    plugin: str
+    enabled: bool
+    effect: str
 
 
 class WorkloadPlacementMetadata(TypedDict, total=False):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -44,6 +44,7 @@ from herodotus_record.model import (
 from herodotus_record.templates import PodTemplate
 from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
+from scheduler.config.rules import resolve_rules
 from scheduler.config.types import PluginRef, Plugins, PluginSet
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
@@ -56,6 +57,7 @@ from scheduler.engine.plugins.dynamic_resources.reporting import list_present_de
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
+from scheduler.engine.rules import Rules
 from scheduler.engine.suggestions.search import Suggester
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.claims import SimulatedClaims
@@ -219,6 +221,8 @@ class ClusterEvaluation:
         has_claims = any(map(_has_claims, self.pods.values())) or b'"resourceClaims"' in msgspec.json.encode(spec)
         framework = partial(self.framework, has_claims=has_claims)  # may decide any pod of the cluster or the question
         state = WhatIfState(self.nodes, self._objects, self._nominator, framework, pending, self._unread)
+        state.rebuild = partial(self._rebuild, has_claims=has_claims)
+        state.rules, state.feature_gates = resolve_rules(self._config), self._config.feature_gates
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:
@@ -238,11 +242,18 @@ class ClusterEvaluation:
         """
         i = self._index.get(scheduler, 0)
         if (i, has_claims) not in self._frameworks:
-            config = self._config_without_devices if has_claims else self._config
-            profile = build_profile(config, i, self._registry, NoCluster(self._objects))
-            self._frameworks[i, has_claims] = Framework(profile, time.monotonic, (), self._nominator)
+            self._frameworks[i, has_claims] = self._build(i, has_claims, None)
             self._frameworks[i, has_claims].prepare(self.nodes)
         return self._frameworks[i, has_claims]
+
+    def _rebuild(self, rules: Rules, *, has_claims: bool) -> Callable[[str], Framework]:
+        """Return the function that builds the framework of a scheduler name with other rules."""
+        return lambda scheduler: self._build(self._index.get(scheduler, 0), has_claims, rules)
+
+    def _build(self, index: int, has_claims: bool, rules: Rules | None) -> Framework:
+        config = self._config_without_devices if has_claims else self._config
+        profile = build_profile(config, index, self._registry, NoCluster(self._objects), rules)
+        return Framework(profile, time.monotonic, (), self._nominator)
 
     def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
         """Decide a pod, and yield its node rows, decision and outcome."""

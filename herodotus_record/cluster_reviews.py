@@ -128,6 +128,16 @@ class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
     delete_empty_dir_data: bool = True
 
 
+class UpgradeQuestion(_Struct, forbid_unknown_fields=True):
+    """Which decisions would be others under the rules of the Kubernetes version `to`.
+
+    `pods_per_workload` is how many pods of each workload are decided; 0 means all.
+    """
+
+    to: str
+    pods_per_workload: int = 20
+
+
 class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
     """The question. Exactly one of the questions, of which `continue_` is one, is set.
 
@@ -142,6 +152,7 @@ class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
     consolidate: ConsolidationQuestion | None = None
     node_groups: NodeGroupsQuestion | None = None
     scale_down: ScaleDownQuestion | None = None
+    upgrade: UpgradeQuestion | None = None
     scheduler_name: str = ""
     cluster: str = ""
     continue_: str = msgspec.field(name="continue", default="")
@@ -154,11 +165,12 @@ class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
             self.consolidate,
             self.node_groups,
             self.scale_down,
+            self.upgrade,
             self.continue_ or None,
         )
         if sum(question is not None for question in asked) != 1:
             raise ValueError(
-                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown and continue"
+                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and continue"
             )
 
 
@@ -289,6 +301,51 @@ class Consolidation(_Struct):
     kept: list[KeptNode]
 
 
+class UpgradedDecisions(_Struct):
+    """The pods of a workload, `owner`, whose decisions differ between two versions in one way.
+
+    `change` is FitsNoMore, NodeRejects (its node no longer fits, another does), FitsNow, OtherNode (no node is among
+    the best of both), MayMove (some are) or OtherMessage. `name` is one of the `pods` pods, `node` its node or "", and
+    the other fields are about that pod: some of the nodes among which the scheduler draws, kube-scheduler's message if
+    no node fits, and the rules and feature gates that alone cause the difference.
+    """
+
+    namespace: str
+    owner: str
+    change: str
+    pods: int
+    name: str
+    node: str
+    best_before: list[str] = []
+    best_after: list[str] = []
+    message_before: str = ""
+    message_after: str = ""
+    rules: list[str] = []
+
+
+class UpgradedRule(_Struct):
+    """A rule or feature gate that the two versions do not share. `enabled` tells whether the other version has it.
+
+    `plugin` is "" for a feature gate.
+    """
+
+    name: str
+    plugin: str
+    enabled: bool
+    effect: str
+
+
+class UpgradeReview(_Struct):
+    """What the rules of another version would decide otherwise, of `decided` of the cluster's `pods` pods."""
+
+    from_version: str
+    to_version: str
+    pods: int
+    decided: int
+    changes: list[UpgradedDecisions] = []
+    rules: list[UpgradedRule] = []
+
+
 class ReviewProgress(_Struct):
     """How many pods were decided, and how many are known to be decided in all."""
 
@@ -317,6 +374,7 @@ class ClusterReviewStatus(_Struct):
     consolidation: Consolidation | None = None
     node_groups: NodeGroupReview | None = None
     scale_down: ScaleDown | None = None
+    upgrade: UpgradeReview | None = None
     notes: list[str] = []
 
 

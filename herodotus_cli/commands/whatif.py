@@ -20,7 +20,19 @@ from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.progress import note_after_delay
 from herodotus_cli.transport import api_paths, connect
 
-ACTION_NAMES = ("drain", "cordon", "uncordon", "remove", "add-nodes", "taint", "label", "scale", "create", "changes")
+ACTION_NAMES = (
+    "drain",
+    "cordon",
+    "uncordon",
+    "remove",
+    "add-nodes",
+    "taint",
+    "label",
+    "scale",
+    "create",
+    "changes",
+    "upgrade",
+)
 MAX_PODS = 100  # the service's limit
 _POD_KINDS = ("pod", "pods", "po")
 
@@ -52,9 +64,10 @@ class WhatIf(click.Command):
     ) -> click.Context:
         """Return the context of the action, or of this command."""
         if args and args[0] in ACTION_NAMES:
-            from herodotus_cli.commands.whatif_actions import ACTIONS  # here, because most questions are about pods
+            from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # most questions are about pods
 
-            return ACTIONS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+            command = QUESTIONS.get(args[0]) or ACTIONS[args[0]]
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 

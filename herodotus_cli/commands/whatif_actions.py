@@ -23,6 +23,7 @@ from herodotus_cli.errors import CliError, ServerError
 Json = dict[str, Any]
 
 MAX_PODS = 10_000
+PODS_PER_WORKLOAD = 20  # decided by `whatif upgrade`: pods of one template differ in their own node only
 _KINDS = {
     "deployment": "Deployment",
     "statefulset": "StatefulSet",
@@ -99,6 +100,20 @@ def _parse_then(text: str, ctx: click.Context) -> click.Context:
 def _build(action: click.Context, environment: Environment) -> list[Json]:
     assert isinstance(action.command, Action)
     return action.command.build(action, environment)
+
+
+def _run_upgrade(ctx: click.Context) -> None:
+    given, environment = ctx.params, environment_of(ctx)
+    question = {"to": given["to"], "podsPerWorkload": 0 if given["every_pod"] else PODS_PER_WORKLOAD}
+    fits = cluster_review.run(
+        {"upgrade": question},
+        ReviewOptions(f"upgrade to {given['to']}", given["cluster_files"], given["every_row"]),
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
+    if given["exit_code"] and not fits:
+        ctx.exit(1)
 
 
 def _describe(action: click.Context) -> str:
@@ -255,6 +270,32 @@ _REPLICAS = click.option(
 )
 _WORKLOADS = click.argument("words", metavar="KIND/NAME=N…", nargs=-1, required=True)
 
+
+@click.command("upgrade")
+@click.option("--to", metavar="VERSION", required=True, help="The version of Kubernetes, such as v1.36.")
+@click.option(
+    "--all-pods", "every_pod", is_flag=True, help=f"Every pod, not only {PODS_PER_WORKLOAD} of each workload."
+)
+@click.option("--all", "every_row", is_flag=True, help="All differences, however many there are.")
+@click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod no longer fits, or not on its node.")
+@options.cluster_files_option
+@options.ignored_namespace_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def upgrade(ctx: click.Context, /, **_given: object) -> None:
+    """Show which decisions would be others under the rules of another version of Kubernetes, and by which rule.
+
+    Each pod is decided alone, as if it had no node, by the present rules and by those of the other version. Pods that
+    run stay where they are during an upgrade; the answer says what would change when they are created anew.
+
+    \b
+    kubectl herodotus whatif upgrade --to v1.36
+    kubectl herodotus whatif upgrade --to v1.36 --local
+    """
+    _run_upgrade(ctx)
+
+
 ACTIONS: dict[str, Action] = {
     "drain": _action("drain", (_NODES, _FORCE, _EMPTY_DIR, _NO_EVICTION), _drain),
     "cordon": _action("cordon", (_NODES,), _cordon),
@@ -267,3 +308,5 @@ ACTIONS: dict[str, Action] = {
     "create": _action("create", (_FILE, _REPLICAS), _create),
     "changes": _action("changes", (_FILE,), _changes),
 }
+# Questions about the cluster that are no changes, and cannot be combined with them by --then.
+QUESTIONS: dict[str, click.Command] = {"upgrade": upgrade}

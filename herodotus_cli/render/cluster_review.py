@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from herodotus_cli.render import node_groups
+from herodotus_cli.render import node_groups, upgrade
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -45,6 +45,8 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
         sections += _capacity(status["capacity"], every_row)
     elif status["consolidation"] is not None:
         sections += _consolidation(status["consolidation"], every_row)
+    elif status.get("upgrade") is not None:
+        sections += upgrade.build_screen(status["upgrade"], every_row=every_row)
     elif status.get("nodeGroups") is not None:
         sections += node_groups.build_review(status["nodeGroups"], view, every_row=every_row)
     elif status.get("scaleDown") is not None:

@@ -33,6 +33,9 @@ from herodotus_record.cluster_reviews import (
     RemovedPod,
     ReviewedGroup,
     ReviewedPlacement,
+    UpgradedDecisions,
+    UpgradedRule,
+    UpgradeReview,
 )
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 
@@ -44,6 +47,7 @@ def list_cluster_review_namespaces(status: ClusterReviewStatus) -> frozenset[str
     found.update(group.namespace for group in status.groups)
     found.update(pod.namespace for pod in status.blocked)
     found.update(pod.namespace for pod in (*status.ignored, *status.deleted))
+    found.update(pods.namespace for pods in (status.upgrade.changes if status.upgrade else ()))
     found.update(list_node_group_namespaces(status.node_groups, status.scale_down))
     return frozenset(found)
 
@@ -72,6 +76,7 @@ def mask_cluster_review(status: ClusterReviewStatus, visible: VisibleNamespaces)
         consolidation=_mask_consolidation(status.consolidation, visible),
         node_groups=mask_node_groups(status.node_groups, visible),
         scale_down=mask_scale_down(status.scale_down, visible),
+        upgrade=_mask_upgrade(status.upgrade, visible),
         notes=[HIDDEN_TEXT for _ in status.notes],
     )
 
@@ -153,6 +158,39 @@ def _mask_capacity(found: Capacity | None) -> Capacity | None:
         zones=dict(found.zones),
         groups=found.groups,
         group_size=found.group_size,
+    )
+
+
+def _mask_upgrade(found: UpgradeReview | None, visible: VisibleNamespaces) -> UpgradeReview | None:
+    return found and UpgradeReview(
+        from_version=found.from_version,
+        to_version=found.to_version,
+        pods=found.pods,
+        decided=found.decided,
+        changes=[_mask_upgraded(pods, visible.sees(pods.namespace)) for pods in found.changes],
+        rules=[
+            UpgradedRule(name=rule.name, plugin=rule.plugin, enabled=rule.enabled, effect=rule.effect)
+            for rule in found.rules
+        ],
+    )
+
+
+def _mask_upgraded(pods: UpgradedDecisions, seen: bool) -> UpgradedDecisions:
+    def mask(message: str) -> str:
+        return mask_message(message) if seen else _show(message, seen)
+
+    return UpgradedDecisions(
+        namespace=_show(pods.namespace, seen),
+        owner=_show(pods.owner, seen),
+        change=pods.change,
+        pods=pods.pods,
+        name=_show(pods.name, seen),
+        node=pods.node,
+        best_before=list(pods.best_before),
+        best_after=list(pods.best_after),
+        message_before=mask(pods.message_before),
+        message_after=mask(pods.message_after),
+        rules=list(pods.rules),
     )
 
 

@@ -459,7 +459,8 @@ SCHEMAS: Final[Json] = {
             "ClusterReview",
             "What would follow if nodes were changed and workloads created or scaled, and how many pods would fit.",
             spec=obj(
-                "The question: exactly one of changes, capacity, consolidate, nodeGroups, scaleDown and continue.",
+                "The question: exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and"
+                " continue.",
                 changes=array(
                     "Changes in order. `kind` is Drain, Cordon, Uncordon, RemoveNodes, AddNodes, TaintNodes,"
                     " LabelNodes, Scale or Create.",
@@ -469,6 +470,7 @@ SCHEMAS: Final[Json] = {
                 consolidate=anything("Nodes of which to find out whether they could be emptied."),
                 nodeGroups=anything("Node groups, and pods of which to find out which groups would take them."),
                 scaleDown=anything("Nodes of which to find out what keeps an autoscaler from removing them."),
+                upgrade=anything("A version of Kubernetes, to find out which decisions its rules would change."),
                 schedulerName=string("Scheduler that answers; by default the one of the cluster that answers."),
                 cluster=string(
                     "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
@@ -495,6 +497,7 @@ SCHEMAS: Final[Json] = {
                 consolidation=nullable(anything("Nodes that could be emptied, in order, and those that could not.")),
                 nodeGroups=nullable(anything("Node groups, and the verdicts on pods for each group.")),
                 scaleDown=nullable(anything("Nodes with what keeps an autoscaler from removing them.")),
+                upgrade=nullable(anything("What the rules of another version would decide otherwise.")),
                 notes=array("What the answer does not take into account.", string("A sentence.")),
                 **{"continue": string("Token with which to ask again, while the phase is Running.")},
             ),

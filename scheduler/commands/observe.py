@@ -19,6 +19,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
+from scheduler.commands.rebuilding import rebuild_with_rules
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
@@ -115,8 +116,15 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             reflector.start()
         reviewer = None
         if records.endpoint:
+            handle = ApiHandle(shared, preempts=True, evicts=False)
             state = ReviewedState(
-                observer, shared, frameworks, observer.list_waiting_pods, notes=observer.build_review_notes
+                observer,
+                shared,
+                frameworks,
+                observer.list_waiting_pods,
+                notes=observer.build_review_notes,
+                rebuild=rebuild_with_rules(evaluated, arguments.registry, handle),
+                feature_gates=evaluated.feature_gates,
             )
             client = ReviewClient(records.endpoint, cluster, list(frameworks))
             reviewer = ReviewWorker(state, client, api, origin)

@@ -27,6 +27,7 @@ from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
+from scheduler.commands.rebuilding import rebuild_with_rules
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
@@ -254,6 +255,8 @@ def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) 
         pending=lambda: [queued.pod.pod for queued in loop.queue],
         extenders=lambda: build_extenders(started.config.extenders),
         is_active=started.leading,
+        rebuild=rebuild_with_rules(started.config, started.settings.registry, started.handle),
+        feature_gates=started.config.feature_gates,
     )
     client = ReviewClient(endpoint, started.origin.cluster, list(started.frameworks))
     return ReviewWorker(state, client, started.api, started.origin)

@@ -24,15 +24,17 @@ from scheduler.engine.plugins import list_default_plugins
 from scheduler.engine.rules import Rules
 
 
-def build_profile(config: Configuration, index: int, registry: Registry, handle: Handle) -> Profile:
+def build_profile(
+    config: Configuration, index: int, registry: Registry, handle: Handle, rules: Rules | None = None
+) -> Profile:
     """Return the profile at position `index` of the configuration, with its plugins constructed.
 
-    Each plugin receives its arguments and `handle`. Raise ConfigError if a plugin does not exist, fails in its
-    constructor or does not implement an extension point.
+    Each plugin receives its arguments and `handle`. `rules` replace those of the configuration. Raise ConfigError if a
+    plugin does not exist, fails in its constructor or does not implement an extension point.
     """
     profile = resolve_plugin_names(config.profiles[index], registry)
     path = f"profiles[{index}]"
-    rules = resolve_rules(config)
+    rules = rules or resolve_rules(config)
     multi_point = merge_multi_point(profile.plugins.multi_point, rules)
     args = decode_arguments(profile, path, registry, rules)
     objects: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -30,6 +30,7 @@ from scheduler.engine.nodegroups.answers import MAX_PODS
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.records.build import Origin
+from scheduler.engine.rules import Rules
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import CopiedCluster, place
@@ -49,7 +50,8 @@ class ReviewedState:
     `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `pending` returns the
     pods without a node. `extenders` connects to the extenders anew; both are called in the copy. `notes` returns
     remarks about the answers for a scheduler name. `is_active` says whether this process answers, because it leads or
-    is the only one.
+    is the only one. `rebuild` builds the framework of a scheduler name with other rules, and `feature_gates` are the
+    configured ones.
     """
 
     thread: StateThread
@@ -59,6 +61,8 @@ class ReviewedState:
     extenders: Callable[[], Sequence[Extender]] = tuple
     notes: Callable[[str], Iterable[Reason]] = lambda _scheduler: ()
     is_active: Callable[[], bool] = lambda: True
+    rebuild: Callable[[Rules], Callable[[str], Framework]] | None = None
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
 
 class _Template(msgspec.Struct):
@@ -172,6 +176,7 @@ def answer_cluster_review(
         cluster.objects.set(obj)
     columns, pending = cluster.cache.columns, state.pending()
     whatif = WhatIfState(columns, cluster.objects, cluster.nominator, find_framework, pending, read.note)
+    whatif.rebuild, whatif.rules, whatif.feature_gates = state.rebuild, first.profile.rules, state.feature_gates
     try:
         status = answer_review(whatif, spec, report, random.getrandbits(31), _index_classes(classes))
     except (ClusterReviewError, ManifestError) as e:

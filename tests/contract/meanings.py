@@ -71,7 +71,7 @@ MEANINGS: Final[dict[type, dict[str, str]]] = {
         "extenders": "see below; called in this order",
         "delayCacheUntilActive": "read, without effect",
         "featureGates": "feature gates by name, which `--feature-gates` overrides; kube-scheduler has only the flag",
-        "kubernetesVersion": "the version of Kubernetes whose rules apply, such as v1.34.2; kube-scheduler has no such field",
+        "kubernetesVersion": "version of Kubernetes whose rules apply, such as v1.34.2; kube-scheduler has none",
     },
     LeaderElectionConfiguration: {
         "leaderElect": "`--no-leader-elect` takes precedence",

@@ -67,6 +67,10 @@ class Rules:
         """Which parts of the pods on a node count there."""
         return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED))
 
+    def replace(self, name: str, value: bool) -> Rules:
+        """Return these rules with another value of one rule or gate, whose dependencies are not checked."""
+        return Rules(self.version, MappingProxyType({**self.values, name: value}))
+
     def enabled(self, name: str) -> bool:
         """Return whether a feature gate is on, or a version rule holds. Raise KeyError for an undeclared name."""
         return self.values[name]

@@ -52,6 +52,7 @@ from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_repla
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.scaling import choose_pods_to_delete
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+from scheduler.engine.whatif.upgrade import UpgradeError, compare_versions
 
 MAX_PODS: Final = 10_000  # that one review creates
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -88,6 +89,11 @@ def answer_review(
         except (NodeGroupError, PodTemplateError) as e:
             raise ClusterReviewError(f"nodeGroups: {e}") from e
         return ClusterReviewStatus(node_groups=found, notes=notes)
+    if spec.upgrade is not None:
+        try:
+            return ClusterReviewStatus(upgrade=compare_versions(state, spec.upgrade, report))
+        except UpgradeError as e:
+            raise ClusterReviewError(str(e)) from e
     simulation = Simulation(state, report, seed)
     if spec.scale_down is not None:
         try:

@@ -13,7 +13,7 @@ Invariant: each pod that leaves its node is in exactly one place: on a node, wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +31,7 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
@@ -50,7 +51,8 @@ class WhatIfState:
 
     `framework` returns the framework of a scheduler name, or None if no profile has the name. `pending` are the pods
     without a node, and `nominator` holds those of them that are nominated for a node. `unread` is a sentence about
-    objects of autoscalers that could not be read, or "".
+    objects of autoscalers that could not be read, or "". `rebuild` builds frameworks with other rules than the present
+    `rules`, for which `feature_gates` are the configured values of feature gates; None if the process cannot.
     """
 
     nodes: NodeColumns
@@ -59,6 +61,9 @@ class WhatIfState:
     framework: Callable[[str], Framework | None]
     pending: Sequence[Pod] = ()
     unread: str = ""
+    rebuild: Callable[[Rules], Callable[[str], Framework]] | None = None
+    rules: Rules = DEFAULT_RULES
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

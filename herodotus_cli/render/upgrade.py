@@ -1,0 +1,90 @@
+"""The screen of `whatif upgrade`: what the rules of another version would decide otherwise -> blocks.
+
+Owns: the verdict in one line, then the differences, the most serious first, and the rules that differ. Does not own:
+the answer, drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from herodotus_cli.render.formatting import format_count
+from herodotus_cli.render.screen_elements import Block, Cell, Style, TextLine, build_table
+
+Json = dict[str, Any]
+
+_ROWS: Final = 20  # of each table: a screen's worth
+_CHANGES: Final[dict[str, tuple[str, Style]]] = {
+    "FitsNoMore": ("fits no more", "bad"),
+    "NodeRejects": ("its node rejects it", "bad"),
+    "FitsNow": ("fits now", "good"),
+    "OtherNode": ("another node", ""),
+    "MayMove": ("other nodes among the best", ""),
+    "OtherMessage": ("other message", "dim"),
+}
+
+
+def build_screen(found: Json, *, every_row: bool) -> list[list[Block]]:
+    """Return the sections of the screen; with `every_row`, no table is cut off."""
+    changes: Sequence[Json] = found["changes"]
+    lost = sum(each["pods"] for each in changes if each["change"] in ("FitsNoMore", "NodeRejects"))
+    sections: list[list[Block]] = [[TextLine(_headline(found, lost), "bad" if lost else "good")]]
+    shown = changes if every_row else changes[:_ROWS]
+    if shown:
+        rows = [(_name(each), str(each["pods"]), _change(each), _nodes(each), _rules(each)) for each in shown]
+        table = build_table(("WORKLOAD", "PODS", "CHANGE", "BEST NODES", "RULE"), rows, right=(1,))
+        more = len(changes) - len(shown)
+        sections.append(
+            [table, *([TextLine(f"and {format_count(more, 'difference')} more: --all", "dim")] * (more > 0))]
+        )
+    causes = {name for each in changes for name in each["rules"]}
+    rules = [rule for rule in found["rules"] if every_row or rule["name"] in causes]
+    others = len(found["rules"]) - len(rules)
+    named = [
+        (rule["name"], rule["plugin"] or "feature gate", "on" if rule["enabled"] else "off", rule["effect"])
+        for rule in rules
+    ]
+    section: list[Block] = [build_table(("RULE", "PLUGIN", found["toVersion"], "EFFECT"), named)] if named else []
+    if others:
+        section.append(TextLine(f"{format_count(others, 'rule')} that cause no difference here: --all", "dim"))
+    sections.append(section)
+    return sections
+
+
+def _headline(found: Json, lost: int) -> str:
+    decided, moved = found["decided"], sum(each["pods"] for each in found["changes"] if each["change"] == "OtherNode")
+    of = (
+        f"{decided} of {format_count(found['pods'], 'pod')}"
+        if decided < found["pods"]
+        else format_count(decided, "pod")
+    )
+    what = f"{found['fromVersion']} → {found['toVersion']}"
+    if not found["changes"]:
+        return f"{what}: no decision differs ({of} decided)."
+    parts = [f"{format_count(lost, 'pod')} would not fit where they are"] if lost else ["every pod fits where it is"]
+    if moved:
+        parts.append(f"{format_count(moved, 'pod')} would get another node")
+    return f"{what}: {', '.join(parts)} ({of} decided)."
+
+
+def _name(each: Json) -> str:
+    return f"{each['namespace']}/{each['owner'] or each['name']}"
+
+
+def _change(each: Json) -> Cell:
+    text, style = _CHANGES[each["change"]]
+    return Cell(text, style)
+
+
+def _nodes(each: Json) -> str:
+    """Return some of the best nodes before and after."""
+    before = ", ".join(each["bestBefore"][:2]) or "none"
+    after = ", ".join(each["bestAfter"][:2]) or "none"
+    return f"{before} → {after}" if before != after else before
+
+
+def _rules(each: Json) -> str:
+    if each["change"] == "OtherMessage":
+        return "wording"
+    return ", ".join(each["rules"]) or "several together"
