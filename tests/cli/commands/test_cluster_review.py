@@ -51,6 +51,7 @@ QUESTIONS = {
     "capacity": ("capacity", "-f", "FILE"),
     "consolidate": ("consolidate",),
     "consolidate-blockers": ("consolidate", "--blockers"),
+    "upgrade": ("whatif", "upgrade", "--to", "v1.35"),
     "nodegroups": ("nodegroups",),
     "nodegroups-pod": ("nodegroups", "pod", "waits", "-n", "shop"),
     "nodegroups-file": ("nodegroups", "-f", "FILE", "--node-groups-file", "SHAPES"),
@@ -118,7 +119,7 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
         assert not [line for line in text.splitlines() if len(line) > 80]
 
 
-@pytest.mark.parametrize(("question", "code"), [("drain", 0), ("drain-blocked", 1), ("scale", 0)])
+@pytest.mark.parametrize(("question", "code"), [("drain", 0), ("drain-blocked", 1), ("scale", 0), ("upgrade", 0)])
 def test_exit_code_tells_whether_everything_fits(cluster: Path, question: str, code: int) -> None:
     assert ask(cluster, *QUESTIONS[question], "--exit-code").code == code
     assert ask(cluster, *QUESTIONS[question]).code == 0
