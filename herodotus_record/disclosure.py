@@ -42,7 +42,9 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(
         ("key", "value", "effect", "others", "ports", "resource", "wants", "lacks", "features", "feature"), _N
     ),
-    **dict.fromkeys(("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named"), _N),
+    **dict.fromkeys(
+        ("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named", "victims"), _N
+    ),
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
     **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
     **dict.fromkeys(("plugin", "plugins", "scheduler", "extender", "verb", "kind", "api", "purpose", "field"), _N),

@@ -312,6 +312,7 @@ PLUGINS: Final = (
             "preemption-unhelpful",
             "preemption",
             "preemption-terminating",
+            "preemption-found",
             "preemption-no-candidate",
             "preemption-never",
             "preempting",

@@ -107,6 +107,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "no-victims": "No preemption victims found for incoming pod",
     "preemption-unhelpful": "Preemption is not helpful for scheduling",
     "preemption": "preemption: {message}",
+    "preemption-found": "preemption: found a potential placement for pod on node {node}, preempting {victims} victims",
     "preemption-terminating": "not eligible due to a terminating pod on the nominated node.",
     "preemption-no-candidate": "no candidate node for preemption",
     "preemption-never": "not eligible due to preemptionPolicy=Never.",

@@ -313,9 +313,9 @@ class _Search:
             self._allocating.setdefault(device.id, set()).add(at.claim)
         if not self._has_capacity(request, device):
             return NO_CAPACITY
-        chosen = ChosenDevice(
-            request, device, capacity.consume(request.spec.capacity, device.device) if shared else None
-        )
+        fractions = features.fractional_capacity
+        consumed = capacity.consume(request.spec.capacity, device.device, fractions=fractions) if shared else None
+        chosen = ChosenDevice(request, device, consumed)
         if shared:
             add_capacity(self._allocating_capacity, device.id, chosen.consumed_amounts)
         self.chosen[at.claim].append(chosen)
@@ -353,9 +353,11 @@ class _Search:
             return True
         if not device.device.capacity and request.spec.capacity is None:
             return True
-        allocated = self._allocator.allocated.consumed.get(device.id, {})
-        allocating = self._allocating_capacity.get(device.id, {})
-        return capacity.fits(request.spec.capacity, device.device, allocated, allocating)
+        used = dict(self._allocator.allocated.consumed.get(device.id, {}))
+        for name, amount in self._allocating_capacity.get(device.id, {}).items():
+            used[name] = used.get(name, 0) + amount
+        fractions = self._allocator.features.fractional_capacity
+        return capacity.fits(request.spec.capacity, device.device, used, fractions=fractions)
 
     def _is_in_use(self, device: DeviceId) -> bool:
         return self._allocator.is_in_use(device) or bool(self._allocating.get(device))

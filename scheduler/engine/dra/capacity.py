@@ -1,6 +1,7 @@
 """What a request consumes of the capacities of a device that several claims may share.
 
-Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go v1.36.
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go v1.36,
+with fractions as of v1.37.
 """
 
 from __future__ import annotations
@@ -16,60 +17,66 @@ from scheduler.engine.objects.resource_api import (
 )
 
 Text = str | int | float  # a quantity as written
+_ONE, _MILLI = 10**9, 10**6  # units in which ranges count, as multiples of 10^-9
 
 
-def fits(
-    requested: CapacityRequirements | None,
-    device: Device,
-    allocated: Mapping[str, int],
-    allocating: Mapping[str, int],
-) -> bool:
+def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[str, int], *, fractions: bool) -> bool:
     """Return whether a request fits into what is left of the device's capacities, within their policies.
 
-    `allocated` and `allocating` are what other claims and earlier requests consume, in 10^-9 units.
+    `used` is what other claims and earlier requests consume, in 10^-9 units. With `fractions`, a range may have
+    fractions of units; otherwise they count as whole units.
     """
     wanted = (requested.requests if requested is not None else None) or {}
     capacities = device.capacity or {}
     if not wanted.keys() <= capacities.keys():
         return False
     for name, capacity in capacities.items():
-        amount = quantity.parse(_consume(wanted.get(name), capacity))
-        if _violates_policy(amount, capacity):
-            return False
-        if allocated.get(name, 0) + allocating.get(name, 0) + amount > quantity.parse(capacity.value):
+        amount = quantity.parse(_consume(wanted.get(name), capacity, fractions))
+        if _violates_policy(amount, capacity, fractions) or used.get(name, 0) + amount > quantity.parse(capacity.value):
             return False
     return True
 
 
-def consume(requested: CapacityRequirements | None, device: Device) -> dict[str, Text]:
+def consume(requested: CapacityRequirements | None, device: Device, *, fractions: bool) -> dict[str, Text]:
     """Return what a request consumes of each capacity of a shared device, as written in an allocation."""
     wanted = (requested.requests if requested is not None else None) or {}
-    return {name: _consume(wanted.get(name), capacity) for name, capacity in (device.capacity or {}).items()}
+    return {name: _consume(wanted.get(name), capacity, fractions) for name, capacity in (device.capacity or {}).items()}
 
 
-def _consume(wanted: Text | None, capacity: DeviceCapacity) -> Text:
+def _consume(wanted: Text | None, capacity: DeviceCapacity, fractions: bool) -> Text:
     policy = capacity.request_policy
     if wanted is None:
         return capacity.value if policy is None or policy.default is None else policy.default
     if policy is None:
         return wanted
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _round_up_to_range(wanted, policy.valid_range)
+        return _round_up_to_range(wanted, policy.valid_range, fractions)
     at_least = quantity.parse(wanted)
     return next((value for value in policy.valid_values or () if at_least <= quantity.parse(value)), wanted)
 
 
-def _round_up_to_range(wanted: Text, valid: CapacityRange) -> Text:
+def _round_up_to_range(wanted: Text, valid: CapacityRange, fractions: bool) -> Text:
     assert valid.min is not None
     if quantity.parse(wanted) < quantity.parse(valid.min):
         return valid.min
     if valid.step is None:
         return wanted
-    least, step = _whole(valid.min), _whole(valid.step)
-    return format_binary(least + step * -(-(_whole(wanted) - least) // step))
+    unit = _find_unit(valid, fractions)
+    least, step = _count(valid.min, unit), _count(valid.step, unit)
+    if unit == _MILLI and quantity.parse(wanted) % _MILLI:
+        return wanted  # finer than the range, which its policy refuses
+    rounded = min(least + step * -(-(_count(wanted, unit) - least) // step), quantity.INT64_MAX)
+    return format_binary(rounded) if unit == _ONE else _format_milli(rounded)
 
 
-def _violates_policy(amount: int, capacity: DeviceCapacity) -> bool:
+def _find_unit(valid: CapacityRange, fractions: bool) -> int:
+    """Return the unit of a range, in 10^-9: thousandths if all of its amounts are multiples of it, or whole units."""
+    amounts = [quantity.parse(each) for each in (valid.min, valid.max, valid.step) if each is not None]
+    is_milli = fractions and all(a % _MILLI == 0 and quantity.fits_int64(a // _MILLI) for a in amounts)
+    return _MILLI if is_milli and quantity.parse(valid.step or 1) > 0 else _ONE
+
+
+def _violates_policy(amount: int, capacity: DeviceCapacity, fractions: bool) -> bool:
     policy = capacity.request_policy
     if policy is None or (policy.default is not None and amount == quantity.parse(policy.default)):
         return False
@@ -77,8 +84,13 @@ def _violates_policy(amount: int, capacity: DeviceCapacity) -> bool:
     if valid is not None:
         if valid.max is not None and amount > quantity.parse(valid.max):
             return True
-        least = 0 if valid.min is None else _whole(valid.min)
-        return valid.step is not None and (quantity.value(amount) - least) % _whole(valid.step) != 0
+        if valid.step is None:
+            return False
+        unit = _find_unit(valid, fractions)
+        if unit == _MILLI and amount % _MILLI:
+            return True
+        least = 0 if valid.min is None else _count(valid.min, unit)
+        return (-(-amount // unit) - least) % _count(valid.step, unit) != 0
     return bool(policy.valid_values) and all(amount != quantity.parse(value) for value in policy.valid_values or ())
 
 
@@ -92,5 +104,11 @@ def format_binary(amount: int) -> str:
     return f"{amount}{suffixes[power]}"
 
 
-def _whole(text: Text) -> int:
-    return quantity.value(quantity.parse(text))
+def _format_milli(thousandths: int) -> str:
+    """Return thousandths as Go writes a quantity: `1500m`, or whole units without fractions."""
+    return f"{thousandths}m" if thousandths % 1000 else format_binary(thousandths // 1000)
+
+
+def _count(text: Text, unit: int) -> int:
+    """Return an amount in units of `unit` times 10^-9, rounded up."""
+    return -(-quantity.parse(text) // unit)

@@ -124,7 +124,9 @@ def _find_stopper(
         value = f"={taint.value}" if taint.value else ""
         return f"taint {taint.key}{value}:{taint.effect}"
     consumed = allocator.allocated.consumed.get(device.id, {})
-    if features.consumable_capacity and not capacity.fits(request.spec.capacity, device.device, consumed, {}):
+    if features.consumable_capacity and not capacity.fits(
+        request.spec.capacity, device.device, consumed, fractions=features.fractional_capacity
+    ):
         return "too little capacity left"
     available = allocator.available_counters(pool)
     for counter_set, amounts in device.consumes:

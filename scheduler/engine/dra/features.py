@@ -18,6 +18,7 @@ class AllocatorFeatures:
     partitionable_devices: bool = True
     device_taints: bool = True
     device_taint_rules: bool = False
+    fractional_capacity: bool = False
     binding_conditions: bool = True
 
     @property

@@ -120,12 +120,15 @@ class AllocatableRequest:
                 asks = f"{self.describe()}: asks for all devices"
                 raise AllocationError(f"{asks}, but resource pool {pool} is currently {state}")
             for device in pool.devices:
-                consumed = inputs.allocated.consumed.get(device.id, {})
-                if self.selects(device, node, inputs) and (
-                    not inputs.features.consumable_capacity
-                    or capacity.fits(self.spec.capacity, device.device, consumed, {})
-                ):
+                if self.selects(device, node, inputs) and self._has_capacity(device, inputs):
                     yield pool, device
+
+    def _has_capacity(self, device: SlicedDevice, inputs: AllocationInputs) -> bool:
+        features = inputs.features
+        if not features.consumable_capacity:
+            return True
+        used = inputs.allocated.consumed.get(device.id, {})
+        return capacity.fits(self.spec.capacity, device.device, used, fractions=features.fractional_capacity)
 
     def selects(self, device: SlicedDevice, node: Node, inputs: AllocationInputs) -> bool:
         """Return whether the class and the request select the device and the node may use it.

@@ -16,7 +16,7 @@ from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.rules.version_rules import IMAGE_VOLUMES_SCORED
+from scheduler.engine.rules.version_rules import IMAGE_VOLUMES_BOUNDED, IMAGE_VOLUMES_SCORED
 
 MIN_BYTES = 23 << 20  # smaller images do not affect the score
 MAX_CONTAINER_BYTES = 1000 << 20
@@ -41,13 +41,15 @@ class ImageLocality(BasePlugin):
         """
         total_nodes = int(nodes.live.sum())
         local = np.zeros(nodes.slots, np.int64)
+        images = 0
         for name in self._list_images(pod):
+            images += 1
             image = nodes.images.get(name)
             if image is not None:
                 slots = list(image.slots)
                 given = image.size * (count(name, image, slots) / total_nodes)
                 local[slots] += int(given) if isinstance(given, float) else given.astype(np.int64)
-        most = MAX_CONTAINER_BYTES * len(pod.containers)
+        most = MAX_CONTAINER_BYTES * (images if self.rules.enabled(IMAGE_VOLUMES_BOUNDED) else len(pod.containers))
         if most <= MIN_BYTES:  # a pod without containers
             return np.zeros(nodes.slots, np.int64)
         bounded = np.clip(local, MIN_BYTES, most)

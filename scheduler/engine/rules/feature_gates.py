@@ -134,6 +134,7 @@ VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"
 EXTENDED_RESOURCE: Final = "DRAExtendedResource"
 CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
+FRACTIONAL_CAPACITY: Final = "DRAFractionalCapacityRange"
 PARTITIONABLE_DEVICES: Final = "DRAPartitionableDevices"
 DEVICE_TAINTS: Final = "DRADeviceTaints"
 DEVICE_TAINT_RULES: Final = "DRADeviceTaintRules"
@@ -193,6 +194,12 @@ FEATURE_GATES: Final = (
         Support.OFF,
         "the leader is chosen among LeaseCandidates",
     ),
+    FeatureGate(
+        "SchedulerPreQueueingHints",
+        (alpha(37),),
+        Support.NO_EFFECT,
+        "hints that need not look at every waiting pod, which change no decision",
+    ),
     # nodes
     FeatureGate(
         DECLARED_FEATURES,
@@ -247,6 +254,13 @@ FEATURE_GATES: Final = (
         ("InPlacePodVerticalScaling", DECLARED_FEATURES),
     ),
     FeatureGate(
+        "InPlacePodVerticalScalingSchedulerPreemption",
+        (alpha(37),),
+        Support.OFF,
+        "preemption for a pod on a node whose resize is deferred",
+        ("InPlacePodVerticalScaling",),
+    ),
+    FeatureGate(
         "SidecarContainers",
         (alpha(28), beta(29), locked(33)),
         Support.ON,
@@ -266,6 +280,12 @@ FEATURE_GATES: Final = (
         (alpha(29), beta(31), locked(33)),
         Support.ON,
         "the API server merges `matchLabelKeys` of pod affinity",
+    ),
+    FeatureGate(
+        "InterPodAffinityHostnameFastPath",
+        (alpha(37),),
+        Support.NO_EFFECT,
+        "faster pod affinity by host name, which changes no decision",
     ),
     FeatureGate(
         "NodeInclusionPolicyInPodTopologySpread",
@@ -374,6 +394,34 @@ FEATURE_GATES: Final = (
     ),
     FeatureGate(FILTER_TIMEOUT, (beta(34),), Support.BOTH, "a limit for the search on one node", (DEVICE_ALLOCATION,)),
     FeatureGate(
+        FRACTIONAL_CAPACITY,
+        (beta(37),),
+        Support.BOTH,
+        "fractions in ranges of requests for shared capacity",
+        (DEVICE_ALLOCATION, CONSUMABLE_CAPACITY),
+    ),
+    FeatureGate(
+        "DRADerivedAttributes",
+        (alpha(37),),
+        Support.OFF,
+        "attributes that a claim computes from others",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
+        "DRADeviceCompatibilityGroups",
+        (alpha(37),),
+        Support.OFF,
+        "devices of one counter set that may not be allocated together",
+        (DEVICE_ALLOCATION, PARTITIONABLE_DEVICES),
+    ),
+    FeatureGate(
+        "DRAOptionalNodeOperations",
+        (alpha(37),),
+        Support.NO_EFFECT,
+        "kubelets may skip the preparation of devices",
+        (DEVICE_ALLOCATION,),
+    ),
+    FeatureGate(
         "DRAListTypeAttributes", (alpha(36),), Support.OFF, "attributes of devices that are lists", (DEVICE_ALLOCATION,)
     ),
     FeatureGate(
@@ -396,6 +444,7 @@ FEATURE_GATES: Final = (
         (alpha(35), beta_off(37)),
         Support.BOTH,
         "PodGroup objects and the scheduling cycle of a group",
+        on_until=36,  # v1.37 has another API, scheduling.k8s.io/v1beta1, and other rules for groups
     ),
     FeatureGate(
         GANG_SCHEDULING,
@@ -417,6 +466,20 @@ FEATURE_GATES: Final = (
         Support.BOTH,
         "victims are chosen for a group as a whole, and groups are evicted as a whole",
         (GANG_SCHEDULING,),
+    ),
+    FeatureGate(
+        "CompositePodGroup",
+        (alpha(37),),
+        Support.OFF,
+        "groups of pod groups",
+        (GENERIC_WORKLOAD, TOPOLOGY_AWARE),
+    ),
+    FeatureGate(
+        "PodGroupPreemptionPolicy",
+        (alpha(37),),
+        Support.OFF,
+        "the preemption policy of a group",
+        (GENERIC_WORKLOAD,),
     ),
     FeatureGate(
         "WorkloadWithJob",

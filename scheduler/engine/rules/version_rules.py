@@ -54,6 +54,8 @@ UNRESOLVABLE_REQUESTS: Final = "UnresolvableRequests"
 SIDECAR_PORTS: Final = "SidecarPorts"
 NAMESPACE_SELECTOR_KEPT: Final = "NamespaceSelectorKept"
 IMAGE_VOLUMES_SCORED: Final = "ImageVolumesScored"
+IMAGE_VOLUMES_BOUNDED: Final = "ImageVolumesBounded"
+PREEMPTION_NODE_NAMED: Final = "PreemptionNodeNamed"
 CSI_LIMITS_FROM_CSINODE: Final = "CSILimitsFromCSINodeOnly"
 PORTWORX_ALWAYS_MIGRATED: Final = "PortworxAlwaysMigrated"
 STRICT_FIT_ARGS: Final = "StrictFitArgs"
@@ -113,6 +115,20 @@ VERSION_RULES: Final = (
         _since("1.36.0"),
         "images of volumes count; before, those of containers only (recorded)",
         "#130231",
+    ),
+    VersionRule(
+        IMAGE_VOLUMES_BOUNDED,
+        "ImageLocality",
+        _since("1.37.0"),
+        "each image volume raises the size from which the score is 100, as a container does; before, only containers",
+        "#138951",
+    ),
+    VersionRule(
+        PREEMPTION_NODE_NAMED,
+        "DefaultPreemption",
+        _since("1.37.0"),
+        "the message names the node that preemption found, and the number of victims; before, it did not mention them",
+        "#140180",
     ),
     VersionRule(
         CSI_LIMITS_FROM_CSINODE,

@@ -36,6 +36,7 @@ from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
 from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
 from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
+from scheduler.engine.rules.version_rules import PREEMPTION_NODE_NAMED
 
 NO_CANDIDATE = reasons.format_reason(Reason("preemption-no-candidate"))
 NEVER = reasons.format_reason(Reason("preemption-never"))
@@ -174,7 +175,11 @@ class DefaultPreemption(BasePlugin):
             candidates=(*[c.candidate for c in agreed.kept], *refused),
             evicted=self.handle.evicts,
         )
-        return PostFilterResult(SUCCESS, preemption, Nomination(nominated.node), nominated.pods)
+        verdict = SUCCESS
+        if self.rules.enabled(PREEMPTION_NODE_NAMED):
+            params = {"node": nominated.node, "victims": str(len(nominated.pods))}
+            verdict = Verdict(Code.SUCCESS, (Reason("preemption-found", params),))
+        return PostFilterResult(verdict, preemption, Nomination(nominated.node), nominated.pods)
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:

@@ -84,6 +84,7 @@ from scheduler.engine.rules.feature_gates import (
     DEVICE_TAINTS,
     EXTENDED_RESOURCE,
     FILTER_TIMEOUT,
+    FRACTIONAL_CAPACITY,
     GROUP_CLAIMS,
     PARTITIONABLE_DEVICES,
     PRIORITIZED_LIST,
@@ -575,6 +576,7 @@ def _select_features(rules: Rules) -> AllocatorFeatures:
     return AllocatorFeatures(
         prioritized_list=rules.enabled(PRIORITIZED_LIST),
         consumable_capacity=rules.enabled(CONSUMABLE_CAPACITY),
+        fractional_capacity=rules.enabled(FRACTIONAL_CAPACITY),
         partitionable_devices=rules.enabled(PARTITIONABLE_DEVICES),
         device_taints=rules.enabled(DEVICE_TAINTS),
         device_taint_rules=rules.enabled(DEVICE_TAINT_RULES),

@@ -146,7 +146,7 @@ SWITCHABLE = [
 @pytest.mark.parametrize("gate", SWITCHABLE, ids=lambda gate: gate.name)
 def test_every_gate_that_is_built_switches_both_ways(gate: FeatureGate) -> None:
     default = states()[gate].default
-    needed = {other.name: False for other in FEATURE_GATES if default and gate.name in other.needs}
+    needed = {other.name: False for other in states() if default and gate.name in other.needs}
     if not default:
         needed |= dict.fromkeys(list_needed(gate), True)
     assert changed({**needed, gate.name: not default})[gate.name] is not default
@@ -185,3 +185,88 @@ def test_defaults_are_those_that_kube_scheduler_reports(minor: int) -> None:
 def test_a_gate_of_another_version_is_unrecognized() -> None:
     with pytest.raises(FeatureGateError, match="unrecognized feature gate: NodeDeclaredFeatures"):
         Rules.from_settings({"NodeDeclaredFeatures": True}, KubernetesVersion(34, 0))
+
+
+# Gates of kube-scheduler that v1.37 adds, removes, locks or switches: the default there, "locked", or "-" for unknown.
+# Source: pkg/scheduler/features of v1.37.
+CHANGED_IN_V1_37 = {
+    "StorageCapacityScoring": "on",
+    "VolumeLimitScaling": "on",
+    "DRADeviceTaintRules": "on",
+    "DRADeviceTaints": "on",
+    "DRAExtendedResource": "locked",
+    "DRAPrioritizedList": "locked",
+    "DRAResourceClaimDeviceStatus": "locked",
+    "NodeDeclaredFeatures": "locked",
+    "DRAFractionalCapacityRange": "on",
+    "GenericWorkload": "off",
+    "DRAWorkloadResourceClaims": "off",
+    "TopologyAwareWorkloadScheduling": "off",
+    "GangScheduling": "-",
+    "WorkloadAwarePreemption": "-",
+    "CompositePodGroup": "off",
+    "PodGroupPreemptionPolicy": "off",
+    "InPlacePodVerticalScalingSchedulerPreemption": "off",
+    "InterPodAffinityHostnameFastPath": "off",
+    "SchedulerPreQueueingHints": "off",
+    "DRADerivedAttributes": "off",
+    "DRADeviceCompatibilityGroups": "off",
+    "DRAOptionalNodeOperations": "off",
+    "OpportunisticBatching": "on",
+    "SchedulerAsyncAPICalls": "off",
+    "PodLevelResources": "on",
+    "TaintTolerationComparisonOperators": "off",
+    "NominatedNodeNameForExpectation": "on",
+    "SchedulerAsyncPreemption": "on",
+}
+
+
+def test_gates_of_v1_37_are_those_of_its_scheduler() -> None:
+    declared = {gate.name: state for gate, state in states(37).items()}
+
+    def show(name: str) -> str:
+        state = declared.get(name)
+        return "-" if state is None else "locked" if state.locked else "on" if state.default else "off"
+
+    assert {name: show(name) for name in CHANGED_IN_V1_37} == CHANGED_IN_V1_37
+
+
+V1_37 = KubernetesVersion.parse("v1.37")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (
+            {"GenericWorkload": True},
+            "cannot set feature gate GenericWorkload to true, only false is built here for v1.37",
+        ),
+        ({"GangScheduling": True}, "unrecognized feature gate: GangScheduling"),
+        ({"WorkloadAwarePreemption": False}, "unrecognized feature gate: WorkloadAwarePreemption"),
+        (
+            {"DRAExtendedResource": False},
+            "cannot set feature gate DRAExtendedResource to false, feature is locked to true",
+        ),
+        (
+            {"InPlacePodVerticalScalingSchedulerPreemption": True},
+            "cannot set feature gate InPlacePodVerticalScalingSchedulerPreemption to true, only false is built here",
+        ),
+        (
+            {"DRADerivedAttributes": True},
+            "cannot set feature gate DRADerivedAttributes to true, only false is built here",
+        ),
+        (
+            {"DRADeviceCompatibilityGroups": True},
+            "cannot set feature gate DRADeviceCompatibilityGroups to true, only false is built here",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_is_not_built_of_v1_37_is_refused(settings: dict[str, bool], error: str) -> None:
+    with pytest.raises(FeatureGateError) as raised:
+        Rules.from_settings(settings, V1_37)
+    assert str(raised.value) == error
+
+
+def test_pod_groups_are_built_up_to_v1_36() -> None:
+    assert Rules.from_settings({"GenericWorkload": True}).enabled("GenericWorkload")
