@@ -82,7 +82,7 @@ def parity() -> str:
     page = _replace_table(page, "Rules by version", _table(("since", "plugin", "rule", "source"), rules))
     messages = [(str(since), f"`{CATALOGUE[code]}`", f"`{sentence}`") for code, since, sentence in EARLIER]
     page = _replace_table(page, "Messages by version", _table(("since", "message", "before"), messages))
-    gates = [(f"`{g.name}`", _format_history(g), g.support.value, g.effect) for g in FEATURE_GATES]
+    gates = [(f"`{g.name}`", _format_history(g), g.format_support(), g.effect) for g in FEATURE_GATES]
     return _replace_table(page, "Feature gates", _table(("gate", "history", "here", "what it switches"), gates))
 
 

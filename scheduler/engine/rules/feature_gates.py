@@ -111,6 +111,12 @@ class FeatureGate:
         """Return whether this scheduler can run with a value of the gate by the rules of any version."""
         return self.support is not (Support.OFF if value else Support.ON)
 
+    def format_support(self) -> str:
+        """Return in words which values of the gate this scheduler supports."""
+        since = f" since v1.{self.on_since}" if self.on_since > OLDEST_MINOR else ""
+        until = f" up to v1.{self.on_until}" if self.on_until < NEWEST_MINOR else ""
+        return f"{self.support.value}, on only{since}{until}" if since or until else self.support.value
+
     def supports(self, value: bool, minor: int) -> bool:
         """Return whether this scheduler can run with a value of the gate by the rules of v1.`minor`."""
         return self.is_built_for_some(value) and (not value or self.on_since <= minor <= self.on_until)
