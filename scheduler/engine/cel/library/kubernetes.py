@@ -13,7 +13,10 @@ from scheduler.engine.cel.library.gotext import quote, require_uint
 from scheduler.engine.cel.values import OpaqueValue
 from scheduler.engine.objects.quantity import Quantity, fits_int64
 
-_FORM: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|(?=0*$))[eEinumkKMGTP]*[-+]?[0-9]*", re.ASCII)
+# What follows the digits starts with no digit, so that a long text is matched in one way: the time is linear.
+_FORM: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eEinumkKMGTP]+[-+]?[0-9]*|[-+][0-9]*)?)?", re.ASCII
+)
 _WRONG_FORM: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
