@@ -138,12 +138,12 @@ class NodeColumns:
         """Return the names of all resources that a node has or a pod on a node requests, `resources` first."""
         return self._resources.list_names()
 
-    def is_known(self, resource: str) -> bool:
-        """Return whether a node may have the resource, or a pod on a node may request it.
+    def list_unknown_resources(self, resources: Iterable[str]) -> list[str]:
+        """Return those of the resources that no node has and no pod on a node requests.
 
-        Pods may request thousands of other resources; the amounts of each are 0 on every node.
+        Their amounts are 0 on every node. A pod may request thousands of them.
         """
-        return self._resources.is_known(resource)
+        return self._resources.list_unknown(resources)
 
     def allocatable(self, resource: str) -> Amounts:
         """Return each node's status.allocatable of a resource in base units: milli-CPUs, bytes, counts.

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import blake2b
+from heapq import nlargest
 from typing import Final
 
 import msgspec
@@ -48,7 +49,7 @@ class SparseAmounts:
 
     def __init__(self) -> None:
         self.by_slot: dict[int, dict[str, int]] = {}
-        self._slots_with: Counter[str] = Counter()
+        self._slots_with: dict[str, int] = {}
 
     def __contains__(self, resource: str) -> bool:
         """Return whether a slot has an amount of the resource."""
@@ -62,7 +63,8 @@ class SparseAmounts:
         amount = (amount + _INT64 // 2) % _INT64 - _INT64 // 2
         if amount:
             amounts = self.by_slot.setdefault(slot, {})
-            self._slots_with[resource] += resource not in amounts
+            if resource not in amounts:
+                self._slots_with[resource] = self._slots_with.get(resource, 0) + 1
             amounts[resource] = amount
         elif self.get(slot, resource):
             del self.by_slot[slot][resource]
@@ -85,7 +87,7 @@ class SparseAmounts:
 
     def most_frequent(self, number: int) -> list[str]:
         """Return the names of the resources of which most slots have an amount, at most `number` of them."""
-        return [resource for resource, _ in self._slots_with.most_common(number)] if number and self.by_slot else []
+        return nlargest(number, self._slots_with, key=self._slots_with.__getitem__) if number and self.by_slot else []
 
     def move(self, resource: str, row: Amounts) -> None:
         """Move the amounts of a resource into the row of a matrix of zeros."""
@@ -99,8 +101,8 @@ class SparseAmounts:
         if self.by_slot:
             for number, slot in enumerate(chosen.tolist()):
                 if slot in self.by_slot:
-                    part.by_slot[number] = dict(self.by_slot[slot])
-                    part._slots_with.update(self.by_slot[slot].keys())
+                    for resource, amount in self.by_slot[slot].items():
+                        part.set(number, resource, amount)
         return part
 
 
@@ -112,7 +114,7 @@ class ResourceColumns:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._names = list(_BASE)  # by row
+        self._names = list(_BASE)  # by row; never changed in place, like `_rows`, so that parts can share them
         self._rows = {resource: row for row, resource in enumerate(_BASE)}
         self._amounts = np.zeros((len(Kind), _FIRST_ROWS, capacity), np.int64)
         self._offers: Counter[str] = Counter()  # nodes that offer each resource, apart from the base resources
@@ -127,9 +129,14 @@ class ResourceColumns:
         """Return the names of all resources that a node offers or a pod requests, those with a row first."""
         return list(dict.fromkeys([*self._names, *self._sparse_allocatable.names(), *self._sparse_requested.names()]))
 
-    def is_known(self, resource: str) -> bool:
-        """Return whether a node may offer the resource, or a pod on a node may request it. Otherwise all are zeros."""
-        return resource in self._rows or resource in self._sparse_allocatable or resource in self._sparse_requested
+    def list_unknown(self, resources: Iterable[str]) -> list[str]:
+        """Return those of the resources that no node offers and no pod on a node requests."""
+        rows = self._rows
+        unknown = [resource for resource in resources if resource not in rows]
+        if not unknown:
+            return unknown
+        sparse = (self._sparse_allocatable, self._sparse_requested)
+        return [r for r in unknown if not any(r in amounts for amounts in sparse)]
 
     def read(self, kind: Kind, resource: str, slots: int) -> Amounts:
         """Return the amounts of a resource on the first `slots` nodes, which the caller must not change."""
@@ -142,7 +149,8 @@ class ResourceColumns:
 
     def read_all(self, kind: Kind, resources: Sequence[str], slots: int) -> Amounts:
         """Return the amounts of several resources as a copied matrix [resource, node slot]."""
-        rows, sparse = [self._rows.get(resource, _ZERO_ROW) for resource in resources], self._sparse(kind)
+        row_of, sparse = self._rows, self._sparse(kind)
+        rows = [row_of.get(resource, _ZERO_ROW) for resource in resources]
         amounts: Amounts = self._amounts[kind, :, :slots].take(rows, axis=0)
         if sparse.by_slot:
             for number, resource in enumerate(resources):
@@ -153,10 +161,11 @@ class ResourceColumns:
     def select(self, chosen: NDArray[np.intp]) -> ResourceColumns:
         """Return a copy with only the nodes in the slots `chosen` (row indices of the node columns)."""
         part = ResourceColumns.__new__(ResourceColumns)
-        part._names, part._rows, part._offers = list(self._names), dict(self._rows), self._offers
-        rows = [*range(len(self._names)), _ZERO_ROW]
-        part._amounts = self._amounts.take(rows, axis=1).take(chosen, axis=2)
-        part._sparse_allocatable = self._sparse_allocatable.select(chosen)
+        part._names, part._rows, part._offers = self._names, self._rows, self._offers
+        part._amounts = self._amounts[:, : len(self._names) + 1].take(chosen, axis=2)
+        part._sparse_allocatable = self._sparse_allocatable  # of a part, it does not change
+        if self._sparse_allocatable.by_slot:
+            part._sparse_allocatable = self._sparse_allocatable.select(chosen)
         part._sparse_requested = self._sparse_requested.select(chosen)
         return part
 
@@ -181,9 +190,11 @@ class ResourceColumns:
 
     def content(self) -> bytes:
         """Return all amounts as bytes: a key that is equal for objects with equal amounts and as many node slots."""
-        sparse = self._sparse_allocatable.by_slot, self._sparse_requested.by_slot
-        digest = blake2b(msgspec.msgpack.encode((self.names, *sparse)), digest_size=16).digest()
-        return digest + self._amounts.tobytes()
+        names, sparse = ",".join(self._names).encode(), b""
+        if self._sparse_allocatable.by_slot or self._sparse_requested.by_slot:
+            by_slot = self._sparse_allocatable.by_slot, self._sparse_requested.by_slot
+            sparse = blake2b(msgspec.msgpack.encode(by_slot), digest_size=16).digest()
+        return b"".join((names, sparse, self._amounts.tobytes()))
 
     def set_allocatable(self, slot: int, amounts: Mapping[str, int]) -> None:
         """Replace the allocatable amounts of the node in `slot`."""
@@ -264,10 +275,10 @@ class ResourceColumns:
 
     def _add_row(self, resource: str) -> None:
         """Give a resource a row, and move its amounts there."""
-        row = self._rows[resource] = len(self._names)
-        self._names.append(resource)
+        row = len(self._names)
+        self._names, self._rows = [*self._names, resource], {**self._rows, resource: row}
         rows = self._amounts.shape[1]
-        if len(self._names) == rows:  # the last row stays zero
+        if len(self._names) == rows:  # the rows after the last resource's stay zero
             self._amounts = np.pad(self._amounts, ((0, 0), (0, rows), (0, 0)))
         self._sparse_allocatable.move(resource, self._amounts[0, row])
         self._sparse_requested.move(resource, self._amounts[1, row])
@@ -280,9 +291,10 @@ class ResourceColumns:
             self._sparse_requested.set(slot, resource, self._amounts.item(1, row, slot))
         self._amounts[:, row] = self._amounts[:, last]
         self._amounts[:, last] = 0
-        self._names[row] = self._names[last]
-        self._rows[self._names[row]] = row
-        del self._names[last], self._rows[resource]
+        names = self._names[:last]
+        if row < last:
+            names[row] = self._names[last]
+        self._names, self._rows = names, {name: number for number, name in enumerate(names)}
         rows = self._amounts.shape[1]
         if rows > _FIRST_ROWS and last < rows // 4:
             self._amounts = self._amounts[:, : rows // 2].copy()

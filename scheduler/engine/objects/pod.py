@@ -204,7 +204,7 @@ class PodInfo:
         """
         return self._encoded_spec[0]
 
-    @property
+    @lazy
     def is_large(self) -> bool:
         """Whether the spec or the labels are so large that caches which outlive the pod must not keep what follows."""
         lists = len(self.pod.spec.volumes or ()) + len(self.labels)

@@ -134,8 +134,10 @@ class NodeResourcesFit(BasePlugin):
         """
         backed = self._update_backed()
         wanted = {PODS: 1} | {r: q for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)}
-        known = {resource: amount for resource, amount in wanted.items() if nodes.is_known(resource)}
-        nowhere = wanted.keys() - known.keys() - backed.keys()
+        known, nowhere, unknown = wanted, frozenset[str](), nodes.list_unknown_resources(wanted)
+        if unknown:
+            left_out = frozenset(unknown)
+            known, nowhere = {r: q for r, q in wanted.items() if r not in left_out}, left_out.difference(backed)
         groups, shortages = _group_by_shortage(known, backed, nodes)
         if not nowhere and not any(shortages):
             return PASS
@@ -244,9 +246,8 @@ def _group_by_shortage(
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)
         short &= nodes.live
-        for i, resource in enumerate(names):
-            if resource in backed:  # devices serve it where no device plugin does
-                short[i] &= allocatable[i] > 0
+        for resource in backed.keys() & names if backed else ():  # devices serve it where no device plugin does
+            short[names.index(resource)] &= allocatable[names.index(resource)] > 0
         if not short.any():
             continue
         too_large = (short & (amounts > allocatable))[1 if first == 0 else 0 :].any(axis=0)

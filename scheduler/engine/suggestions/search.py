@@ -259,11 +259,11 @@ def _nearest(
 def _missing_shares(pod: PodInfo, nodes: NodeColumns) -> NDArray[np.float64]:
     """Return, by node slot, the largest share of a request that is not free on the node; at most 0 if all is."""
     wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
-    known = [resource for resource in wanted if nodes.is_known(resource)]
     if not wanted:
         return np.zeros(nodes.slots)
-    missing = np.full(nodes.slots, -np.inf if len(known) == len(wanted) else 1.0)
-    for resource in known:
+    unknown = set(nodes.list_unknown_resources(wanted))
+    missing = np.full(nodes.slots, 1.0 if unknown else -np.inf)
+    for resource in wanted.keys() - unknown:
         free = nodes.allocatable(resource) - nodes.requested(resource)
         np.maximum(missing, (wanted[resource] - free) / wanted[resource], out=missing)
     return missing
