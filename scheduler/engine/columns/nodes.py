@@ -27,7 +27,7 @@ from scheduler.engine.columns.images import Images
 from scheduler.engine.columns.keyed import KeyedColumns
 from scheduler.engine.columns.order import VisitOrder
 from scheduler.engine.columns.pods import PodRows
-from scheduler.engine.columns.resources import Amounts, Kind, ResourceColumns
+from scheduler.engine.columns.resources import AmountKind, Amounts, ResourceColumns
 from scheduler.engine.columns.volumes import VolumeColumns
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import HostPort, PodCounting, PodInfo
@@ -150,30 +150,30 @@ class NodeColumns:
 
         For the resource `pods`, this is the number of pods allowed.
         """
-        return self._resources.read(Kind.ALLOCATABLE, resource, self.slots)
+        return self._resources.read(AmountKind.ALLOCATABLE, resource, self.slots)
 
     def requested(self, resource: str) -> Amounts:
         """Return the sum of the requests of each node's pods for a resource, in base units: milli-CPUs, bytes, counts.
 
         For the resource `pods`, this is the number of pods.
         """
-        return self._resources.read(Kind.REQUESTED, resource, self.slots)
+        return self._resources.read(AmountKind.REQUESTED, resource, self.slots)
 
     def scoring_requested(self, resource: str) -> Amounts:
         """Return `requested` with kube-scheduler's default cpu and memory counted for containers without requests."""
-        return self._resources.read(Kind.SCORING, resource, self.slots)
+        return self._resources.read(AmountKind.SCORING, resource, self.slots)
 
     def allocatable_of(self, resources: Iterable[str]) -> Amounts:
         """Return `allocatable` of several resources as an array of the shape [resource, node slot]."""
-        return self._resources.read_all(Kind.ALLOCATABLE, [*resources], self.slots)
+        return self._resources.read_all(AmountKind.ALLOCATABLE, [*resources], self.slots)
 
     def requested_of(self, resources: Iterable[str]) -> Amounts:
         """Return `requested` of several resources as an array of the shape [resource, node slot]."""
-        return self._resources.read_all(Kind.REQUESTED, [*resources], self.slots)
+        return self._resources.read_all(AmountKind.REQUESTED, [*resources], self.slots)
 
     def scoring_requested_of(self, resources: Iterable[str]) -> Amounts:
         """Return `scoring_requested` of several resources as an array of the shape [resource, node slot]."""
-        return self._resources.read_all(Kind.SCORING, [*resources], self.slots)
+        return self._resources.read_all(AmountKind.SCORING, [*resources], self.slots)
 
     def amounts_of(self, slot: int) -> tuple[dict[str, int], dict[str, int]]:
         """Return the allocatable and the requested amounts of one node by resource, without those of 0."""

@@ -33,7 +33,7 @@ _ZERO_ROW: Final = -1
 _INT64: Final = 1 << 64
 
 
-class Kind(IntEnum):
+class AmountKind(IntEnum):
     """The kinds of amounts, as indices of their matrices.
 
     SCORING is REQUESTED with kube-scheduler's default cpu and memory for containers without requests.
@@ -116,7 +116,7 @@ class ResourceColumns:
     def __init__(self, capacity: int) -> None:
         self._names = list(_BASE)  # by row; never changed in place, like `_rows`, so that parts can share them
         self._rows = {resource: row for row, resource in enumerate(_BASE)}
-        self._amounts = np.zeros((len(Kind), _FIRST_ROWS, capacity), np.int64)
+        self._amounts = np.zeros((len(AmountKind), _FIRST_ROWS, capacity), np.int64)
         self._offers: Counter[str] = Counter()  # nodes that offer each resource, apart from the base resources
         self._sparse_allocatable, self._sparse_requested = SparseAmounts(), SparseAmounts()
 
@@ -138,7 +138,7 @@ class ResourceColumns:
         sparse = (self._sparse_allocatable, self._sparse_requested)
         return [r for r in unknown if not any(r in amounts for amounts in sparse)]
 
-    def read(self, kind: Kind, resource: str, slots: int) -> Amounts:
+    def read(self, kind: AmountKind, resource: str, slots: int) -> Amounts:
         """Return the amounts of a resource on the first `slots` nodes, which the caller must not change."""
         row, sparse = self._rows.get(resource, _ZERO_ROW), self._sparse(kind)
         amounts: Amounts = self._amounts[kind, row, :slots]
@@ -147,7 +147,7 @@ class ResourceColumns:
             sparse.fill(amounts, resource)
         return amounts
 
-    def read_all(self, kind: Kind, resources: Sequence[str], slots: int) -> Amounts:
+    def read_all(self, kind: AmountKind, resources: Sequence[str], slots: int) -> Amounts:
         """Return the amounts of several resources as a copied matrix [resource, node slot]."""
         row_of, sparse = self._rows, self._sparse(kind)
         rows = [row_of.get(resource, _ZERO_ROW) for resource in resources]
@@ -255,8 +255,8 @@ class ResourceColumns:
             if amount and resource not in self._rows:
                 self._sparse_requested.set(slot, resource, self._sparse_requested.get(slot, resource) + sign * amount)
 
-    def _sparse(self, kind: Kind) -> SparseAmounts:
-        return self._sparse_allocatable if kind is Kind.ALLOCATABLE else self._sparse_requested
+    def _sparse(self, kind: AmountKind) -> SparseAmounts:
+        return self._sparse_allocatable if kind is AmountKind.ALLOCATABLE else self._sparse_requested
 
     def _set_allocatable(self, slot: int, resource: str, amount: int) -> None:
         """Set an allocatable amount that differs from the present one; a row that no node needs any more goes."""
