@@ -24,6 +24,7 @@ from herodotus_endpoint.store import (
     StoredAttempt,
 )
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, Listing, NodeCounts, RowCondition
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_endpoint.store.read_budget import check_budget
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.reviews import ReviewedAttempt
@@ -136,8 +137,9 @@ class MaskedReader:
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
     ) -> list[StoredAttempt]:
         """Return the `last` attempts of a pod that end with number `attempt`, by default the latest, by start."""
-        cluster = self._cluster()
-        found = self._reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last, cluster=cluster)
+        found = self._reader.decisions_of_pod(
+            PodIdentity(namespace, pod, self._cluster(), uid), attempt=attempt, last=last
+        )
         return [stored for each in found if (stored := self._mask(each)) is not None]
 
     def decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
@@ -168,10 +170,9 @@ class MaskedReader:
         """
         if self._archive is None:
             return []
-        from herodotus_endpoint.archive.reader import ArchivedPod
-
-        asked = ArchivedPod(self._archived_cluster(), namespace, pod, uid)
-        found = self._archive.decisions_of_pod(asked, attempt=attempt, last=last)
+        found = self._archive.decisions_of_pod(
+            PodIdentity(namespace, pod, self._archived_cluster(), uid), attempt=attempt, last=last
+        )
         return [stored for each in found if (stored := self._mask(_note_archive(each))) is not None]
 
     def list_archived(

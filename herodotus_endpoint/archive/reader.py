@@ -40,7 +40,7 @@ from herodotus_endpoint.store import StoredAttempt
 from herodotus_endpoint.store.attempts import MAX_ROWS
 from herodotus_endpoint.store.closed_days import DAY_US
 from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
-from herodotus_endpoint.store.query_results import AttemptSeries
+from herodotus_endpoint.store.query_results import AttemptSeries, PodIdentity
 from herodotus_endpoint.store.read_budget import (
     BudgetExceededError,
     ReadBudget,
@@ -92,15 +92,6 @@ class ArchivePosition(NamedTuple):
 
     day: str
     row: int
-
-
-class ArchivedPod(NamedTuple):
-    """Identifies a pod in the archive by cluster, namespace and name; without `uid`, the latest pod of that name."""
-
-    cluster: str
-    namespace: str
-    name: str
-    uid: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,7 +170,7 @@ class ArchiveReader:
             for group in _groups(files):
                 found = question.select(group, conditions, 1)
                 if found:
-                    attempts = self._find_attempts(question, ArchivedPod(cluster, namespace, found[0].pod))
+                    attempts = self._find_attempts(question, PodIdentity(namespace, found[0].pod, cluster))
                     mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
                     if mine is None:  # older than the newest MAX_ROWS of this name
                         return None
@@ -187,7 +178,7 @@ class ArchiveReader:
                     return self._load(question, same, [same.index(mine)])[0]
         return None
 
-    def decisions_of_pod(self, pod: ArchivedPod, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
+    def decisions_of_pod(self, pod: PodIdentity, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
         """Return the `last` archived attempts of a pod that end with number `attempt`, ordered by start.
 
         Attempts are counted from 1. Without `attempt`, the last one returned is the newest. The list is empty if the
@@ -239,7 +230,7 @@ class ArchiveReader:
         except TurnRefusedError as e:
             raise ArchiveBusyError(f"questions about the archive take turns: {e}") from e
 
-    def _find_attempts(self, question: _Question, pod: ArchivedPod) -> list[AttemptRecords]:
+    def _find_attempts(self, question: _Question, pod: PodIdentity) -> list[AttemptRecords]:
         """Return the attempts of a pod's name, ordered by start. Only those of the pod's UID are complete."""
         conditions = [ColumnCondition("namespace", (pod.namespace,)), ColumnCondition("pod", (pod.name,))]
         found: list[Any] = []

@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from herodotus_endpoint.store.database import Row
-from herodotus_endpoint.store.query_results import AttemptSeries
+from herodotus_endpoint.store.query_results import AttemptSeries, PodIdentity
 from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record.attempts import APART_US, AttemptRecords, group_by_attempt
 from herodotus_record.model import Source
@@ -37,12 +37,12 @@ class AttemptLookup:
         self._connection = connection
         self._pods: dict[tuple[str, str, str], list[_PodAttempts]] = {}
 
-    def find_latest(self, namespace: str, pod: str, cluster: str, uid: str = "") -> AttemptSeries:
-        """Return the attempts of a pod by its UID, by default of the UID of the name's latest attempt.
+    def find_latest(self, pod: PodIdentity) -> AttemptSeries:
+        """Return the attempts of a pod.
 
         Only the newest MAX_ROWS decisions of the name are read.
         """
-        return self._newest(namespace, pod, cluster).series(uid)
+        return self._newest(pod.namespace, pod.name, pod.cluster).series(pod.uid)
 
     def find_including(self, row: Any) -> tuple[AttemptSeries, int]:
         """Return the attempts of the pod of `row`, a row of `decisions`, and the ordinal of the one that contains it.

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
@@ -53,6 +54,7 @@ CANCEL_TIMEOUT_S: Final = 2.0  # of a request to the server to end a statement
 IDLE_TIMEOUT_S: Final = 60.0  # between statements: compressing 256 decisions or a page of an export takes 1 s
 PARTITIONED: Final = (DECISIONS, OUTCOMES)
 COUNTED: Final = (DECISIONS, OUTCOMES, NODE_ROWS, ROLLUPS, GAPS)  # tables whose sizes add up to that of the database
+_WITHOUT_STATEMENT_TIMEOUT: Final = "-c statement_timeout=0"
 _NAMES: Final = {FULL: "", KEPT_LONGER: "_longer", SUMMARY: "_summary"}  # of tiers in the names of partitions
 _TIERS: Final = {name: tier for tier, name in _NAMES.items()}
 _DAY_US: Final = 4 * PARTITION_US  # few records are kept long, and each query looks into all partitions
@@ -68,6 +70,21 @@ _TYPES: Final = {
     sa.LargeBinary: "bytea",
 }
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text; the frame has the original
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """The sessions of an engine.
+
+    `role` is the kind of server to connect to (target_session_attrs), `options` are options of the sessions, and
+    `connections` is the size of the pool. A connection is closed when it is in use for more than `limit_s` seconds.
+    """
+
+    role: str
+    options: str
+    connections: int = 1
+    limit_s: float | None = None
+    cursors: type[psycopg.Cursor[Any]] = psycopg.Cursor
 
 
 class Postgresql:
@@ -100,7 +117,7 @@ class Postgresql:
         `bounded` ends a transaction after TRANSACTION_TIMEOUT_S seconds.
         """
         limit_s = TRANSACTION_TIMEOUT_S if bounded else None
-        engine = self._engine(self._address, 1, WRITABLE, "-c statement_timeout=0", limit_s)
+        engine = self._engine(self._address, _Sessions(WRITABLE, _WITHOUT_STATEMENT_TIMEOUT, limit_s=limit_s))
 
         def begun(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
@@ -114,7 +131,8 @@ class Postgresql:
 
     def heartbeat_engine(self) -> sa.Engine:
         """Return an engine that writes heartbeats on the primary, without waiting for the writer's lock."""
-        return self._engine(self._address, 1, WRITABLE, "-c statement_timeout=0", HEARTBEAT_TIMEOUT_S)
+        sessions = _Sessions(WRITABLE, _WITHOUT_STATEMENT_TIMEOUT, limit_s=HEARTBEAT_TIMEOUT_S)
+        return self._engine(self._address, sessions)
 
     def replica_engine(self, address: ConnectionString) -> sa.Engine:
         """Return an engine for reading from the replica of this database at `address`."""
@@ -122,7 +140,8 @@ class Postgresql:
 
     def _reading_engine(self, address: ConnectionString, role: str, limit_s: float | None = None) -> sa.Engine:
         """Return an engine whose statements are cancelled when the budget of their question is exceeded."""
-        engine = self._engine(address, READERS, role, _reading_options(), limit_s, _CountedCursor)
+        sessions = _Sessions(role, _reading_options(), READERS, limit_s, _CountedCursor)
+        engine = self._engine(address, sessions)
         enforce_budget(engine, _cancel)
         return engine
 
@@ -269,33 +288,23 @@ class Postgresql:
         size = connection.exec_driver_sql(f"SELECT pg_total_relation_size(to_regclass('{table}'))").scalar()
         return int(size or 0)
 
-    def _engine(
-        self,
-        address: ConnectionString,
-        connections: int,
-        role: str,
-        options: str,
-        limit_s: float | None = None,
-        cursors: type[psycopg.Cursor[Any]] = psycopg.Cursor,
-    ) -> sa.Engine:
+    def _engine(self, address: ConnectionString, sessions: _Sessions) -> sa.Engine:
         """Create an engine with a lock timeout, BUSY_TIMEOUT_S, and a timeout for idle transactions, IDLE_TIMEOUT_S.
 
         Without the second timeout, a process that is stopped in a transaction would keep the writer's lock, and keep
-        vacuum from removing old rows. `connections` is the size of the pool, `role` the kind of server to connect to
-        (target_session_attrs), `options` are further options of the sessions. A connection is closed when it is in use
-        for more than `limit_s` seconds. `cursors` is the class of its cursors.
+        vacuum from removing old rows.
         """
-        options += f" -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
+        options = f"{sessions.options} -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
         options += f" -c idle_in_transaction_session_timeout={int(IDLE_TIMEOUT_S * 1000)}"
         engine = sa.create_engine(
             "postgresql+psycopg://",
             poolclass=sa.QueuePool,
-            pool_size=connections,
+            pool_size=sessions.connections,
             max_overflow=0,
             pool_timeout=BUSY_TIMEOUT_S,
-            connect_args=address.connection_parameters(role, options) | {"cursor_factory": cursors},
+            connect_args=address.connection_parameters(sessions.role, options) | {"cursor_factory": sessions.cursors},
         )
-        self._watchdog.watch(engine, limit_s)
+        self._watchdog.watch(engine, sessions.limit_s)
         return engine
 
 

@@ -79,6 +79,15 @@ class StoredAttempt:
         return cls(decision, outcomes, table, ordinal, len(same), failed_before, replaced, origins, archived)
 
 
+class PodIdentity(NamedTuple):
+    """Identifies a pod by namespace and name; without `uid`, the latest pod of that name, without `cluster`, of any."""
+
+    namespace: str
+    name: str
+    cluster: str = ""
+    uid: str = ""
+
+
 class AttemptOrigin(NamedTuple):
     """Which pod of which cluster a decision is about, and the origin of its record (a value of `Source`)."""
 

@@ -152,13 +152,13 @@ def enforce_budget(engine: sa.Engine, interrupt: Callable[[Any], None] | None = 
     because the interruption may arrive when its next statement runs.
     """
 
-    def before(_connection: Any, cursor: Any, _statement: str, _values: Any, context: Any, _many: bool) -> None:
+    def before(*, cursor: Any, context: Any, **_: Any) -> None:
         check_budget()
         budget = _current.get()
         if budget is not None and interrupt is not None:
             context.running = _watch.add(budget, lambda: interrupt(cursor.connection))
 
-    def after(_connection: Any, _cursor: Any, _statement: str, _values: Any, context: Any, _many: bool) -> None:
+    def after(*, context: Any, **_: Any) -> None:
         running = getattr(context, "running", None)
         if running is not None:
             running.remove()
@@ -169,8 +169,8 @@ def enforce_budget(engine: sa.Engine, interrupt: Callable[[Any], None] | None = 
             context.connection.invalidate()
         check_budget()
 
-    sa.event.listen(engine, "before_cursor_execute", before)
-    sa.event.listen(engine, "after_cursor_execute", after)
+    sa.event.listen(engine, "before_cursor_execute", before, named=True)
+    sa.event.listen(engine, "after_cursor_execute", after, named=True)
     sa.event.listen(engine, "handle_error", failed)
 
 

@@ -36,6 +36,7 @@ from herodotus_endpoint.store.query_results import (
     IncarnationStatus,
     NodeDecision,
     NodeHistoryCounts,
+    PodIdentity,
     PodWait,
     StoredAttempt,
     StoreSizes,
@@ -106,21 +107,18 @@ class Reader:
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> StoredAttempt | None:
         """Return one scheduling attempt of a pod as `decisions_of_pod` does, or None if it is not stored."""
-        found = self.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, cluster=cluster)
+        found = self.decisions_of_pod(PodIdentity(namespace, pod, cluster, uid), attempt=attempt)
         return found[0] if found else None
 
-    def decisions_of_pod(
-        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1, cluster: str = ""
-    ) -> list[StoredAttempt]:
+    def decisions_of_pod(self, pod: PodIdentity, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
         """Return the `last` scheduling attempts of a pod that end with number `attempt`, ordered by start.
 
-        By default the last one returned is the latest stored attempt of any pod with this name. If `uid` is given, only
-        the pod with this UID counts. `attempt` is a position, from 1, among the stored attempts of one UID: `uid`, or
-        the UID of the latest attempt. The scheduler's own attempt numbers are not used, because they begin anew with
-        each scheduler process. The list is empty if that attempt is not stored.
+        By default the last one returned is the latest stored attempt. `attempt` is a position, from 1, among the stored
+        attempts of one UID: the pod's, or that of the latest attempt. The scheduler's own attempt numbers are not used,
+        because they begin anew with each scheduler process. The list is empty if that attempt is not stored.
         """
         with self._snapshot() as connection:
-            same = AttemptLookup(connection).find_latest(namespace, pod, cluster, uid)
+            same = AttemptLookup(connection).find_latest(pod)
             end = len(same) if attempt is None else attempt
             if not 0 < end <= len(same):
                 return []

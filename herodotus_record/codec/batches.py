@@ -25,7 +25,7 @@ SMALL_BATCH_BYTES: Final = 4 << 20  # unpacked in one piece, which takes half th
 MAX_TOGETHER_BYTES: Final = 256 << 20  # a hundred decisions of 15,000 nodes are estimated at 180 MiB
 
 
-class Batch(NamedTuple):
+class UnpackedBatch(NamedTuple):
     """The bytes of a batch's frames, and the memory that decoding the largest of them takes (0: all are small)."""
 
     frames: bytes
@@ -40,7 +40,7 @@ def is_small(sent: bytes, *, compressed: bool) -> bool:
     return False
 
 
-def unpack(sent: bytes, limit: int, *, compressed: bool) -> Batch:
+def unpack(sent: bytes, limit: int, *, compressed: bool) -> UnpackedBatch:
     """Return the frames of a batch, as sent, with the memory that decoding them takes.
 
     Raises CodecError if it is not zstd, is truncated, unpacks to more than `limit` bytes, or has a frame that would
@@ -53,7 +53,7 @@ def unpack(sent: bytes, limit: int, *, compressed: bool) -> Batch:
         with frames.getbuffer() as view:
             if not meter.read(view):
                 break
-    return Batch(frames.getvalue(), meter.decoded_bytes)
+    return UnpackedBatch(frames.getvalue(), meter.decoded_bytes)
 
 
 def decode_together(frames: Iterable[bytes | memoryview]) -> Iterator[Frame]:

@@ -22,7 +22,7 @@ def resolve_rules(config: Configuration) -> Rules:
         return _parse_rules(config)
     except FeatureGateError as e:
         raise ConfigError(f"featureGates: {e}") from e
-    except ValueError as e:  # UnknownVersionError is one
+    except ValueError as e:  # UnknownKubernetesVersionError is one
         raise ConfigError(f"kubernetesVersion: {e}") from e
 
 
@@ -32,7 +32,7 @@ def override_rules(
     """Return the configuration with these feature gates, and this version unless it is None, instead of its own.
 
     Gates that `settings` does not name keep their values. Raise FeatureGateError if a setting is refused or not
-    supported, UnknownVersionError for a version whose rules Herodotus does not know.
+    supported, UnknownKubernetesVersionError for a version whose rules Herodotus does not know.
     """
     changed = msgspec.structs.replace(
         config,

@@ -23,7 +23,7 @@ from scheduler.engine.rules.feature_gates import (
 from scheduler.engine.rules.version_rules import SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
 
 
-class UnknownVersionError(ValueError):
+class UnknownKubernetesVersionError(ValueError):
     """A version of Kubernetes whose rules Herodotus does not know."""
 
 
@@ -41,12 +41,12 @@ class Rules:
     def from_settings(cls, settings: Mapping[str, bool], version: KubernetesVersion = DEFAULT_VERSION) -> Rules:
         """Return the rules of a version with these values of feature gates, and its defaults for the others.
 
-        AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise UnknownVersionError for a
-        version that Herodotus does not know, and FeatureGateError for every setting that kube-scheduler of the version
-        refuses, or that this scheduler does not support.
+        AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise
+        UnknownKubernetesVersionError for a version that Herodotus does not know, and FeatureGateError for every setting
+        that kube-scheduler of the version refuses, or that this scheduler does not support.
         """
         if not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
-            raise UnknownVersionError(
+            raise UnknownKubernetesVersionError(
                 f"no rules of Kubernetes {version}: known are v1.{OLDEST_MINOR} to v1.{NEWEST_MINOR}"
             )
         states = {gate.name: gate.state_in(version.minor) for gate in FEATURE_GATES}

@@ -20,11 +20,12 @@ from herodotus_endpoint.archive import manifests, reader, writer
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.manifests import format_day, parse_day
 from herodotus_endpoint.archive.problems import ArchiveError, ArchiveTimeoutError, ArchiveUnavailableError
-from herodotus_endpoint.archive.reader import ArchivedPod, ArchiveReader
+from herodotus_endpoint.archive.reader import ArchiveReader
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days, delete_expired_days
 from herodotus_endpoint.exchange.parquet import DECISIONS
 from herodotus_endpoint.store import Pruner, RetentionLimits, Store
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_record.model import Decision, Frame, Outcome, Owner
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Clock, Service, a_service, an_empty_file, rows
@@ -273,9 +274,9 @@ def test_clusters_have_their_own_partitions_whatever_their_names(source: Service
     list(archive_days(source.store, location, ALL))
     assert manifests.list_clusters(location) == sorted([OTHER_CLUSTER, CLUSTER])
     opened = ArchiveReader(location)
-    (found,) = opened.decisions_of_pod(ArchivedPod(OTHER_CLUSTER, "shop", d.pod.name))
+    (found,) = opened.decisions_of_pod(PodIdentity("shop", d.pod.name, OTHER_CLUSTER))
     assert (found.decision.id, found.decision.key.cluster) == (at_id(d, MONDAY_US).id, OTHER_CLUSTER)
-    assert opened.decisions_of_pod(ArchivedPod(CLUSTER, "shop", d.pod.name)) == []
+    assert opened.decisions_of_pod(PodIdentity("shop", d.pod.name, CLUSTER)) == []
     opened.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.engine.rules import DEFAULT_RULES, Rules
-from scheduler.engine.rules.rules import UnknownVersionError
+from scheduler.engine.rules.rules import UnknownKubernetesVersionError
 from scheduler.engine.rules.version_rules import SIDECAR_PORTS, VERSION_RULES
 
 
@@ -46,7 +46,7 @@ def test_the_default_version_has_every_rule_that_older_ones_lack() -> None:
 
 @pytest.mark.parametrize("version", [KubernetesVersion(30, 0), KubernetesVersion(38, 0)])
 def test_unknown_versions_are_refused(version: KubernetesVersion) -> None:
-    with pytest.raises(UnknownVersionError, match=r"known are v1\.31 to v1\.37"):
+    with pytest.raises(UnknownKubernetesVersionError, match=r"known are v1\.31 to v1\.37"):
         Rules.from_settings({}, version)
 
 
