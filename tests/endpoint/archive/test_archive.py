@@ -358,9 +358,9 @@ def test_time_that_reading_footers_takes_counts(old: Service, monkeypatch: pytes
 
 
 def test_more_questions_than_the_limit_are_refused(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "WAIT_S", 0.01)
-    archive = old.archive
-    with archive._question(), archive._question():
+    turns = old.archive._queue
+    monkeypatch.setattr(turns, "_wait_s", 0.01)
+    with turns.admit("one reader"), turns.admit("another reader"):
         error = old.error(f"{API}/namespaces/shop/podexplanations/big")
     assert (error["code"], error["details"]["retryAfterSeconds"]) == (429, 1)
     assert old.explain("big")["metadata"]["name"] == "big"
