@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 Json = dict[str, Any]
-_OBSERVE = "kubectl apply -f deploy/observer.yaml"
+OBSERVE = "kubectl apply -f deploy/observer.yaml"
 
 
 def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
@@ -33,7 +33,7 @@ def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
         return None
     where = f"On {node}. W" if node else "Pending. W"
     said = f"{where}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
-    fixes = [f"record its decisions from now on, with a read-only observer: {_OBSERVE}"]
+    fixes = [f"record its decisions from now on, with a read-only observer: {OBSERVE}"]
     if not node:
         fixes.append("evaluate the pod now: the same command with --local")
     return _answer(pod, "SchedulerNotRecorded", said, fixes)

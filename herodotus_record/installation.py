@@ -41,8 +41,8 @@ def describe_extra_installation(extra: str) -> str:
         return f"pipx install {requirement} (krew's archive has no extras: then kubectl krew uninstall herodotus)"
     if (environment / IMAGE_MARK).is_file():
         return _describe_image(extra)
-    if (environment.parent / _INSTALLED).is_file():
-        return f"{_installer(environment.parent / _INSTALLED)} --with {extra}"
+    if installer := find_installer(environment.parent):
+        return f"{installer} --with {extra}"
     if (environment / "pipx_metadata.json").is_file():
         return f"pipx runpip {shlex.quote(environment.name)} install {requirement}"
     if (environment / "uv-receipt.toml").is_file():
@@ -65,9 +65,13 @@ def _describe_image(extra: str) -> str:
     return f"build the image with it: scripts/build-images.sh --build-arg LOCK={lock}"
 
 
-def _installer(installed: Path) -> str:
-    """Return the command line of install.sh that made an installation, by the list that it wrote."""
-    lines = dict(line.split(" ", 1) for line in installed.read_text("utf-8").splitlines() if " " in line)
+def find_installer(folder: Path) -> str | None:
+    """Return the command line of install.sh that made the installation in a folder; None if it made none there."""
+    try:
+        listed = (folder / _INSTALLED).read_text("utf-8")
+    except OSError:
+        return None
+    lines = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
     words = [lines.get("script", "./install.sh"), *(["--prefix", lines["prefix"]] if lines.get("prefix") else [])]
     return shlex.join(words)
 

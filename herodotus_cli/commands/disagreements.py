@@ -16,8 +16,9 @@ from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport import api_paths
+from herodotus_cli.unrecorded_pods import OBSERVE
 
-_OBSERVER = "to observe one: kubectl apply -f deploy/observer.yaml (docs/observer.md)"
+_OBSERVER = f"to observe one: {OBSERVE} (docs/observer.md)"
 
 
 class DisagreementsArguments(NamedTuple):
@@ -46,9 +47,9 @@ class DisagreementsArguments(NamedTuple):
 def disagreements(ctx: click.Context, /, **_given: object) -> None:
     """Show the decisions of other schedulers that the observer cannot explain.
 
-    An observer (python -m scheduler observe) evaluates again what another scheduler decided. The two agree if the
-    outcome follows from the cluster as it was observed, or without the changes that were in flight at that moment.
-    Otherwise the cause is shown.
+    An observer (docs/observer.md) evaluates again what another scheduler decided. The two agree if the outcome follows
+    from the cluster as it was observed, or without the changes that were in flight at that moment. Otherwise the cause
+    is shown.
 
     \b
     kubectl herodotus disagreements -A

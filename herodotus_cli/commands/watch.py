@@ -88,12 +88,12 @@ def run(
         terminal=environment.width() if environment.draws_on_terminal(output) else None,
         color=environment.uses_color(output),
     )
-    if output.format in SCREEN_FORMATS and output.headers:
-        environment.out.write(lines.header())
+    header = lines.header() if output.format in SCREEN_FORMATS and output.headers else ""
     stream = decision_watch.watch_decisions(transport, namespace, selector, arguments.last, binding=arguments.binding)
     with closing(stream) as found:  # closing it ends kubectl
         for decision in found:
-            environment.out.write(_written(decision, output, lines, environment))
+            environment.out.write(header + _written(decision, output, lines, environment))
+            header = ""
             environment.out.flush()
 
 

@@ -57,10 +57,6 @@ _NEEDED = {
     "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
 }
 _NEEDED_OF_CLUSTERS = "needed: get on clusters.herodotus.dev with that cluster's ID, and list (docs/fleet.md)"
-_CLUSTER_HINTS = (
-    "which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
-    "or ask the decisions service directly: --endpoint URL",
-)
 _ADDRESS_HINT = "is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL"
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
@@ -95,7 +91,6 @@ class KubectlTransport:
         """Create a transport. `prefetched` holds kubectl processes that are already running."""
         self._connection, self._environ = connection, environ
         self._begun = prefetched or PrefetchedProcesses()
-        self._is_it_running = f"is it running?  kubectl -n {connection.service.namespace} get pods"
         self._kubectl = KubectlCommand(connection, environ)
 
     def get(self, path: str) -> dict[str, Any]:
@@ -303,7 +298,7 @@ class KubectlTransport:
         except TimeoutError:
             raise unreachable(
                 f"kubectl: no response within {timeout_s:g}s",
-                [self._is_it_running, "wait longer: --request-timeout"],
+                [self._describe_service_check(), "wait longer: --request-timeout"],
             ) from None
         except OSError as e:
             raise CliError(f"error: cannot run kubectl ({self._kubectl.program}): {e.strerror}") from None
@@ -323,7 +318,8 @@ class KubectlTransport:
             return self._not_from_a_server(message)
         if _is_service_missing(reason, words):
             return ServiceMissingError(
-                f"error: the decisions service did not answer (kubectl: {words})", [self._is_it_running, _ADDRESS_HINT]
+                f"error: the decisions service did not answer (kubectl: {words})",
+                [self._describe_service_check(), _ADDRESS_HINT],
             )
         if reason == "NotFound" and words == _ROUTE_UNKNOWN:
             return CliError(
@@ -333,7 +329,7 @@ class KubectlTransport:
         if _is_proxy_error(reason, words):
             named = f"--service {service.namespace}/http:{service.name}:{service.port}"
             plain = [f"it speaks plain HTTP: upgrade it, name its port plain-http, or ask with  {named}"]
-            return unreachable(f"kubectl: {words}", [self._is_it_running, *plain * (_NO_TLS in words)])
+            return unreachable(f"kubectl: {words}", [self._describe_service_check(), *plain * (_NO_TLS in words)])
         if reason == "Forbidden" and words.startswith("services "):
             needs = f"needed: {verb} on services/proxy, {service.scheme}:{service.name}:{service.port}"
             local = "or evaluate the cluster with your own rights: --local"
@@ -356,7 +352,15 @@ class KubectlTransport:
             )
         if last.startswith("error: "):
             return CliError(last)
-        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", _CLUSTER_HINTS)
+        from herodotus_cli.transport import server_hints  # here and below, because only failures need it
+
+        hints = server_hints.describe_cluster_check(self._connection, self._environ)
+        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", hints)
+
+    def _describe_service_check(self) -> str:
+        from herodotus_cli.transport import server_hints
+
+        return server_hints.describe_service_check(self._connection, self._environ)
 
 
 def _stderr(run: KubectlResult) -> str:

@@ -21,6 +21,7 @@ from herodotus_cli.errors import CliError, ServerError, from_status, print_to_st
 from herodotus_cli.progress import ProgressLine
 from herodotus_cli.transport import api_paths, kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
+from herodotus_cli.unrecorded_pods import OBSERVE
 from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
-    "  kubectl apply -f deploy/observer.yaml",
+    f"  {OBSERVE}",
 )
 
 

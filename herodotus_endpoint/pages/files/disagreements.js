@@ -3,7 +3,7 @@
 import { get, within } from "./api.js";
 import { el, facts, field, form, nodeLink, podLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
-import { ago, count, full, more, number, percent, WINDOWS } from "./words.js";
+import { ago, count, full, more, number, OBSERVE, percent, WINDOWS } from "./words.js";
 
 const DAY = "86400";
 const CAUSES = ["sampling", "extenders", "stale-view", "unknown-plugin", "image-counts", "batching", "unexplained"];
@@ -22,7 +22,7 @@ export async function view(params) {
       field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])])),
     el("p", { class: "answer" }, headline(answer)),
   ];
-  if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, "An observer (python -m scheduler observe) writes these records.")] };
+  if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, `No decisions of other schedulers were observed. To observe one: ${OBSERVE} (docs/observer.md)`)] };
   body.push(section("Schedulers", rates(answer.schedulers)));
   if (answer.causes.length) body.push(bars("By cause", answer.causes.map((one) => ({ name: one.cause, value: one.outcomes })), "outcomes"), key(answer.causes));
   body.push(section("Disagreements", told.length ? outcomes(told) : el("p", { class: "quiet" }, asked.cause ? "None with this cause." : "Nothing."), el("p", { class: "quiet" }, more(answer.disagreementsOmitted))));

@@ -3,7 +3,7 @@
 
 import { clusterObject, get, path, within } from "./api.js";
 import { el, namespaceLink, nodeLink, workloadLink } from "./dom.js";
-import { ago, workloadOf } from "./words.js";
+import { ago, OBSERVE, workloadOf } from "./words.js";
 
 const PROFILE = "herodotus.dev/profile";
 
@@ -38,7 +38,7 @@ async function cause({ metadata, spec, status }, recorded) {
   return {
     said: [node ? ["On ", nodeLink(node)] : "Pending", `. Why is not known: the pod belongs to ${scheduler}, whose decisions are not recorded.`],
     fixes: [
-      ["record its decisions from now on, with a read-only observer", "kubectl apply -f deploy/observer.yaml"],
+      ["record its decisions from now on, with a read-only observer", OBSERVE],
       ...(node ? [] : [["evaluate the pod now", `kubectl herodotus pod ${metadata.name} -n ${metadata.namespace} --local`]]),
     ],
   };

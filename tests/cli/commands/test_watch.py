@@ -263,3 +263,14 @@ def test_kubectl_s_unexpected_eof_is_a_failed_connection(tmp_path: Path) -> None
     assert next(events)["object"]["metadata"]["name"] == "d8"
     with pytest.raises(ConnectionFailedError, match="unexpected EOF"):
         next(events)
+
+
+def test_an_error_is_printed_without_a_header(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refuse(LIST, 404, "NotFound", "no such list")
+    assert watched(service) == (1, [])
+    assert "no such list" in capsys.readouterr().err
+
+
+def test_the_header_is_printed_once(service: Service) -> None:
+    served(service, ("ADDED", decision(8, "Bound")))
+    assert [line.startswith("TIME") for line in watched(service)[1]] == [True, False, False, False, False]

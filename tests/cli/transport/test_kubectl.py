@@ -620,3 +620,28 @@ def test_wait_for_first_decision_has_a_limit(
     assert capsys.readouterr().err.startswith(
         WAITING + NOT_DECIDED + "  in other namespaces: ci\n  no decision of mine"
     )
+
+
+def test_in_the_demo_the_hints_name_its_installer(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No pod runs the demo's service, so `kubectl get pods` would show nothing."""
+    (tmp_path / "herodotus" / "demo").mkdir(parents=True)
+    (tmp_path / "herodotus" / "installed").write_text("script /src/install.sh\nprefix /opt/my demo\n")
+    installer = "/src/install.sh --prefix '/opt/my demo'"
+    demo = {"KUBECONFIG": str(tmp_path / "herodotus" / "demo" / "kubeconfig")}
+    service_down = 'Error from server (ServiceUnavailable): no endpoints available for service "herodotus-endpoint"'
+    hint = f"the demo's service may have ended; start it again: {installer} --demo-restart endpoint\n"
+    assert hint in failed(capsys, fake(service_down) | demo)
+    cluster_down = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
+    err = failed(capsys, fake(cluster_down) | demo)
+    assert f"the demo may have ended; start it again: {installer} --demo\n" in err
+    assert "get pods" not in err + hint
+
+
+def test_a_folder_named_demo_without_an_installation_is_no_demo(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service_down = 'Error from server (ServiceUnavailable): no endpoints available for service "herodotus-endpoint"'
+    environ = fake(service_down) | {"KUBECONFIG": str(tmp_path / "demo" / "kubeconfig")}
+    assert IS_IT_RUNNING in failed(capsys, environ)
