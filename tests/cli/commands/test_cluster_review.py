@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from herodotus_cli import cluster_review as cluster_question
+from herodotus_cli import progress
 from herodotus_cli.render import cluster_review, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.cluster_reviews import (
@@ -17,6 +19,7 @@ from herodotus_record.cluster_reviews import (
     build_cluster_review,
 )
 from tests.answer_schemas import validate
+from tests.cli.commands.test_whatif import kubectl
 from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import NOW
 from tests.cli.service import Ran, command
@@ -217,3 +220,16 @@ def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
     assert "0 of 3 new pods find a node, 3 stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
     assert f"train-2: {stopped}" in text
     assert "ml/train-0" not in text, "a pod that only waits for its group has no line of its own"
+
+
+def test_a_long_wait_for_a_cluster_what_if_prints_a_note(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "answer").write_text(ask(cluster, *QUESTIONS["drain"], "-o", "json").out)
+    environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
+    capsys.readouterr()
+    assert command(*QUESTIONS["drain"], environ=environ).code == 0
+    assert capsys.readouterr().err == "", "half a second is no long wait"
+    monkeypatch.setattr(progress, "NOTE_DELAY_S", 0.01)
+    assert command(*QUESTIONS["drain"], environ=environ).code == 0
+    assert capsys.readouterr().err == f"{cluster_question.WAITING}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -26,7 +28,14 @@ from scheduler.engine.records.build import Origin
 from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.reviews import trials
-from scheduler.reviews.review_client import KINDS, NobodyWaitsError, ReceivedReview, ReviewClient
+from scheduler.reviews.review_client import (
+    CLUSTER_REVIEW,
+    KINDS,
+    PLACEMENT_REVIEW,
+    NobodyWaitsError,
+    ReceivedReview,
+    ReviewClient,
+)
 from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service, envelope
@@ -238,6 +247,55 @@ def owned(name: str, node: str) -> PodBuilder:
     pod = make_pod(name).request(cpu="1").node(node)
     pod.json["metadata"]["ownerReferences"] = [owner]
     return pod
+
+
+def resource_names(count: int) -> dict[str, Any]:
+    """Return a pod that requests so many resources, none of which a node offers."""
+    pod = wanted("1")
+    pod["spec"]["containers"][0]["resources"]["requests"] |= {f"example.com/r{i:05}": "0" for i in range(count)}
+    return pod
+
+
+@pytest.mark.parametrize("kind", [PLACEMENT_REVIEW, CLUSTER_REVIEW])
+def test_the_process_builds_nothing_of_a_question_but_its_envelope(rig: Rig, kind: str) -> None:
+    """What a question describes is built in the forked copy, whose memory and time are limited.
+
+    A decoded question of this size takes 5 MB, and a hundred pods of it many times as much.
+    """
+    rig.world.start(node("n0"))
+    pod = resource_names(20_000)
+    template = {"kind": "Deployment", "name": "web", "namespace": "", "pod": pod}
+    body: dict[str, Any] = {"namespace": "default", "scheduler": PROFILE, "replicas": 100, "template": template}
+    if kind == CLUSTER_REVIEW:
+        body = {"spec": {"changes": [{"create": {"object": pod, "namespace": "default"}}]}}
+    question = msgspec.json.encode({"id": "1", "kind": kind, "deadlineSeconds": 20} | body)
+    sent = list[httpx.Response]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, content=question)
+        sent.append(httpx.Response(200, headers=request.headers, content=request.content))
+        return httpx.Response(204)
+
+    def answer_next() -> None:
+        received = client.next_request(kind)
+        assert received is not None
+        rig.reviewer.review(received, client)
+
+    client = ReviewClient(ServiceEndpoint("http://service"), "c1", [PROFILE], httpx.MockTransport(answer))
+    with ThreadPoolExecutor(1) as pool:
+        tracemalloc.start()
+        try:
+            work = pool.submit(answer_next)
+            while not work.done():
+                rig.world.loop.step(0.002)
+            work.result()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert len(sent) == 1
+    assert len(question) > 500_000
+    assert peak < 3 * len(question) + 500_000, f"{peak} bytes for a question of {len(question)}"
 
 
 def test_a_drain_moves_pods_in_the_copy_alone(rig: Rig) -> None:
