@@ -7,7 +7,7 @@ Invariant: every failure that a user can cause becomes one of these errors, neve
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock  # of threading, whose import would delay the first request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
 
 
-stderr_lock = threading.Lock()  # threads that read the cluster report their progress meanwhile
+stderr_lock = allocate_lock()  # threads that read the cluster report their progress meanwhile
 progress_shown = False  # set by `progress`
 
 
