@@ -49,48 +49,57 @@ class Target:
 
 def send_nothing(connection: socket.socket, _target: Target) -> None:
     """Leave the connection open without a byte."""
+    while not wait_for_close(connection, 5.0):
+        continue
 
 
 def send_one_byte(connection: socket.socket, target: Target) -> None:
     """Send the first byte of a TLS handshake, or of a request."""
     connection.sendall(b"\x16" if target.tls else b"G")
+    while not wait_for_close(connection, 5.0):
+        continue
 
 
 def trickle_headers(connection: socket.socket, target: Target) -> None:
     """Send the headers of a request byte by byte without ever completing them."""
-    connection = wrap_in_tls(connection, target)
-    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
-    while not wait_for_close(connection, BYTE_PAUSE_S):
-        connection.sendall(b"x")
+    with wrap_in_tls(connection, target) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        while not wait_for_close(connection, BYTE_PAUSE_S):
+            connection.sendall(b"x")
 
 
 def send_incomplete_body(connection: socket.socket, target: Target) -> None:
     """Announce a body of 1000 bytes and send ten of them."""
-    connection = wrap_in_tls(connection, target)
-    lines = [f"POST {target.post_path} HTTP/1.1", "Host: x", "Content-Type: application/json", "Content-Length: 1000"]
-    connection.sendall("\r\n".join([*lines, "", "x" * 10]).encode())
-    while not wait_for_close(connection, 5.0):
-        continue
+    with wrap_in_tls(connection, target) as connection:
+        lines = [
+            f"POST {target.post_path} HTTP/1.1",
+            "Host: x",
+            "Content-Type: application/json",
+            "Content-Length: 1000",
+        ]
+        connection.sendall("\r\n".join([*lines, "", "x" * 10]).encode())
+        while not wait_for_close(connection, 5.0):
+            continue
 
 
 def send_tiny_chunks(connection: socket.socket, target: Target) -> None:
     """Send a body in chunks of one byte, until the server closes the connection."""
-    connection = wrap_in_tls(connection, target)
-    lines = [f"POST {target.post_path} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "", ""]
-    connection.sendall("\r\n".join(lines).encode())
-    while not wait_for_close(connection, CHUNKS_PAUSE_S):
-        connection.sendall(b"1\r\nx\r\n" * CHUNKS_AT_ONCE)
+    with wrap_in_tls(connection, target) as connection:
+        lines = [f"POST {target.post_path} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "", ""]
+        connection.sendall("\r\n".join(lines).encode())
+        while not wait_for_close(connection, CHUNKS_PAUSE_S):
+            connection.sendall(b"1\r\nx\r\n" * CHUNKS_AT_ONCE)
 
 
 def read_no_response(connection: socket.socket, target: Target) -> None:
     """Send many requests at once and read no response."""
-    connection = wrap_in_tls(connection, target)
-    request = f"GET {target.long_path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    connection.settimeout(1.0)
-    with contextlib.suppress(TimeoutError):
-        connection.sendall(request * PIPELINED_REQUESTS)
-    while not wait_for_close(connection, 5.0):
-        continue
+    with wrap_in_tls(connection, target) as connection:
+        request = f"GET {target.long_path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        connection.settimeout(1.0)
+        with contextlib.suppress(TimeoutError):
+            connection.sendall(request * PIPELINED_REQUESTS)
+        while not wait_for_close(connection, 5.0):
+            continue
 
 
 Behaviour = Callable[[socket.socket, Target], None]
@@ -114,13 +123,14 @@ def run_client(target: Target, behave: Behaviour, on_connect: Callable[[], objec
             connection.connect(("127.0.0.1", target.port))
             on_connect()
             behave(connection, target)
-            while not wait_for_close(connection, 5.0):
-                continue
         time.sleep(RECONNECT_PAUSE_S)
 
 
 def wrap_in_tls(connection: socket.socket, target: Target) -> socket.socket:
-    """Return the connection after a TLS handshake, or unchanged if the target speaks plain HTTP."""
+    """Return the connection after a TLS handshake, or unchanged if the target speaks plain HTTP.
+
+    The TLS socket takes the descriptor of the given one, which is then closed.
+    """
     if not target.tls:
         return connection
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
