@@ -28,14 +28,17 @@ MAX_TALLIES: Final = (
     256  # queries, from terms and constraints of pod templates; 8 bytes a slot each, 10 MB at 5,000 nodes
 )
 MAX_LABELS_PER_TALLY: Final = 4  # mostly one; sums by host name take as much memory as the tally
-MAX_JOURNAL_LABELS: Final = 64  # of a pod; more are some 10 kB
+MAX_JOURNAL_LABELS: Final = 32_768  # of all pods in the journal: 5 MB, while one pod may have 20,000
 MAX_JOURNAL_ENTRIES: Final = 1024  # each costs some microseconds to apply; with more, counting all pods is faster
 _MIN_JOURNAL_ENTRIES: Final = 32  # also for the costliest query: pods change while one is counted in parts
 _CHEAP: Final = 64  # so many selectors tried for a pod cost about as much as applying a journal entry
 
 
 class CountedPod(NamedTuple):
-    """The part of a pod on which it depends whether the pod counts for a query."""
+    """The part of a pod on which it depends whether the pod counts for a query.
+
+    `terms` only identifies the pod's affinity terms (`PodTerms.identity`).
+    """
 
     namespace: str
     labels: Mapping[str, str]
@@ -149,22 +152,23 @@ class Tallies:
     def __init__(self) -> None:
         self._journal: list[tuple[int, CountedPod, int]] = []  # slot, pod, +1 added or -1 removed
         self._first = 0  # position of the journal's first entry
+        self._labels = 0  # of all pods in the journal
         self._tallies: Lru[Hashable, Tally] = Lru(MAX_TALLIES)
 
     def record(self, slot: int, pod: PodInfo, change: int) -> None:
         """Add to the journal that a pod was added to (`change` +1) or removed from (-1) the node in `slot`.
 
-        A changed pod is recorded as removed, then as added. A large pod is not kept here, where it might outlive its
-        deletion by thousands of others: all sums are computed anew.
+        A changed pod is recorded as removed, then as added. The journal keeps no affinity terms, of which one pod may
+        have a megabyte, and a bounded number of labels: a pod may be deleted long before its entry goes.
         """
-        if len(pod.labels) > MAX_JOURNAL_LABELS or (pod.terms is not None and pod.is_large):
-            self._first += len(self._journal) + 1
-            self._journal.clear()
-            return
-        self._journal.append((slot, CountedPod(pod.namespace, pod.labels, pod.terms, pod.terminating), change))
-        if len(self._journal) > 2 * MAX_JOURNAL_ENTRIES:
-            del self._journal[:MAX_JOURNAL_ENTRIES]
-            self._first += MAX_JOURNAL_ENTRIES
+        terms = None if pod.terms is None else pod.terms.identity
+        self._journal.append((slot, CountedPod(pod.namespace, pod.labels, terms, pod.terminating), change))
+        self._labels += len(pod.labels)
+        while len(self._journal) > 2 * MAX_JOURNAL_ENTRIES or self._labels > MAX_JOURNAL_LABELS:
+            oldest = -(-len(self._journal) // 2)
+            self._labels -= sum(len(counted.labels) for _, counted, _ in self._journal[:oldest])
+            del self._journal[:oldest]
+            self._first += oldest
 
     def get(self, query: Hashable, slots: int, weights: PodWeights) -> Tally:
         """Return the current tally of a query over the first `slots` node slots.

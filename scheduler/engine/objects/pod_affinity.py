@@ -76,6 +76,11 @@ class PodTerms:
         both = (affinity.pod_affinity, affinity.pod_anti_affinity)
         return cls(namespace, blake2b(msgspec.msgpack.encode(both), digest_size=16).digest(), *both)
 
+    @property
+    def identity(self) -> PodTerms:
+        """An equal object without the terms themselves."""
+        return PodTerms(self.namespace, self.digest, None, None)
+
     @lazy
     def size(self) -> int:
         """The number of terms in all four lists."""

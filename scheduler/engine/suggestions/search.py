@@ -43,6 +43,7 @@ MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one show
 SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
 BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
+MAX_TERMS_TIMES_NODES: Final = 1_000_000  # of a pod that is checked: 20 ms at most for each of some ten checks
 
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
@@ -109,8 +110,7 @@ class Suggester:
             return tuple(_build(framework, found, is_checked=False) for found in known or ())
         if known is None or not _still_fit(framework, pod, nodes, known):
             known = _search(framework, pod, nodes, result, lambda: self._clock() < end)
-            if not pod.is_large:
-                self._found.put(key, known)
+            self._found.put(key, known)
         self._credit_s -= self._clock() - started
         return tuple(_build(framework, found) for found in known)
 
@@ -155,8 +155,13 @@ def _fits(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, dra
 def _search(
     framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult, has_time: Callable[[], bool]
 ) -> list[_Found]:
-    """Return the drafts that fit, at most one for each set of kinds of changes, the fewest changes first."""
+    """Return the drafts that fit, at most one for each set of kinds of changes, the fewest changes first.
+
+    None is sought for a large pod, because each change and each check takes time by the size of its spec.
+    """
     if result.chosen is not None or result.path is DecisionPath.ERROR:
+        return []
+    if pod.is_large or pod.term_count * nodes.slots > MAX_TERMS_TIMES_NODES:
         return []
     found: dict[frozenset[str], _Found] = {}
     for candidate in _list_candidates(pod, nodes, result.trace)[:MAX_NODES]:

@@ -186,7 +186,7 @@ class InterPodAffinity(BasePlugin):
         self._existing_preferences = MatchingTermsCache(self._scoring_terms)
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
-        hints = AffinityHints(self.handle.objects, self.rules)
+        hints = AffinityHints(self.handle.objects, self.rules, self._incoming_terms, self._existing_anti_affinity)
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         yield ClusterEventWithHint(EventResource.POD, pods, hints.is_schedulable_after_pod_change)
         yield ClusterEventWithHint(

@@ -16,9 +16,10 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.inter_pod_affinity.terms import (
     IncomingTerm,
+    IncomingTermsCache,
+    MatchingTermsCache,
+    TermGroup,
     get_namespace_labels,
-    read_valid_terms,
-    resolve_terms,
 )
 from scheduler.engine.rules import Rules
 
@@ -26,8 +27,12 @@ from scheduler.engine.rules import Rules
 class AffinityHints:
     """The queueing hints of InterPodAffinity, which decide whether a pod or node event may help a rejected pod."""
 
-    def __init__(self, objects: ClusterObjects, rules: Rules) -> None:
+    def __init__(
+        self, objects: ClusterObjects, rules: Rules, incoming: IncomingTermsCache, anti_affinity: MatchingTermsCache
+    ) -> None:
+        """Take the plugin's caches of terms: a pod may have thousands, and every event asks for each waiting pod."""
         self._objects, self._rules = objects, rules
+        self._incoming, self._anti_affinity = incoming, anti_affinity
 
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether the addition, change or deletion of another pod may make `pod` schedulable.
@@ -39,47 +44,44 @@ class AffinityHints:
             return QUEUE  # its labels changed: other pods' anti-affinity may have selected the old ones
         if any(not occupies_node(other) for other in (old, new) if other is not None):
             return QUEUE_SKIP
-        required, anti = self._terms(pod)
-        if new is not None and _matches_all(required, new):
-            return old is None or not _matches_all(required, old) or _stops_matching(anti, old, new)
+        terms = self._incoming.get(pod, self._rules)
+        required, anti = terms.required_together, terms.required_anti.values()
+        if new is not None and _selects(required, new):
+            return old is None or not _selects(required, old) or _stops_matching(anti, old, new)
         if old is not None and new is not None:
             return _stops_matching(anti, old, new)
-        return old is not None and (any(term.selects(old) for term in anti) or self._was_excluded_by(old, pod))
+        return old is not None and (any(group.selects(old) for group in anti) or self._was_excluded_by(old, pod))
 
     def is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """Return whether a node joined a domain of an affinity term, or left one of an anti-affinity term.
 
         For a pod with anti-affinity terms, every new node counts.
         """
-        required, anti = self._terms(pod)
+        terms = self._incoming.get(pod, self._rules)
+        required, anti = terms.required.keys(), terms.required_anti.keys()
         before, after = (None if old is None else old.metadata.labels or {}), new.metadata.labels or {}
         if before is None:
-            return bool(anti) or any(term.topology_key in after for term in required)
-        joined = (after.get(t.topology_key) not in (None, before.get(t.topology_key)) for t in required)
-        left = (before.get(t.topology_key) not in (None, after.get(t.topology_key)) for t in anti)
+            return bool(anti) or any(key in after for key in required)
+        joined = (after.get(key) not in (None, before.get(key)) for key in required)
+        left = (before.get(key) not in (None, after.get(key)) for key in anti)
         return any(joined) or any(left)
-
-    def _terms(self, pod: PodInfo) -> tuple[tuple[IncomingTerm, ...], tuple[IncomingTerm, ...]]:
-        terms = pod.terms
-        if terms is None:
-            return (), ()
-        objects, rules = self._objects, self._rules
-        return resolve_terms(terms.required, objects, rules), resolve_terms(terms.required_anti, objects, rules)
 
     def _was_excluded_by(self, deleted: PodInfo, pod: PodInfo) -> bool:
         """Return whether a required anti-affinity term of the deleted pod selects `pod`."""
-        terms = deleted.terms
-        if terms is None:
+        if deleted.terms is None:
             return QUEUE_SKIP
         labels = get_namespace_labels(pod.namespace, self._objects)
-        return any(term.selects(pod, labels) for term in read_valid_terms(lambda: terms.required_anti))
+        return self._anti_affinity.selects(deleted.terms, pod, labels)
 
 
-def _matches_all(terms: Iterable[IncomingTerm], pod: PodInfo) -> bool:
-    """Return whether a pod matches all terms; False if there are no terms."""
-    matches = [term.selects(pod) for term in terms]
-    return bool(matches) and all(matches)
+def _selects(required: IncomingTerm | None, pod: PodInfo) -> bool:
+    """Return whether a pod matches all required terms; False if there are none."""
+    return required is not None and required.selects(pod)
 
 
-def _stops_matching(terms: Iterable[IncomingTerm], old: PodInfo, new: PodInfo) -> bool:
-    return any(term.selects(old) and not term.selects(new) for term in terms)
+def _stops_matching(groups: Iterable[TermGroup], old: PodInfo, new: PodInfo) -> bool:
+    return any(_find_positions(group, old) - _find_positions(group, new) for group in groups)
+
+
+def _find_positions(group: TermGroup, pod: PodInfo) -> set[int]:
+    return {position for position, _ in group.find_selecting(pod)}

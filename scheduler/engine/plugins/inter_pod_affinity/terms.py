@@ -232,6 +232,10 @@ class MatchingTermsCache:
         entry.evaluated = len(known)
         return {key: entry.by_key[key] for key in entry.by_key.keys() & nodes.label_keys}
 
+    def selects(self, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> bool:
+        """Return whether a relevant term of a running pod selects `pod`, whose namespace has these labels."""
+        return any(term.selects(pod, labels) for term in self._find_candidates(terms, pod))
+
     def _evaluate(self, entry: _CacheEntry, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> None:
         weights: dict[str, int] = {}
         for term in self._find_candidates(terms, pod):

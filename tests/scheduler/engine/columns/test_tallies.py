@@ -206,4 +206,28 @@ def test_journal_keeps_no_large_pod_and_the_sums_are_right_without_it() -> None:
     del infos, info
     gc.collect()
     assert [ref() for ref in held] == [None, None]
-    assert len(columns.pod_rows._tallies._journal) == 0
+
+
+def test_labels_in_the_journal_are_bounded(calls: Calls) -> None:
+    running, some = Tallies(), {f"key-{i}": "x" for i in range(tallies.MAX_JOURNAL_LABELS // 4)}
+    for i in range(50):
+        made = make_pod(namespace=str(i))
+        made.json["metadata"]["labels"] = some
+        running.get("even", 2, calls.weights)
+        running.record(0, made.info(), +1)
+        assert sum(len(pod.labels) for _, pod, _ in running._journal) <= tallies.MAX_JOURNAL_LABELS
+    assert calls.counts == 1
+
+
+def test_counts_in_progress_survive_pods_with_many_affinity_terms(calls: Calls) -> None:
+    running, made = Tallies(), make_pod(namespace="2")
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{i}"}}} for i in range(2_000)]
+    made.spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    info = made.info()
+    assert info.is_large
+    assert running.get("even", 2, calls.weights).counts.tolist() == [0, 0]
+    running.record(0, info, +1)
+    assert running.get("even", 2, calls.weights).counts.tolist() == [1, 0]
+    assert calls.counts == 1
+    assert [pod.terms for _, pod, _ in running._journal] == [info.terms]
+    assert all(pod.terms.size == 0 for _, pod, _ in running._journal if pod.terms is not None)

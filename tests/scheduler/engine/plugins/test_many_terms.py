@@ -172,3 +172,27 @@ def test_an_anti_affinity_term_on_a_key_that_no_node_has_costs_other_pods_nothin
     plugin = InterPodAffinity(InterPodAffinityArgs(), NoCluster(ClusterObjects()))
     found = plugin._existing_anti_affinity.find(make_pod("new").info(), {}, nodes)
     assert found == {}
+
+
+def test_events_resolve_the_terms_of_a_waiting_pod_once() -> None:
+    plugin = InterPodAffinity(InterPodAffinityArgs(), NoCluster(ClusterObjects()))
+    pod_hint, node_hint = (event.hint for event in plugin.events_to_register())
+    waiting = make_pod("waiting")
+    waiting.spec["affinity"] = {
+        "podAntiAffinity": {
+            REQUIRED: [
+                {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": f"x{i}"}}, "namespaceSelector": {}}
+                for i in range(MANY)
+            ]
+        }
+    }
+    info, old, new = waiting.info(), make_node("a").label(HOST, "a").obj(), make_node("a").label(HOST, "b").obj()
+    assert pod_hint is not None
+    assert node_hint is not None
+    with patch.object(terms_module, "resolve_terms", wraps=terms_module.resolve_terms) as resolved:
+        for i in range(10):
+            gone = running(i, {"app": f"x{i}"})
+            assert pod_hint(info, gone.info(), None)
+            assert not pod_hint(info, running(i, {"app": "y"}).info(), None)
+            assert node_hint(info, old, new)
+    assert sum(len(call.args[0]) for call in resolved.call_args_list) == MANY

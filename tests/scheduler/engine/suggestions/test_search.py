@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.suggestions import search
 from scheduler.engine.suggestions.search import Suggester, suggest
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod, term
@@ -206,6 +208,23 @@ def test_labels_that_state_what_a_node_is_are_not_suggested() -> None:
 )
 def test_nothing_is_suggested_that_would_not_help(pod: PodBuilder, node: NodeBuilder, why: str) -> None:
     assert find(pod.info(), columns_of([node])) == (), why
+
+
+@pytest.mark.parametrize("limit", [20, 19])
+def test_a_pod_with_too_many_terms_for_the_number_of_nodes_is_not_checked_for_suggestions(limit: int) -> None:
+    pod = make_pod().request({"cpu": "5"})
+    preferred = [{"weight": 1, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": {}}} for _ in range(10)]
+    pod.spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    with patch.object(search, "MAX_TERMS_TIMES_NODES", limit):
+        assert bool(find(pod.info(), columns_of([host("a"), host("b")]))) is (limit == 20)
+
+
+def test_a_large_pod_is_not_checked_for_suggestions() -> None:
+    pod = make_pod().request({"cpu": "5"})
+    pod.spec["schedulingGates"] = [{"name": f"gate-{i}" * 20} for i in range(1000)]
+    assert find(pod.info(), columns_of([host("a")])) == ()
+    del pod.spec["schedulingGates"]
+    assert find(pod.info(), columns_of([host("a")]))
 
 
 def test_a_pod_that_fits_has_no_suggestion() -> None:
