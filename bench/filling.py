@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tests.e2e.control_plane import TOKEN
 Json = dict[str, Any]
 
 CLIENTS: Final = 8  # More threads do not help on two cores.
+MAX_IDLE_S: Final = 60.0  # the API server closes connections that are idle for 90 s
 PODS: Final = "/api/v1/namespaces/{}/pods"
 NODES: Final = "/api/v1/nodes"
 SERVICES: Final = f"/api/v1/namespaces/{MEASURED}/services"
@@ -69,6 +71,9 @@ class FillClient:
                 self._host, timeout=60.0, context=self._tls
             )
             self._opened.append(connection)
+        elif time.monotonic() - self._of_thread.used > MAX_IDLE_S:
+            connection.close()  # the request opens it again
+        self._of_thread.used = time.monotonic()
         connection.request(method, path, body, _HEADERS)
         response = connection.getresponse()
         return response.status, response.read()

@@ -25,7 +25,18 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 def peak_mib(pids: Iterable[int]) -> float:
     """Return the sum of the processes' peak resident memory."""
-    return sum(_peak_kib(pid) for pid in pids) / 1024
+    return sum(_status_kib(pid, "VmHWM") for pid in pids) / 1024
+
+
+def resident_mib(pids: Iterable[int]) -> float:
+    """Return the sum of the processes' present resident memory."""
+    return sum(_status_kib(pid, "VmRSS") for pid in pids) / 1024
+
+
+def reset_peak(pids: Iterable[int]) -> None:
+    """Let the processes' peak resident memory begin at the present one."""
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def histogram_buckets(exposition: str, name: str, **labels: str) -> dict[float, float]:
@@ -75,8 +86,8 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _peak_kib(pid: int) -> int:
+def _status_kib(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1])
-    raise ValueError(f"no peak of process {pid}")
+    raise ValueError(f"no {field} of process {pid}")
