@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     undisturbed_s = min(UNDISTURBED_S, args.seconds / 5)
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        service, service_ports = running.enter_context(_run_decisions_service(folder))
+        service, service_ports = running.enter_context(run_decisions_service(folder))
         scheduler, scheduler_port = running.enter_context(_run_scheduler(folder))
         agents = running.enter_context(extender.run_extender_service())
         agents_port = Target(int(agents.address.rpartition(":")[2]), post_path="/scheduler/predicates/foo")
@@ -279,7 +279,7 @@ class _PeakMemory:
 
 
 @contextmanager
-def _run_decisions_service(folder: Path) -> Iterator[tuple[Process, list[Target]]]:
+def run_decisions_service(folder: Path) -> Iterator[tuple[Process, list[Target]]]:
     """Run the service while the block runs; yield it with its ports for queries, ingest and probes."""
     binds = [word for flag in ("--bind", "--ingest-bind", "--probe-bind") for word in (flag, "127.0.0.1:0")]
     command = python("herodotus_endpoint", "--data", str(folder / "data"), *binds)
