@@ -16,6 +16,7 @@ from herodotus_record.devices import build_device_shortage, build_devices
 from herodotus_record.document import (
     build_group_cycle,
     build_reconstruction,
+    build_repeats,
     build_requeue_event,
     build_retry,
     read_node_groups,
@@ -34,6 +35,7 @@ from herodotus_record.explain import (
 )
 from herodotus_record.headlines import format_headline, format_node_headline, format_summary
 from herodotus_record.model import (
+    ADDITIONS,
     API_VERSION,
     NODE_GROUPS_PHASE,
     NOT_RUN,
@@ -85,7 +87,7 @@ def build_pod_explanation(
         "kind": "PodExplanation",
         "metadata": {"namespace": decision.pod.namespace, "name": decision.pod.name, "uid": decision.pod.uid},
         "pod": _pod(decision),
-        "attempt": _attempt(decision),
+        "attempt": _attempt(decision, outcomes),
         "outcome": _outcome(decision, outcomes, table),
         "headline": format_headline(decision, table),
         "summary": format_summary(decision, table),
@@ -161,7 +163,7 @@ def _pod(decision: Decision) -> Json:
     }
 
 
-def _attempt(decision: Decision) -> Json:
+def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Json:
     key, times = decision.key, decision.times
     return {
         "number": key.attempt,
@@ -182,6 +184,7 @@ def _attempt(decision: Decision) -> Json:
         "requeuedBy": build_requeue_event(decision),
         "retry": build_retry(decision),
         "podGroupCycle": build_group_cycle(decision),
+        "repeats": build_repeats(outcomes),
     }
 
 
@@ -200,7 +203,7 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
                 "durationSeconds": o.duration_s,
             }
             for o in outcomes
-            if o.phase != NODE_GROUPS_PHASE
+            if o.phase not in ADDITIONS
         ],
     }
 

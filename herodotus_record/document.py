@@ -166,10 +166,31 @@ def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
                 "final": o.final,
                 "sequence": o.sequence,
                 "nodeGroups": read_node_groups(o),
+                "repeats": o.repeats,
             }
             for o in outcomes
         ],
     }
+
+
+def build_repeats(outcomes: Sequence[Outcome]) -> Json | None:
+    """Return how many later attempts equal the one with these outcomes, and when the first and the last started.
+
+    Return None if there was none. Such attempts have no record of their own.
+    """
+    recorded = [o for o in outcomes if o.repeats]
+    if not recorded:
+        return None
+    return {
+        "count": count_repeats(recorded),
+        "firstAt": format_timestamp(min(o.at_us - round(o.duration_s * 1e6) for o in recorded)),
+        "lastAt": format_timestamp(max(o.at_us for o in recorded)),
+    }
+
+
+def count_repeats(outcomes: Sequence[Outcome]) -> int:
+    """Return how many later attempts are only counted, on the decision with these outcomes."""
+    return sum(o.repeats for o in outcomes)
 
 
 def read_node_groups(outcome: Outcome) -> Json | None:

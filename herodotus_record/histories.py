@@ -11,18 +11,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from herodotus_record.changes import Json, RecordedDecision, compare_decisions
-from herodotus_record.document import build_requeue_event, build_retry
+from herodotus_record.document import build_repeats, build_requeue_event, build_retry
 from herodotus_record.explain import count_rejected_by_filter, derive_state
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 
 
-def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int) -> Json:
+def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int, repeated: int = 0) -> Json:
     """Return the JSON document of kind PodHistory: a pod's attempts, and what changed from each to the next.
 
     `attempts` are consecutive and ordered by start. `first` is the ordinal of the first of them, `total` how many
-    attempts of the pod are stored. Raises ValueError if there is no attempt.
+    attempts of the pod are stored, and `repeated` how many more are counted on those that they repeat. Raises
+    ValueError if there is no attempt.
     """
     if not attempts:
         raise ValueError("a history needs an attempt")
@@ -39,6 +40,7 @@ def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total
             for i, (attempt, earlier) in enumerate(zip(attempts, before, strict=False))
         ],
         "attemptsOmitted": total - len(attempts),
+        "repeatedAttempts": repeated,
     }
 
 
@@ -57,6 +59,7 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
         "rejectedBy": count_rejected_by_plugin(recorded),
         "requeuedBy": build_requeue_event(d),
         "retry": build_retry(d),
+        "repeats": build_repeats(recorded.outcomes),
         "message": d.message,
         "changes": [] if before is None else compare_decisions(before, recorded),
     }

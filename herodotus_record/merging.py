@@ -20,6 +20,7 @@ from herodotus_record.changes import RecordedDecision
 from herodotus_record.document import build_reconstruction
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import (
+    ADDITIONS,
     SUCCESS,
     Column,
     Decision,
@@ -129,7 +130,8 @@ def merge_records(seen: RecordedDecision, logged: RecordedDecision) -> MergedAtt
         reconstruction=None if scored else ours.reconstruction,  # it judged the ranking that is replaced
     )
     origins = MergeOrigins(ours, seen.table, theirs.id, parts)
-    outcomes = tuple(logged.outcomes or seen.outcomes)
+    additions = (o for o in seen.outcomes if o.phase in ADDITIONS)
+    outcomes = (*logged.outcomes, *additions) if logged.outcomes else tuple(seen.outcomes)
     return MergedAttempt(decision, outcomes, seen.table if cells is None else cells.table, origins)
 
 

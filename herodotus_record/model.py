@@ -779,18 +779,22 @@ FOUND_LATER: Final = 0  # the sequence of an outcome that its own incarnation di
 
 POD_GROUP_PHASE: Final = "PodGroup"  # phase of an outcome that undoes a placement, as the pod's group was not placed
 NODE_GROUPS_PHASE: Final = "NodeGroups"  # phase of an outcome that adds the verdicts of node groups
+REPEATS_PHASE: Final = "Repeats"  # phase of an outcome that adds how often an attempt without a node was repeated
+ADDITIONS: Final = (NODE_GROUPS_PHASE, REPEATS_PHASE)  # phases of outcomes that add to a record and end nothing
 
 
 @record_part
 class Outcome:
-    """The result of one phase after a decision: Reserve, Permit, PreBind, Bind, Evict or NodeGroups.
+    """The result of one phase after a decision: Reserve, Permit, PreBind, Bind, Evict, NodeGroups or Repeats.
 
     No outcome follows one whose `final` is true. `message` is text of a plugin or the API server. If the outcome names
     other pods, `reason` replaces `message`: a code of `notes.CATALOGUE` with the names as parameters. Sequence
     FOUND_LATER marks an outcome that a later scheduler process found for an incarnation that ended without learning it.
 
     In the phase NodeGroups, `node_groups` is a `node_groups.RecordedNodeGroups` as JSON, and `at_us` the time at which
-    the verdicts were made. Older readers see a phase without a node.
+    the verdicts were made. In the phase Repeats, `repeats` counts later attempts of the pod that would have the same
+    record apart from their times and are not recorded: the last one started at `at_us`, the first one `duration_s`
+    earlier. Older readers see a phase without a node.
     """
 
     incarnation: str = declare(Discloses.NOTHING)
@@ -804,7 +808,7 @@ class Outcome:
     phase: str = declare(
         Discloses.NOTHING,
         "phase",
-        "Extension point of the phase, such as Reserve, Permit, PreBind or Bind, or Evict, or NodeGroups.",
+        "Extension point of the phase, such as Reserve, Permit, PreBind or Bind, or Evict, NodeGroups or Repeats.",
     )
     status: Code = declare(Discloses.NOTHING, "status", "kube-scheduler's status code of the phase.")
     node: str = declare(Discloses.NODES, "node", "Name of the node.")
@@ -819,6 +823,14 @@ class Outcome:
         "Verdicts of the node groups on the pod in the phase NodeGroups; null in other phases.",
         null_if_empty=True,
         default="",
+    )
+    repeats: int = declare(
+        Discloses.NOTHING,
+        "repeats",
+        "Number of later attempts that equal this one and are only counted, in the phase Repeats, which lasts from the"
+        " first to the last of them; 0 in other phases.",
+        unit="attempts",
+        default=0,
     )
 
 

@@ -40,8 +40,8 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     last = attempts[-1]
     meta = answer["metadata"]
     name = "  ".join(p for p in (f"{meta['name']} ({meta['namespace']})", answer["owner"] or "") if p)
-    within = format_time_between(attempts[0]["startedAt"], last["startedAt"])
-    total = len(attempts) + answer["attemptsOmitted"]
+    within = format_time_between(attempts[0]["startedAt"], _find_last_start(last))
+    total = len(attempts) + answer["attemptsOmitted"] + (answer.get("repeatedAttempts") or 0)
     tried = (
         f"{format_count(total, 'attempt')}{f' within {within}' if total > 1 and not answer['attemptsOmitted'] else ''}"
     )
@@ -59,7 +59,10 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
     rows: list[list[Cell | str]] = []
     for group in _group_unchanged(attempts, every=view.wide):
         a, last = group[0], group[-1]
-        said = _describe_changes(a, first=a is attempts[0]) if a is last else _describe_unchanged(group, view)
+        if a is last:
+            said = [*_describe_changes(a, first=a is attempts[0]), *_describe_repeats(a, view)]
+        else:
+            said = _describe_unchanged(group, view)
         facts: list[Cell | str] = [
             str(a["ordinal"]) if a is last else f"{a['ordinal']}–{last['ordinal']}",
             format_age_or_time(a["startedAt"], view),
@@ -88,11 +91,25 @@ def _group_unchanged(attempts: list[Json], *, every: bool) -> list[list[Json]]:
     return groups
 
 
+def _find_last_start(attempt: Json) -> str:
+    """Return the start of an attempt, or of the last of those that repeat it."""
+    return str(attempt["repeats"]["lastAt"] if attempt.get("repeats") else attempt["startedAt"])
+
+
+def _describe_repeats(attempt: Json, view: ViewOptions) -> list[str]:
+    """Return a text on how often the attempt was repeated by attempts without a record, or no text."""
+    repeats = attempt.get("repeats")
+    if not repeats:
+        return []
+    return [f"repeated {format_count(repeats['count'], 'time')}, the last {format_ago(repeats['lastAt'], view)}"]
+
+
 def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
     events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
     requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
-    said = f"{len(group)} attempts, {NO_CHANGE}; the last {format_ago(group[-1]['startedAt'], view)}"
+    made = len(group) + sum(attempt["repeats"]["count"] for attempt in group if attempt.get("repeats"))
+    said = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
     return [said, *([f"requeued by {requeued}"] if requeued else [])]
 
 

@@ -109,12 +109,14 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
     else:
         said = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
         said += "" if is_short else f", last tried {when}"
-    attempts = attempt.get("attempts") or 1
-    if attempts > 1 and attempt.get("ordinal") == attempts:
-        return f"{said}, {attempts} attempts (--attempts)"
+    attempts, repeated = attempt.get("attempts") or 1, attempt.get("repeatedAttempts") or 0
+    if attempts + repeated > 1 and attempt.get("ordinal") == attempts:
+        return f"{said}, {attempts + repeated} attempts (--attempts)"
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempts)" if before else ""
-    return f"{said}, {formatting.attempt_label(attempt)}{failed}"
+    repeats = attempt.get("repeats")
+    repeated = f", repeated {formatting.format_count(repeats['count'], 'time')}" if repeats else ""
+    return f"{said}, {formatting.attempt_label(attempt)}{repeated}{failed}"
 
 
 def _headline(answer: Json, view: ViewOptions) -> list[Block]:

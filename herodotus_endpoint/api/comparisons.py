@@ -64,7 +64,9 @@ class ComparisonViews:
         limit = _LIMIT.parse()
         attempts = find_decisions_of_pod(self._reader, namespace, pod, "podhistories", last=limit)
         last = attempts[-1]
-        document = build_pod_history(attempts, first=max(1, last.attempts - limit + 1), total=last.attempts)
+        document = build_pod_history(
+            attempts, first=max(1, last.attempts - limit + 1), total=last.attempts, repeated=last.repeated
+        )
         return json_response(document | build_archive_mark(last))
 
     @declare(

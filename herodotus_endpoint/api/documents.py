@@ -37,6 +37,7 @@ def build_explanation(
     answer["attempt"] |= {
         "ordinal": stored.ordinal,
         "attempts": stored.attempts,
+        "repeatedAttempts": stored.repeated,
         "failedBefore": stored.failed_before,
     }
     if stored.origins is not None:

@@ -37,6 +37,7 @@ def check_frame(frame: Frame) -> Frame:
             _check_names(incarnation=frame.incarnation, decision_id=frame.decision_id, phase=frame.phase)
             _check_range(0, MAX_SEQUENCE, sequence=frame.sequence, decision_sequence=frame.decision_sequence)
             _check_range(0, YEAR_9999_US - 1, at_us=frame.at_us)
+            _check_range(0, MAX_SEQUENCE, repeats=frame.repeats)
             if len(frame.node_groups.encode()) > MAX_RECORDED_BYTES:
                 raise CodecError(f"node_groups is longer than {MAX_RECORDED_BYTES} bytes")
         case Gap():

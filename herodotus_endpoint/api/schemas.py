@@ -236,6 +236,7 @@ SCHEMAS: Final[Json] = {
             createdAt=string("Time at which the pod was created."),
             attempts=array("Attempts, each with the changes since the previous one.", anything("An attempt.")),
             attemptsOmitted=integer("Number of earlier attempts that are not listed."),
+            repeatedAttempts=integer("Number of attempts that are only counted, on those that they repeat."),
             archive=ARCHIVE,
         ),
         "PodComparison": _object_schema(

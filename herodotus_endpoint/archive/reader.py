@@ -53,6 +53,7 @@ from herodotus_endpoint.store.summaries import DecisionRecord, decode_summary
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.codec import CodecError
+from herodotus_record.document import count_repeats
 from herodotus_record.explain import derive_state
 from herodotus_record.lru import Lru
 
@@ -438,7 +439,8 @@ def build_archived_row(record: Any, row_id: int, ingested_us: int) -> Any:
     """
     d = record.decision
     columns = build_decision_row(0, d, None if d.chosen is None else record.table.names[d.chosen], ingested_us)
-    return SimpleNamespace(**(columns | {"id": row_id, "state": derive_state(d, record.outcomes)}))
+    derived = {"state": derive_state(d, record.outcomes), "repeats": count_repeats(record.outcomes)}
+    return SimpleNamespace(**(columns | derived | {"id": row_id}))
 
 
 def _as_row(record: DecisionRecord, row: Any) -> Any:

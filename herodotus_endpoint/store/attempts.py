@@ -23,7 +23,18 @@ MAX_ROWS: Final = 10_000  # the newest rows of a pod name: a pod that is tried e
 _NEAR_US: Final = (
     2 * APART_US
 )  # before and after: other records of the attempt, and records that they may belong to instead
-_COLUMNS: Final = ("source", "cluster", "namespace", "pod", "pod_uid", "started_us", "node", "message", "state")
+_COLUMNS: Final = (
+    "source",
+    "cluster",
+    "namespace",
+    "pod",
+    "pod_uid",
+    "started_us",
+    "node",
+    "message",
+    "state",
+    "repeats",
+)
 pod_key: Final = itemgetter("cluster", "namespace", "pod")  # of a row that is not stored yet
 
 

@@ -29,6 +29,7 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, INCARNATIONS, NODE_
 from herodotus_endpoint.store.store import Store
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
+from herodotus_record.document import count_repeats
 from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision, Outcome
 
@@ -145,6 +146,8 @@ def _check_decision(connection: sa.Connection, row: Any) -> None:
     _compare_columns(row, decision)
     if not decision.summary and row.state != derive_state(decision, results):
         raise DamagedError(f"its state is {row.state}, and its outcomes give {derive_state(decision, results)}")
+    if not decision.summary and row.repeats != count_repeats(results):
+        raise DamagedError(f"it was repeated {row.repeats} times, and its outcomes give {count_repeats(results)}")
 
 
 def _compare_columns(row: Any, decision: Decision) -> None:

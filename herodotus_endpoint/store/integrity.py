@@ -30,8 +30,8 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, O
 STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # all results of `explain.derive_state`
 _SEPARATOR: Final = "\x1f"
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
-# Services before 0016 and 0018 compute checksums without these columns. The frame repeats them.
-_LATER_COLUMNS: Final = {"pod_group", "group_cycle", "group_position", "victims"}
+# Services before 0016, 0018 and 0019 compute checksums without these columns. Frames repeat them.
+_LATER_COLUMNS: Final = {"pod_group", "group_cycle", "group_position", "victims", "repeats"}
 _NOT_COVERED: Final = {  # by table: columns that are updated or assigned by the database
     DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes", *_LATER_COLUMNS},
     OUTCOMES.name: {"tier"},

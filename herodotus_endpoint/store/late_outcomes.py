@@ -1,12 +1,12 @@
 """Outcomes that arrive in another batch than their decision.
 
-Owns: updating the state of stored decisions, finding outcomes that arrived before their decision, the tier of late
-outcomes. Does not own: the state that follows from an outcome (`herodotus_record.explain`), outcomes of the same batch
-(`writer`).
+Owns: updating the state and the repeats of stored decisions, finding outcomes that arrived before their decision, the
+tier of late outcomes. Does not own: the state that follows from an outcome (`herodotus_record.explain`), outcomes of
+the same batch (`writer`).
 
-Invariant: the state of a decision follows from its outcomes in any order of arrival, and they are kept as long as the
-decision. A decision has one final outcome: if a later scheduler found one (sequence FOUND_LATER) and the original one
-arrives too, the first of the two is kept. Both were read from the pod, so they agree.
+Invariant: state and repeats of a decision follow from its outcomes in any order of arrival, and they are kept as long
+as the decision. A decision has one final outcome: if a later scheduler found one (sequence FOUND_LATER) and the
+original one arrives too, the first of the two is kept. Both were read from the pod, so they agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.database import Database, Row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, INCARNATIONS, KEPT_LONGER, OUTCOMES
-from herodotus_record.model import FOUND_LATER, Source
+from herodotus_record import codec
+from herodotus_record.document import count_repeats
+from herodotus_record.model import FOUND_LATER, Outcome, Source
 
 BINDING: Final = "Binding"  # state of a decision without a stored result
 DecisionKey = tuple[int, int]  # incarnation id and sequence of a decision
@@ -34,6 +36,21 @@ def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) 
             {"incarnation": incarnation, "of": sequence, "to": to} for (incarnation, sequence), to in states.items()
         ]
         connection.execute(_UPDATE_STATE, rows)
+
+
+def add_repeats(connection: sa.Connection, repeats: Mapping[DecisionKey, int]) -> None:
+    """Add to the repeats of stored decisions those that new outcomes state."""
+    if repeats:
+        rows = [{"incarnation": incarnation, "of": of, "more": more} for (incarnation, of), more in repeats.items()]
+        connection.execute(_ADD_REPEATS, rows)
+
+
+def find_repeats(connection: sa.Connection, incarnation_id: int, sequence: int) -> int:
+    """Return the repeats of a decision by the outcomes that were stored before it."""
+    o = OUTCOMES.c
+    of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_(None))
+    frames = connection.scalars(sa.select(o.frame).where(*of_it)).all()
+    return count_repeats([outcome for outcome in map(codec.decode, frames) if isinstance(outcome, Outcome)])
 
 
 def find_final_state(connection: sa.Connection, incarnation_id: int, sequence: int) -> str | None:
@@ -134,4 +151,12 @@ _UPDATE_STATE: Final = (
         DECISIONS.c.state == BINDING,
     )
     .values(state=sa.bindparam("to"))
+)
+_ADD_REPEATS: Final = (
+    DECISIONS.update()
+    .where(
+        DECISIONS.c.incarnation_id == sa.bindparam("incarnation"),
+        DECISIONS.c.sequence == sa.bindparam("of"),
+    )
+    .values(repeats=DECISIONS.c.repeats + sa.bindparam("more"))
 )

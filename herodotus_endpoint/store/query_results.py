@@ -22,11 +22,17 @@ from herodotus_record.placements import PlacementCount
 
 
 class AttemptSeries(Sequence[AttemptRecords]):
-    """All stored attempts of one pod UID, ordered by start."""
+    """All stored attempts of one pod UID, ordered by start.
+
+    `repeated` is how many more attempts are only counted, on those that they repeat.
+    """
 
     def __init__(self, attempts: Iterable[AttemptRecords]) -> None:
         self._attempts = list(attempts)
-        self._failed = list(accumulate((each.record.state in UNSUCCESSFUL for each in self._attempts), initial=0))
+        repeats = [getattr(each.record, "repeats", 0) for each in self._attempts]  # archived rows do not have it
+        failed = (each.record.state in UNSUCCESSFUL for each in self._attempts)
+        self._failed = list(accumulate(map(int.__add__, map(int, failed), repeats), initial=0))
+        self.repeated = sum(repeats)
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -35,7 +41,7 @@ class AttemptSeries(Sequence[AttemptRecords]):
         return self._attempts[index]
 
     def failed_before(self, ordinal: int) -> int:
-        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful."""
+        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful, with repeats."""
         return self._failed[ordinal - 1]
 
 
@@ -48,10 +54,11 @@ class StoredAttempt:
     table: NodeTable
     ordinal: int  # position among the stored attempts of this pod UID by start, 1 to `attempts`
     attempts: int
-    failed_before: int  # unsuccessful attempts with a lower ordinal
+    failed_before: int  # unsuccessful attempts with a lower ordinal, and their repeats
     replaced: bool  # whether a later incarnation has taken over its profile
     origins: MergeOrigins | None = None  # if two records of the attempt were merged
     archived: str = ""  # the day of the archive that it was read from, such as 2026-03-01; "" for the database
+    repeated: int = 0  # attempts of the pod that are only counted, on those that they repeat
 
     @classmethod
     def from_records(
@@ -76,7 +83,8 @@ class StoredAttempt:
         else:
             decision, origins = set_pod_uid(first.decision, same[ordinal - 1].uid), None
             outcomes, table = tuple(first.outcomes), first.table
-        return cls(decision, outcomes, table, ordinal, len(same), failed_before, replaced, origins, archived)
+        place = (ordinal, len(same), failed_before)
+        return cls(decision, outcomes, table, *place, replaced, origins, archived, same.repeated)
 
 
 class PodIdentity(NamedTuple):

@@ -179,6 +179,9 @@ DECISIONS: Final = sa.Table(
     sa.Column(
         "victims", sa.String, nullable=True
     ),  # pods that it evicted, as ",NAMESPACE/POD,NAMESPACE/POD,"; null: none, or stored before the column existed
+    sa.Column(
+        "repeats", sa.BigInteger, nullable=False, server_default="0"
+    ),  # later attempts that equal it and have no row; outcomes update it
     sa.UniqueConstraint("incarnation_id", "sequence"),
     sa.Index("decisions_by_chain", "incarnation_id", "tier", "base"),  # all members of a chain
     sa.Index("decisions_by_tier", "tier", "id", "frame_bytes"),  # the oldest of a tier, and sizes; SQLite only

@@ -59,6 +59,7 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
         "group_cycle": d.group_cycle.number if d.group_cycle else None,
         "group_position": d.group_cycle.position if d.group_cycle else None,
         "victims": _format_victims(list_victims(d)),
+        "repeats": 0,
     }
     row["checksum"] = integrity.DECISION.checksum(row)
     return row

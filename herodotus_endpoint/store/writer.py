@@ -13,6 +13,7 @@ histories: it lacks most nodes, and the rest would be misleading.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup_row, compress_summaries
 from herodotus_record.codec import DERIVED, as_numpy, find_feasible
 from herodotus_record.codec.deltas import EncodedFrame
+from herodotus_record.document import count_repeats
 from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
@@ -106,6 +108,7 @@ class _Batch:
     found_later: set[tuple[int, int]] = field(
         default_factory=set
     )  # those of `settled` whose outcome a later scheduler found
+    repeats: Counter[tuple[int, int]] = field(default_factory=Counter)  # by (incarnation, sequence) of the decision
     shares: dict[tuple[object, ...], _HourCounts] = field(default_factory=dict)
     feasible: dict[tuple[str, str], tuple[Decision, Mask]] = field(
         default_factory=dict
@@ -299,6 +302,8 @@ class Writer:
         row["base"], row["frame"] = self._chains.pack(incarnation.id, decision, feasible, raw, batch.now_us)
         row["frame_bytes"] = len(row["frame"])
         self._collect_decision(batch, incarnation, decision, row, FULL)
+        if late:
+            row["repeats"] = late_outcomes.find_repeats(connection, incarnation.id, decision.sequence)
         if late and (state := late_outcomes.find_final_state(connection, incarnation.id, decision.sequence)):
             batch.settled[incarnation.id, decision.sequence] = state
         return True
@@ -321,6 +326,7 @@ class Writer:
         chosen = None if d.chosen is None else summary.table.names[d.chosen]
         row = build_decision_row(incarnation.id, d, chosen, batch.now_us)
         row["state"] = derive_state(d, summary.outcomes)
+        row["repeats"] = count_repeats(summary.outcomes)
         batch.summaries.append((d, row, bytes(content)))
         self._database.ensure_partition(connection, batch.now_us, SUMMARY)
         self._collect_decision(batch, incarnation, d, row, SUMMARY)
@@ -394,6 +400,8 @@ class Writer:
         }
         row["checksum"] = integrity.OUTCOME.checksum(row)
         batch.outcomes.append(row)
+        if outcome.repeats:
+            batch.repeats[incarnation_id, outcome.decision_sequence] += outcome.repeats
         if end:
             batch.settled.setdefault((incarnation_id, outcome.decision_sequence), end)
         batch.receipt.outcomes += 1
@@ -424,6 +432,8 @@ class Writer:
                 earlier[key] = to
             elif row["state"] == late_outcomes.BINDING:
                 row["state"] = to
+        for key in batch.repeats.keys() & batch.decisions.keys():
+            batch.decisions[key]["repeats"] += batch.repeats.pop(key)
         if known := late_outcomes.select_found_later(connection, earlier.keys() - batch.found_later):
             batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_key(o) not in known]
         late_outcomes.set_tiers(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
@@ -432,6 +442,7 @@ class Writer:
             if rows:
                 self._database.insert(connection, table, rows)
         late_outcomes.update_states(connection, earlier)
+        late_outcomes.add_repeats(connection, batch.repeats)
         self._write_rollups(connection, batch)
         for incarnation in batch.touched.values():
             incarnations.save(connection, incarnation, batch.seen_us, batch.now_us)

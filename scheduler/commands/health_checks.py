@@ -133,6 +133,11 @@ class ProcessHealth(Collector, Generic[M]):
         if recorder is not None:
             yield GaugeMetricFamily("herodotus_recording", "0 with --no-record.", int(bool(recorder.incarnation)))
             yield CounterMetricFamily("herodotus_records", "Records written to the spool.", recorder.recorded)
+            yield CounterMetricFamily(
+                "herodotus_repeated_attempts",
+                "Attempts that were counted on the record of the equal attempt before them.",
+                recorder.repeated,
+            )
             yield CounterMetricFamily("herodotus_records_dropped", "Records that found no room.", recorder.dropped)
             yield CounterMetricFamily(
                 "herodotus_gap_records", "Gap records, which state the records that were dropped.", recorder.gaps

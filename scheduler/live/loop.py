@@ -136,6 +136,7 @@ class Loop:
         metrics = self.scheduler.metrics
         if metrics.beat():
             metrics.observe(self.scheduler.sizes())
+            self.scheduler.recorder.check_spool()
             if self._options.node_series is not None:
                 self._options.node_series.update_nodes(self.cache.columns.names)
         has_capacity = self.scheduler.requests.wait_for_capacity(CAPACITY_WAIT_S)

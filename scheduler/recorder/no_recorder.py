@@ -27,7 +27,7 @@ class NoRecorder(Recorder):
 
     def __init__(self, version: str) -> None:
         self.incarnation = ""
-        self.recorded = self.dropped = self.gaps = 0
+        self.recorded = self.dropped = self.gaps = self.repeated = 0
         self._version = version
         klog.warning("Recording is switched off (--no-record): no decision of this process can be explained later")
 

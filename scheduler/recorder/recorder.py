@@ -16,12 +16,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
+    REPEATS_PHASE,
     AttemptKey,
     Code,
     Decision,
@@ -38,6 +40,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordCaches, RecordIdentity
 from scheduler.engine.records.ids import uuid7
+from scheduler.recorder.repeats import RecentAttempt, RecentAttempts
 from scheduler.recorder.spool import Spool, SpoolFullError
 
 HIGH_WATER_ANNOTATION: Final = "herodotus.dev/high-water"  # the Lease's annotation: INCARNATION SEQUENCE
@@ -94,6 +97,7 @@ class Recorder:
         self.dropped = 0
         self.recorded = 0
         self.gaps = 0  # gap records written
+        self.repeated = 0  # attempts that were counted on the record that they repeat
         self._spool = open_spool(self.incarnation)
         self._origin = origin
         self._version = version
@@ -102,6 +106,7 @@ class Recorder:
         self._now_us = now_us
         self._lock = threading.Lock()
         self._caches = RecordCaches()
+        self._recent = RecentAttempts()
         self._schedulers: dict[str, SchedulerInfo] = {}  # by profile
         self._deltas = deltas.DeltaWriter()
         self._sequence = 0
@@ -114,57 +119,86 @@ class Recorder:
     def record_decision(self, attempt: AttemptData) -> Decision:
         """Build the decision of an attempt, write it to the spool and return it.
 
-        A decision that cannot be written is counted as lost and returned all the same.
+        A decision that cannot be written is counted as lost and returned all the same. An attempt that repeats the one
+        before of its pod within a second is only counted; the decision then has the id and number of the record.
         """
-        source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
         with self._lock:
-            key = AttemptKey(self._origin.cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
-            scheduler = self._get_scheduler_info(attempt.profile)
-            identity = RecordIdentity(uuid7(), key, self._take_sequence(), scheduler)
-            record = build.decision(
-                attempt, identity, notes=self._notes, caches=self._caches, omitted=self._origin.omitted
-            )
-            self._write_record(record, attempt.snapshot.nodes)
+            now_us = self._now_us()
+            self._write_repeats(*self._recent.pop_expired(now_us))
+            record, columns = self._build(attempt), attempt.snapshot.nodes
+            is_rejection = record.chosen is None
+            recent = self._recent.find(record, columns) if is_rejection else None
+            if recent is not None:
+                recent.count(record.times.started_us)
+                self.repeated += 1
+                return replace(record, id=recent.decision.id, sequence=recent.decision.sequence)
+            if (ended := self._recent.pop(record.key.pod_uid)) is not None:
+                self._write_repeats(ended)
+                record = replace(record, sequence=self._next_sequence())
+            is_written = self._write_record(record, columns)
+            if is_rejection and is_written:
+                self._recent.add(record, columns, now_us, is_large=attempt.pod.is_large)
         if self.on_no_node is not None and record.path is DecisionPath.NONE:
             pod = record.pod
             template = (pod.namespace, pod.digest)
             self.on_no_node(RecordedAttempt(record.id, record.sequence, pod.namespace, pod.name, pod.uid, template))
         return record
 
+    def _build(self, attempt: AttemptData) -> Decision:
+        source = Source.SCHEDULER if attempt.reconstruction is None else Source.RECONSTRUCTED
+        key = AttemptKey(self._origin.cluster, source, self.incarnation, attempt.pod.uid, attempt.number)
+        scheduler = self._get_scheduler_info(attempt.profile)
+        identity = RecordIdentity(uuid7(), key, self._next_sequence(), scheduler)
+        return build.decision(attempt, identity, notes=self._notes, caches=self._caches, omitted=self._origin.omitted)
+
+    def _write_repeats(self, *ended: RecentAttempt) -> None:
+        """Write how often recorded attempts were repeated, as outcomes of their decisions."""
+        for recent in ended:
+            result = PhaseResult(REPEATS_PHASE, Code.SUCCESS, "", duration_s=(recent.last_us - recent.first_us) / 1e6)
+            self._write_outcome(recent.decision, result, recent.last_us, repeats=recent.repeats)
+
     def record_outcome(self, decision: Decision, result: PhaseResult) -> None:
         """Write the outcome of a later phase of the decision's attempt, such as the binding, to the spool."""
-        self._record_outcome(decision, result, self._now_us)
+        with self._lock:
+            self._write_outcome(decision, result, self._now_us())
 
     def record_node_groups(self, decision: RecordedAttempt, verdicts: bytes, at_us: int) -> None:
         """Write the verdicts of node groups on the pod of an attempt without a node, made at `at_us`, to the spool.
 
         `verdicts` is an encoded `node_groups.RecordedNodeGroups`.
         """
-        result = PhaseResult(NODE_GROUPS_PHASE, Code.SUCCESS, "")
-        self._record_outcome(decision, result, lambda: at_us, node_groups=verdicts.decode())
+        with self._lock:
+            result = PhaseResult(NODE_GROUPS_PHASE, Code.SUCCESS, "")
+            self._write_outcome(decision, result, at_us, node_groups=verdicts.decode())
 
-    def _record_outcome(
-        self, of: Decision | RecordedAttempt, result: PhaseResult, now_us: Callable[[], int], node_groups: str = ""
+    def _write_outcome(
+        self,
+        of: Decision | RecordedAttempt,
+        result: PhaseResult,
+        at_us: int,
+        *,
+        node_groups: str = "",
+        repeats: int = 0,
     ) -> None:
         message = result.message
-        with self._lock:
-            self._write_record(
-                Outcome(
-                    incarnation=self.incarnation,
-                    sequence=self._take_sequence(),
-                    decision_id=of.id,
-                    decision_sequence=of.sequence,
-                    phase=result.phase,
-                    status=result.status,
-                    node=result.node,
-                    message="" if isinstance(message, Reason) else message,
-                    at_us=now_us(),
-                    duration_s=result.duration_s,
-                    final=result.final,
-                    reason=message if isinstance(message, Reason) else None,
-                    node_groups=node_groups,
-                )
+        self._write_record(
+            Outcome(
+                incarnation=self.incarnation,
+                sequence=self._next_sequence(),
+                decision_id=of.id,
+                decision_sequence=of.sequence,
+                phase=result.phase,
+                status=result.status,
+                node=result.node,
+                message="" if isinstance(message, Reason) else message,
+                at_us=at_us,
+                duration_s=result.duration_s,
+                final=result.final,
+                reason=message if isinstance(message, Reason) else None,
+                node_groups=node_groups,
+                repeats=repeats,
             )
+        )
 
     def record_late_outcome(self, outcome: Outcome) -> bool:
         """Write the outcome of a decision that an earlier scheduler process made. Return whether it is in the spool.
@@ -202,7 +236,7 @@ class Recorder:
             return  # it recorded nothing
         klog.info(2, "An earlier leader recorded decisions", incarnation=of, reached=reached)
         with self._lock:
-            self._write_record(HighWater(self.incarnation, self._take_sequence(), of, reached, self._now_us()))
+            self._write_record(HighWater(self.incarnation, self._next_sequence(), of, reached, self._now_us()))
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
         """Return the Lease annotation for the next leader: this incarnation and the last sequence number used."""
@@ -224,7 +258,7 @@ class Recorder:
         return self._spool.fault
 
     def check_spool(self) -> None:
-        """Repair the spool's files if needed, and write the gap record that reports lost records if one is due.
+        """Repair the spool's files if needed, and write what is due: counts of repeats, a gap record for lost records.
 
         Call it regularly while nothing is recorded.
         """
@@ -234,15 +268,17 @@ class Recorder:
         self._checked_s = now
         with self._lock:
             self._spool.check()
+            self._write_repeats(*self._recent.pop_expired(self._now_us()))
             self._close_gap()
             if self._gap is not None and now - self._urgent_s >= URGENT_EVERY_S:
                 self._urgent_s = now
                 self._close_gap(urgent=True)
 
     def close(self) -> None:
-        """Write a gap record for records that were lost since the last one, and close the spool."""
+        """Write counts of repeats and a gap record for records that were lost since the last one; close the spool."""
         with self._lock:
             self._spool.check()
+            self._write_repeats(*self._recent.pop_all())
             self._close_gap(urgent=True)
             self._spool.close()
 
@@ -253,14 +289,13 @@ class Recorder:
             known = self._schedulers[profile] = SchedulerInfo(profile, self._origin.identity, self._version)
         return known
 
-    def _take_sequence(self) -> int:
-        """Return the next record's sequence number.
+    def _next_sequence(self) -> int:
+        """Return the next record's sequence number, which is used when the record is written or lost.
 
         If records were lost before, their gap record is written first if there is room, and takes a number itself.
         """
         self._close_gap()
-        self._sequence += 1
-        return self._sequence
+        return self._sequence + 1
 
     def _close_gap(self, *, urgent: bool = False) -> None:
         """Write a gap record, which reports the records lost since the last one. Do nothing if no record was lost.
@@ -280,25 +315,29 @@ class Recorder:
             self._sequence, self._gap = own, None
             self.gaps += 1
 
-    def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> None:
-        """Write a record to the spool, or count it as lost. A decision is preceded by the node rows that changed.
+    def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> bool:
+        """Write a record to the spool, or count it as lost. Return whether it was written.
 
-        After a record was lost, nothing is written before its gap record, so that the gap's range is exact.
+        A decision is preceded by the node rows that changed. After a record was lost, nothing is written before its gap
+        record, so that the gap's range is exact.
         """
+        self._sequence = record.sequence
         if self._gap is not None:
             self.dropped += 1
-            return
+            return False
         try:
             if isinstance(record, Decision) and columns is not None:
                 self._write_decision(record, columns)
             else:
                 self._append(codec.encode(record))
             self.recorded += 1
+            return True
         except Exception as e:  # whatever it is, it is history's problem and not scheduling's
             self._deltas.forget_bases()  # what was not written is no base
             self._gap = (record.sequence, str(e))
             klog.repeated_error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
+            return False
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
         """Write a decision, preceded by the node table's rows that changed since the last decision.

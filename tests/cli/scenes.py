@@ -20,6 +20,7 @@ from herodotus_record.disclosure import HIDDEN
 from herodotus_record.histories import build_pod_history
 from herodotus_record.model import (
     NOT_RUN,
+    REPEATS_PHASE,
     SUCCESS,
     Candidate,
     Code,
@@ -119,6 +120,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "extender-node": lambda: Scene(explained(extender_refused(), node="worker-3"), pod_on_node.build_screen),
         "attempts": lambda: Scene(attempts(), history_screen),
         "attempts-unchanged": lambda: Scene(unchanged_attempts(), history_screen),
+        "attempts-repeated": lambda: Scene(repeated_attempts(), history_screen),
         "attempts-of-many": lambda: Scene(attempts(total=57), history_screen),
         "compared-pods": lambda: Scene(compared_pods(), comparison.build_pods_screen),
         "compared-nodes": lambda: Scene(compared_nodes("worker-7", "worker-3"), comparison.build_nodes_screen),
@@ -166,6 +168,28 @@ def unchanged_attempts() -> Json:
     at = first.times.started_us - 1_600_000_000
     tries = [replace(first, times=replace(first.times, started_us=at + i * 100_000_000)) for i in range(17)]
     return build_pod_history([Recorded(d, table_of(d)) for d in tries], first=1, total=17)
+
+
+def repeated_attempts() -> Json:
+    """Return two attempts of a pending pod in a loop, of which the first was repeated 41 times without a record."""
+    first = a_pending()
+    second = replace(woken(), times=replace(first.times, started_us=first.times.started_us + 35_000_000))
+    counted = Outcome(
+        incarnation=first.key.incarnation,
+        sequence=first.sequence + 1,
+        decision_id=first.id,
+        decision_sequence=first.sequence,
+        phase=REPEATS_PHASE,
+        status=Code.SUCCESS,
+        node="",
+        message="",
+        at_us=first.times.started_us + 900_000,
+        duration_s=0.8,
+        final=False,
+        repeats=41,
+    )
+    recorded = [Recorded(first, table_of(first), (counted,)), Recorded(second, table_of(second))]
+    return build_pod_history(recorded, first=1, total=2, repeated=41)
 
 
 def many_nodes_attempts() -> Json:

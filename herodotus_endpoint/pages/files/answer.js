@@ -15,9 +15,10 @@ export function stateLine(answer) {
   const { attempt, outcome, metadata, pod } = answer;
   const at = outcome.phases.at(-1)?.at ?? attempt.startedAt;
   const parts = [workloadLink(metadata.namespace, workloadOf(pod.owner, pod.labels)), happened(outcome, attempt, at)];
-  if (attempt.attempts > 1) {
+  const made = attempt.attempts + (attempt.repeatedAttempts ?? 0);
+  if (made > 1) {
     const last = attempt.ordinal === attempt.attempts;
-    parts.push(el("a", { href: "#attempts" }, last ? count(attempt.attempts, "attempt") : `attempt ${number(attempt.ordinal)} of ${number(attempt.attempts)}`));
+    parts.push(el("a", { href: "#attempts" }, last ? count(made, "attempt") : `attempt ${number(attempt.ordinal)} of ${number(attempt.attempts)}`));
   } else if (attempt.failedBefore) parts.push(`${count(attempt.failedBefore, "attempt")} failed before`);
   parts.push(nextTry(attempt));
   return el("p", { class: "stateline" }, parts.filter((part) => part && part !== "–").map((part, i) => [i ? el("span", { "aria-hidden": "true", class: "dot" }, " · ") : "", part]));

@@ -124,18 +124,23 @@ function notes(told) {
 
 /** The pod's attempts, asked for beside the answer and filled in when they come. */
 function attempts(namespace, answer) {
-  if (answer.attempt.attempts < 2) return "";
+  if (answer.attempt.attempts + (answer.attempt.repeatedAttempts ?? 0) < 2) return "";
   const place = el("div", { id: "attempts" }, el("p", { class: "quiet" }, "Loading attempts …"));
   const pod = answer.metadata;
   const names = new Set(answer.columns.nodes);
   get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }).then((history) => {
     const rows = alike(history.attempts, answer.attempt.id).map(({ attempt, first }) => [
       attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, first === attempt.ordinal ? number(first) : `${number(first)}–${number(attempt.ordinal)}`),
-      state(attempt.state), ago(attempt.startedAt), withNodes(attempt.headline, names), attempt.changes.map((change) => change.text).join("; "),
+      state(attempt.state), ago(attempt.startedAt), withNodes(attempt.headline, names), [...repeated(attempt), ...attempt.changes.map((change) => change.text)].join("; "),
     ]);
     place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
   }).catch((failure) => place.replaceChildren(el("p", { role: "alert" }, failure.message)));
   return section("Attempts", place);
+}
+
+/** How often the attempt was repeated by attempts without a record. */
+function repeated({ repeats }) {
+  return repeats ? [`repeated ${count(repeats.count, "time")}`] : [];
 }
 
 /** The attempts, newest first, those that repeat the one before as one: `first` is the number of the earliest. */
@@ -143,9 +148,9 @@ function alike(attempts, current) {
   const found = [];
   for (const attempt of attempts) {
     const last = found[0];
-    const repeats = last && last.attempt.id !== current && attempt.id !== current && !attempt.changes.length
+    const same = last && last.attempt.id !== current && attempt.id !== current && !attempt.changes.length
       && attempt.headline === last.attempt.headline && attempt.state === last.attempt.state;
-    if (repeats) last.attempt = { ...attempt, changes: last.attempt.changes };
+    if (same) last.attempt = { ...attempt, changes: last.attempt.changes };
     else found.unshift({ attempt, first: attempt.ordinal });
   }
   return found;

@@ -86,6 +86,7 @@ class NodeColumns:
         self.generation = 0  # increases when a row changes
         self.revision = 0  # increases when anything changes
         self.node_generation = 0  # increases when a Node object is added, changed or removed
+        self.membership = 0  # increases when a node is added, removed or replaced by another of its name
         self.slots = 0  # the high-water mark: columns are this long
         self.names: list[str] = []
         self.uids: list[str] = []
@@ -259,6 +260,7 @@ class NodeColumns:
     def set_node(self, node: Node) -> int:
         """Add or replace a node; return its slot (the node's index in all columns)."""
         slot = self._slot(node.metadata.name)
+        self.membership += self.nodes[slot] is None or self.uids[slot] != node.metadata.uid
         self.uids[slot] = node.metadata.uid
         self.nodes[slot] = node
         for declared, read in _FROM_NODE:
@@ -287,6 +289,7 @@ class NodeColumns:
         slot = self.index.get(name)
         if slot is None or self.nodes[slot] is None:
             return
+        self.membership += 1
         self.uids[slot] = ""
         self.nodes[slot] = None
         for declared, _ in _FROM_NODE:

@@ -167,6 +167,7 @@ class Observer:
         self._receive(wait_s if due_in is None else min(wait_s, due_in))
         while (due := self._window.due(self._clock())) is not None:
             self._apply(*due)
+        self._recorder.check_spool()
 
     def _receive(self, wait_s: float) -> None:
         try:

@@ -21,6 +21,7 @@ from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
 from herodotus_record.merging import merge_records
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
+    REPEATS_PHASE,
     Candidate,
     Code,
     Decision,
@@ -237,3 +238,13 @@ def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() ->
         HIDDEN_TEXT,
     )
     assert shown["recordedAt"]
+
+
+def test_the_number_of_repeats_names_nobody_and_is_shown_to_every_reader() -> None:
+    decision = a_decision(namespace="shop", rejected={"worker-1": {"NodeAffinity": in_the_way("ci/job-1")}})
+    outcome = replace(bound(replace(decision, chosen=0), TABLE), phase=REPEATS_PHASE, node="", final=False, repeats=41)
+    stored = StoredAttempt(decision, (outcome,), TABLE, 1, 1, 0, replaced=False, repeated=41)
+    shown = mask(stored, SHOP)
+    assert "ci/job-1" not in written(shown)
+    assert documents.build_explanation(shown)["attempt"]["repeats"]["count"] == 41
+    assert documents.build_record(shown)["status"]["outcomes"][0]["repeats"] == 41

@@ -11,7 +11,17 @@ from prometheus_client import generate_latest
 
 from herodotus_record import notes
 from herodotus_record.headlines import format_headline
-from herodotus_record.model import Agreement, Cause, Code, Decision, DecisionPath, Outcome, Reconstruction, Source
+from herodotus_record.model import (
+    REPEATS_PHASE,
+    Agreement,
+    Cause,
+    Code,
+    Decision,
+    DecisionPath,
+    Outcome,
+    Reconstruction,
+    Source,
+)
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration, build_profile
@@ -27,6 +37,7 @@ from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer, ObserverSettings
+from scheduler.offline.observe.window import ReorderWindow
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools, storage
@@ -427,6 +438,21 @@ class TestRejected:
         world.pod("MODIFIED", rejected(waiting(cpu="3"), "0/2 nodes are available"))
         world.pause()
         assert [d.key.attempt for d in spools.of(Decision, world.spool)] == [1, 2]
+
+    def test_equal_attempts_within_a_second_are_counted_on_their_record(self, world: World) -> None:
+        """As by the scheduler's recorder. The count is written without a further attempt."""
+        recorder = world.observer._recorder
+        recorder._now_us = lambda: round(world.now * 1e6)
+        world.start(SMALL)
+        world.observer._window = ReorderWindow(0.0)
+        for _ in range(5):
+            world.pod("ADDED", waiting(cpu="3"))
+            world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
+            world.pod("DELETED", waiting(cpu="3"))
+        recorder._checked_s = float("-inf")
+        world.pause()
+        assert (len(spools.of(Decision, world.spool)), recorder.repeated) == (1, 4)
+        assert [(o.phase, o.repeats) for o in spools.of(Outcome, world.spool)] == [(REPEATS_PHASE, 4)]
 
     def test_a_node_that_fits_makes_it_a_disagreement(self, world: World) -> None:
         world.start(SMALL)
