@@ -101,7 +101,7 @@ ROLES = (("ClusterRole", "herodotus-scheduler"), ("Role", "herodotus-scheduler")
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
-    ("scheduler/reviews/reviewer.py", "_classes", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
+    ("scheduler/reviews/reviewer.py", "_build_trial", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
     ("scheduler/reviews/reviewer.py", "_get", "get"): [
         *(Right("list", kind.plural, kind.api_group) for kind in (*AUTOSCALING_KINDS, EVENT_KIND)),
         Right("get", "configmaps", name=STATUS_CONFIG_MAP),
