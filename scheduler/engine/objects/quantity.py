@@ -25,6 +25,7 @@ _BINARY: Final = {f"{s}i": 10 * (i + 1) for i, s in enumerate("KMGTPE")}
 _QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
 _FARTHEST = 100  # larger exponents are cut to the number of digits plus this: far above int64 or below 10^-9
 _NANO_SCALE: Final = 9
+_AT_ONCE: Final = (1, 2, 3, 6, 9)  # powers of ten that Go multiplies an int64 by at once, so that it wraps around
 _INT64_DIGITS: Final = 18  # decimal digits that always fit an int64
 _CHUNK: Final = 4000  # digits that Python converts at once
 
@@ -159,7 +160,7 @@ class Quantity:
                 rounded = -(-abs(self.unscaled) // _ten_to(excess))  # away from zero
                 return -rounded if self.unscaled < 0 else rounded
             amount = self.unscaled * _ten_to(-excess)
-            return amount if fits_int64(amount) else 0
+            return amount if fits_int64(amount) else wrap_int(amount) if -excess in _AT_ONCE else 0
         if excess <= 0:
             return wrap_int(_low_int64(self.unscaled) * _power_of_ten(-excess))
         if self.unscaled < INT64_MAX and excess <= _INT64_DIGITS:

@@ -91,11 +91,12 @@ MAX = (1 << 63) - 1
 @pytest.mark.parametrize(
     ("text", "whole", "cpu_milli"),
     [
-        # an int64 with a scale: what overflows becomes 0
+        # an int64 with a scale: what overflows wraps around, or becomes 0 where Go multiplies by ten in a loop
         pytest.param("1e99", 0, 0, id="exponent"),
         pytest.param("9E", 9 * 10**18, 0, id="whole units fit, thousandths do not"),
         pytest.param("10E", 0, 0, id="whole units overflow too"),
-        pytest.param("9223372036854775k", 9223372036854775000, 0, id="sixteen digits and a suffix"),
+        pytest.param("9223372036854775k", 9223372036854775000, -808000, id="times a million at once wraps"),
+        pytest.param("9223372036854776k", -MAX - 1 + 192, 192000, id="times a thousand at once wraps"),
         pytest.param("1e4294967296", 1, 1000, id="an exponent is an int32, which wraps around"),
         # a decimal: its low 64 bits, after division
         pytest.param("9223372036854775807", MAX, -1000, id="the largest int64"),

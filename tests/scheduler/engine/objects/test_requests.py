@@ -256,3 +256,11 @@ def test_init_containers_and_sidecars_against_a_run_through(containers: list[tup
             sidecars += milli
     peak = max(peak, sidecars + sum(milli for kind, milli in containers if kind == "container"))
     assert pod.info().requests["cpu"] == peak + overhead
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "memory"),
+    [("20E", "1e9", 1553255926290448384 + 10**9), ("500M", "20E", 1553255926290448384 + 500 * 10**6)],
+)
+def test_a_sum_beyond_int64_wraps_around_as_in_kube_scheduler(one: str, two: str, memory: int) -> None:
+    assert make_pod().request(memory=one).request(memory=two).info().requests["memory"] == memory
