@@ -31,6 +31,9 @@ class FailingPlugin:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         return Verdicts.everywhere(error(self._message), nodes.slots)
 
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
+        return error(self._message)
+
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         raise RuntimeError(self._message)
 
@@ -71,7 +74,9 @@ def replace_failing(point: str, plugin: Any, enabled: Mapping[str, Container[str
     `point` names the extension point at which the result runs. `enabled` maps each earlier extension point to the names
     of the plugins that the profile enables there.
     """
-    earlier, message = getattr(plugin, "fails_without", {}).get(point, ("", ""))
+    earlier, message, *rules = getattr(plugin, "fails_without", {}).get(point, ("", ""))
+    if not all(plugin.rules.enabled(rule) for rule in rules):
+        return plugin
     return FailingPlugin(plugin.name, message) if earlier and plugin.name not in enabled[earlier] else plugin
 
 

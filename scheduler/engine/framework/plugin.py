@@ -264,9 +264,9 @@ class BasePlugin:
     idle_at: ClassVar[frozenset[str]] = frozenset()
     # Extension points at which only some versions of kube-scheduler run the plugin, with the version rule.
     rule_at: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    # Point -> (earlier point, error): the error of kube-scheduler's plugin at the point, on every node, if the profile
-    # disables it at the earlier point.
-    fails_without: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    # Point -> (earlier point, error, rules): the error of kube-scheduler's plugin at the point, on every node, if the
+    # profile disables it at the earlier point and the rules hold, if there are any.
+    fails_without: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     # Whether Score computes the state of PreScore if the profile disables the plugin there alone.
     computes_pre_score: ClassVar[bool] = False
 

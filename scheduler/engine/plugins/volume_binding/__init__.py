@@ -86,7 +86,9 @@ class VolumeBinding(BasePlugin):
         )
     }
     reads = frozenset({PluginInput.NODE, PluginInput.OBJECTS})
-    fails_without: ClassVar = dict.fromkeys(("filter", "reserve", "preBind"), ("preFilter", "not found"))
+    fails_without: ClassVar = dict.fromkeys(("filter", "reserve", "preBind"), ("preFilter", "not found")) | (
+        dict.fromkeys(("preScore", "score"), ("preFilter", "not found", STORAGE_CAPACITY_SCORING))
+    )
 
     def events_to_register(self) -> Iterable[ClusterEventWithHint]:
         either = ActionType.ADD | ActionType.UPDATE

@@ -127,6 +127,24 @@ def test_score_of_dynamic_resources_needs_its_pre_filter() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ((), 'running PreScore plugin "VolumeBinding": not found'),
+        (("preScore",), 'running Score plugins: plugin "VolumeBinding" failed with: not found'),
+    ],
+)
+def test_scores_of_storage_need_pre_filter(points: tuple[str, ...], message: str) -> None:
+    disabled = ("preFilter", "filter", *points)
+    framework = framework_without("VolumeBinding", *disabled, gates="StorageCapacityScoring: true")
+    result = schedule(framework, make_pod().info(), Snapshot.from_columns(cluster()), seed=0)
+    assert (result.path, result.message) == (DecisionPath.ERROR, message)
+    result = schedule(
+        framework_without("VolumeBinding", *disabled), make_pod().info(), Snapshot.from_columns(cluster()), seed=0
+    )
+    assert result.path is DecisionPath.SCORED
+
+
 @pytest.mark.parametrize("plugin", ["VolumeBinding", "DynamicResources"])
 class TestAfterScore:
     def test_reserve_needs_pre_filter(self, plugin: str) -> None:
