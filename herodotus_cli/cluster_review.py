@@ -59,7 +59,7 @@ def run(
     if options.cluster_files:
         from herodotus_cli.transport.local import review_files
 
-        answer = review_files(options.cluster_files, connection.scheduler_config, _build_document(spec))
+        answer = review_files(options.cluster_files, connection, _build_document(spec))
     else:
         answer = ask(connect(connection, environment.environ), spec)
     from herodotus_cli.render import cluster_review as screen

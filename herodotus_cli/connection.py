@@ -33,8 +33,9 @@ class ConnectionSettings:
 
     The service is at the URL `endpoint`. If that is empty, it is reached with kubectl through the API server.
     `request_timeout_s` of 0 means no limit. With `local` no service is used: the cluster is read and evaluated, with
-    the KubeSchedulerConfiguration in the file `scheduler_config` unless that is empty. `cluster` is the ID or name of
-    the cluster whose records are asked about; if it is empty, the service chooses its own.
+    the KubeSchedulerConfiguration in the file `scheduler_config` and the rules of `kubernetes_version`, unless empty.
+    `cluster` is the ID or name of the cluster whose records are asked about; if it is empty, the service chooses its
+    own.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ConnectionSettings:
         local: bool = False,
         scheduler_config: str = "",
         cluster: str = "",
+        kubernetes_version: str = "",
     ) -> None:
         self.context, self.kubeconfig = context, kubeconfig
         self.endpoint, self.service = endpoint, service
@@ -56,6 +58,7 @@ class ConnectionSettings:
         self.as_user, self.as_groups = as_user, as_groups
         self.local, self.scheduler_config = local, scheduler_config
         self.cluster = cluster
+        self.kubernetes_version = kubernetes_version
 
     @property
     def reaches_cluster(self) -> bool:

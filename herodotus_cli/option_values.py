@@ -43,6 +43,7 @@ CONNECTION_NAMES = (
     "as_groups",
     "local",
     "scheduler_config",
+    "kubernetes_version",
 )
 
 
@@ -64,8 +65,11 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         raise click.UsageError("--as needs the API server: leave out --endpoint")
     if chosen.get("local") and "endpoint" in own:
         raise click.UsageError("--local and --endpoint exclude each other")
-    if chosen.get("cluster") and (chosen.get("local") or chosen.get("scheduler_config")):
-        raise click.UsageError("--cluster needs a decisions service: leave out --local and --config")
+    evaluates = any(chosen.get(name) for name in ("local", "scheduler_config", "kubernetes_version"))
+    if chosen.get("cluster") and evaluates:
+        raise click.UsageError(
+            "--cluster needs a decisions service: leave out --local, --config and --kubernetes-version"
+        )
     return ConnectionSettings(
         context=chosen.get("context", ""),
         kubeconfig=chosen.get("kubeconfig", ""),
@@ -74,8 +78,9 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
         request_timeout_s=chosen["request_timeout"],
         as_user=chosen.get("as_user", ""),
         as_groups=chosen.get("as_groups", ()),
-        local=chosen.get("local", False) or bool(chosen.get("scheduler_config")),
+        local=evaluates,
         scheduler_config=chosen.get("scheduler_config", ""),
+        kubernetes_version=chosen.get("kubernetes_version", ""),
         cluster=chosen.get("cluster", ""),
     )
 
@@ -88,6 +93,7 @@ def connection_words(settings: ConnectionSettings) -> list[str]:
         "as": settings.as_user,
         "endpoint": "" if settings.local else settings.endpoint,
         "config": settings.scheduler_config,
+        "kubernetes-version": settings.kubernetes_version,
         "cluster": settings.cluster,
     }
     service = settings.service

@@ -59,6 +59,11 @@ _CONNECTION = (
         help="With --local: the KubeSchedulerConfiguration [the cluster's, where it can be read].",
     ),
     click.option(
+        "--kubernetes-version",
+        metavar="VERSION",
+        help="With --local: evaluate by the rules of this kube-scheduler, such as v1.34.2 [the cluster's].",
+    ),
+    click.option(
         "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
 )

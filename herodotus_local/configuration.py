@@ -2,11 +2,13 @@
 
 The sources, in this order: a file that the user names; the ConfigMap that kube-scheduler's pod mounts as its --config;
 the default profile. Where the pod or its file cannot be read, the default profile is used, and `origin` says so.
-Without a file of the user, the feature gates on kube-scheduler's command line apply.
+Without a file of the user, the feature gates on kube-scheduler's command line apply. The rules are those of the version
+of Kubernetes that `scheduler.config.cluster_version` finds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -15,57 +17,90 @@ import msgspec
 
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
+from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
-from scheduler.config.rules import override_rules
+from scheduler.config.cluster_version import FoundVersion, VersionSource, choose_pod, find_version, list_flag_values
+from scheduler.config.rules import override_rules, resolve_rules
+from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates, select_declared
 
-Json = dict[str, Any]
+Json = Mapping[str, Any]
 
-_PODS: Final = "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-scheduler&limit=10"
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps/"
-_VERSION: Final = "/version"
-RULES_MINOR: Final = 36
 _NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
 _DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=_NAME),))
 
 
 @dataclass(frozen=True)
 class FoundConfiguration:
-    """A scheduler configuration, a phrase that says where it comes from, and sentences on what may differ."""
+    """A scheduler configuration, a phrase that says where it comes from, and sentences on what may differ.
+
+    `rules` says which version's rules apply and where the version comes from.
+    """
 
     configuration: Configuration
     origin: str
     notes: tuple[str, ...] = ()
+    rules: str = ""
 
 
-def find_configuration(fetch: Fetch, file: str = "") -> FoundConfiguration:
+def find_configuration(fetch: Fetch, file: str = "", version: str = "") -> FoundConfiguration:
     """Return the configuration of `file`, or of the cluster's kube-scheduler, or the default.
 
-    Raises UnusableInputError if `file` is invalid.
+    Its rules are those of `version`, of the file, or of the cluster's version, in this order. Raises UnusableInputError
+    if `file` or `version` is invalid.
     """
-    notes = tuple(_compare_version(fetch))
+
+    def read(path: str) -> Any:
+        try:
+            return msgspec.json.decode(fetch(path))
+        except (ReadError, msgspec.DecodeError):
+            return None
+
+    found_version = find_version(read, _parse_version(version))
     if file:
-        return FoundConfiguration(read_configuration(file), f"configuration: {file}", notes)
+        return _with_rules(FoundConfiguration(read_configuration(file), f"configuration: {file}"), found_version)
+    pod = choose_pod(read)
+    if pod is None:
+        origin = "default profile, because kube-scheduler's configuration is not visible here"
+        return _with_rules(FoundConfiguration(_DEFAULT, origin), found_version)
+    found = _with_rules(_find_pod_configuration(fetch, pod), found_version)
     try:
-        pods = msgspec.json.decode(fetch(_PODS)).get("items") or ()
-    except ReadError:
-        pods = ()
-    if not pods:
-        return FoundConfiguration(
-            _DEFAULT, "default profile, because kube-scheduler's configuration is not visible here", notes
-        )
-    found = _find_pod_configuration(fetch, pods[0])
-    try:
-        gates = select_declared(parse_feature_gates(",".join(_flag_values(pods[0], "--feature-gates"))))
-        changed = override_rules(found.configuration, gates)
+        gates = select_declared(parse_feature_gates(",".join(list_flag_values(pod, "--feature-gates"))))
+        return replace(found, configuration=override_rules(found.configuration, gates))
     except FeatureGateError as e:
-        return replace(found, notes=(*notes, *found.notes, f"note: kube-scheduler's feature gates do not apply ({e})"))
-    return replace(found, configuration=changed, notes=(*notes, *found.notes))
+        return replace(found, notes=(*found.notes, f"note: kube-scheduler's feature gates do not apply ({e})"))
+
+
+def _with_rules(found: FoundConfiguration, version: FoundVersion) -> FoundConfiguration:
+    """Return the configuration with the rules of a version, unless it states its own version.
+
+    Raises UnusableInputError if the configuration sets a feature gate that the version does not have.
+    """
+    try:
+        changed = override_rules(found.configuration, version=version)
+    except ValueError as e:
+        raise UnusableInputError(f"{found.origin}: {e}") from e
+    rules = resolve_rules(changed)
+    used = FoundVersion(rules.version, VersionSource(rules.source), rules.emulated)
+    note = version.note() if used.source is version.source else ""
+    return replace(found, configuration=changed, notes=(*filter(None, [note]), *found.notes), rules=used.describe())
+
+
+def _parse_version(text: str) -> KubernetesVersion | None:
+    if not text:
+        return None
+    try:
+        version = KubernetesVersion.parse(text)
+        Rules.from_settings({}, version)
+    except ValueError as e:
+        raise UnusableInputError(f"--kubernetes-version: {e}") from e
+    return version
 
 
 def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     """Return the configuration of a kube-scheduler's pod, or the default where it cannot be read."""
-    path = next(iter(_flag_values(pod, "--config")), "")
+    path = next(iter(list_flag_values(pod, "--config")), "")
     if not path:
         return FoundConfiguration(_DEFAULT, "kube-scheduler's default profile")
     text = _read_mounted(fetch, pod, path)
@@ -83,30 +118,17 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     )
 
 
-def read_configuration(file: str) -> Configuration:
-    """Return the configuration in a file, or the default if `file` is "".
+def read_configuration(file: str, version: str = "") -> Configuration:
+    """Return the configuration in a file, or the default if `file` is "", with the rules of `version` unless it is "".
 
-    Raises UnusableInputError if the file is invalid.
+    Raises UnusableInputError if the file or the version is invalid.
     """
-    if not file:
-        return _DEFAULT
+    asked = _parse_version(version)
     try:
-        return load(Path(file), default_name=_NAME)
-    except ConfigError as e:
+        config = load(Path(file), default_name=_NAME) if file else _DEFAULT
+        return override_rules(config, version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
+    except (ConfigError, FeatureGateError) as e:
         raise UnusableInputError(str(e)) from e
-
-
-def _flag_values(pod: Json, flag: str) -> list[str]:
-    """Return the values of a flag on kube-scheduler's command line, in order."""
-    container = pod["spec"]["containers"][0]
-    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    found = []
-    for i, word in enumerate(words):
-        if word.startswith(f"{flag}="):
-            found.append(word.partition("=")[2])
-        elif word == flag and i + 1 < len(words):
-            found.append(words[i + 1])
-    return found
 
 
 def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:
@@ -125,15 +147,3 @@ def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:
         found = data.get(keys.get(key, key))
         return None if found is None else str(found)
     return None
-
-
-def _compare_version(fetch: Fetch) -> list[str]:
-    """Return a sentence if the API server is of another minor version than the rules, or [] if it is not."""
-    try:
-        version = msgspec.json.decode(fetch(_VERSION))
-        minor = int("".join(filter(str.isdigit, version["minor"])))
-    except (ReadError, KeyError, ValueError):
-        return []
-    if minor == RULES_MINOR:
-        return []
-    return [f"note: the API server is {version['gitVersion']}; what differs from v1.{RULES_MINOR}: docs/local-mode.md"]

@@ -37,12 +37,10 @@ from herodotus_record.model import (
     PodGroupCycle,
     Reason,
     Reconstruction,
-    SchedulerInfo,
     Source,
     Suggestion,
 )
 from herodotus_record.templates import PodTemplate
-from herodotus_record.version import __version__
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.rules import resolve_rules
 from scheduler.config.types import PluginRef, Plugins, PluginSet
@@ -302,7 +300,7 @@ class ClusterEvaluation:
         )
         self._sequence += 1
         key = AttemptKey(CLUSTER, Source.EVALUATED, self._incarnation, pod.uid, 1)
-        scheduler = SchedulerInfo(attempt.profile, IDENTITY, __version__)
+        scheduler = build.describe_scheduler(attempt.profile, IDENTITY, framework.profile.rules)
         identity = RecordIdentity(uuid7(), key, self._sequence, scheduler)
         decision = build.decision(attempt, identity, notes=(Reason("evaluated"),))
         return _Evaluated(changed, decision, result)

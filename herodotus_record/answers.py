@@ -34,6 +34,7 @@ from herodotus_record.explain import (
     suggest_changes,
 )
 from herodotus_record.headlines import format_headline, format_node_headline, format_summary
+from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     ADDITIONS,
     API_VERSION,
@@ -46,6 +47,7 @@ from herodotus_record.model import (
     NodeTable,
     Outcome,
     PluginVerdict,
+    SchedulerInfo,
 )
 from herodotus_record.node_results import build_reason_detail, list_verdicts, suggest_node_changes
 from herodotus_record.pruned import build_pruned, describe_kept, find_slot
@@ -61,6 +63,8 @@ _SHARED = {  # fields of the whole record that have another path in the answer
     "scheduler.profile": "attempt.profile",
     "scheduler.identity": "attempt.scheduler",
     "scheduler.version": "attempt.version",
+    "scheduler.rules": "attempt.rules",
+    "scheduler.rulesSource": "attempt.rulesSource",
     "snapshot.nodes": "nodes.total",
     "snapshot.evaluated": "nodes.evaluated",
     "snapshot.feasible": "nodes.feasible",
@@ -100,7 +104,7 @@ def build_pod_explanation(
         },
         "tie": _tie(decision, table),
         "margin": _margin(decision, table),
-        "preFilters": [_plugin_verdict(v) for v in decision.pre_filters],
+        "preFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.pre_filters],
         "restrictedBy": list(decision.restricted_by),
         "filters": _filters(decision),
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
@@ -109,7 +113,7 @@ def build_pod_explanation(
         "rankingOmitted": len(order) - len(shown) + (decision.nodes_feasible - len(order) if decision.summary else 0),
         "rejections": group_rejections(decision, table, named=None if every_node else MAX_NAMED),
         "preemption": _preemption(decision),
-        "postFilters": [_plugin_verdict(v) for v in decision.post_filters],
+        "postFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.post_filters],
         "nextSteps": suggest_changes(decision, table),
         "suggestions": suggestions.build_suggestions(decision),
         "devices": build_devices(decision),
@@ -175,6 +179,8 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Json:
         "profile": decision.scheduler.profile,
         "scheduler": decision.scheduler.identity,
         "version": decision.scheduler.version,
+        "rules": decision.scheduler.rules,
+        "rulesSource": decision.scheduler.rules_source,
         "generation": decision.generation,
         "podCreatedAt": format_timestamp(times.created_us),
         "queuedAt": format_timestamp(times.queued_us),
@@ -335,9 +341,10 @@ def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
     return answer
 
 
-def _plugin_verdict(v: PluginVerdict) -> Json:
+def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> Json:
+    version = find_wording_version(scheduler.rules)
     return {
         "plugin": v.plugin,
         "code": v.verdict.code.label,
-        "reasons": [reasons.format_reason(reason) for reason in v.verdict.reasons],
+        "reasons": [reasons.format_reason(reason, version) for reason in v.verdict.reasons],
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 from herodotus_record import reasons
 from herodotus_record.document import set_unknown_to_null
+from herodotus_record.kubernetes_version import KubernetesVersion, find_wording_version
 from herodotus_record.model import Column, Decision, Evaluation, FilterColumn, NodeTable, Verdict
 from herodotus_record.units import natural_sort_key
 
@@ -34,11 +35,12 @@ def build_node_columns(decision: Decision, table: NodeTable) -> Json:
     def at_nodes(column: Column) -> list[int]:
         return [column[slot] for slot in slots] if len(column) else []
 
+    version = find_wording_version(decision.scheduler.rules)
     columns: Json = {
         "nodes": [table.names[slot] for slot in slots],
         "evaluations": [e.label for e in Evaluation],
         "evaluation": at_nodes(decision.evaluation),
-        "filters": [_filter(f, at_nodes(f.ids)) for f in decision.filters],
+        "filters": [_filter(f, at_nodes(f.ids), version) for f in decision.filters],
         "scores": [
             {
                 "plugin": s.plugin,
@@ -56,9 +58,15 @@ def build_node_columns(decision: Decision, table: NodeTable) -> Json:
     return columns
 
 
-def _filter(f: FilterColumn, ids: list[int]) -> Json:
-    return {"plugin": f.plugin, "skipped": f.skipped, "verdicts": [_verdict(v) for v in f.verdicts], "ids": ids}
+def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> Json:
+    return {
+        "plugin": f.plugin,
+        "skipped": f.skipped,
+        "verdicts": [_verdict(v, version) for v in f.verdicts],
+        "ids": ids,
+    }
 
 
-def _verdict(v: Verdict) -> Json:
-    return {"code": v.code.label, "against": v.rejects_node, "reasons": [reasons.format_reason(r) for r in v.reasons]}
+def _verdict(v: Verdict, version: KubernetesVersion) -> Json:
+    sentences = [reasons.format_reason(reason, version) for reason in v.reasons]
+    return {"code": v.code.label, "against": v.rejects_node, "reasons": sentences}

@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from herodotus_record import model, notes, reasons, suggestions
 from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Decision, InputColumn, Outcome, Reason
 
 HIDDEN: Final = "(hidden)"  # in place of a name: no Kubernetes name can be this
@@ -281,9 +282,10 @@ def _sentences(decision: Decision, view: _View) -> Iterator[str]:
 
     They follow from reasons that the view does not mask, and from other fields of the decision.
     """
+    version = find_wording_version(decision.scheduler.rules)
     for reason in _reasons(decision):
         if view.part(reason) is reason:
-            yield reasons.format_reason(reason)
+            yield reasons.format_reason(reason, version)
     if decision.restricted_by:
         yield reasons.format_reason(Reason("narrowed", {"plugins": f"[{' '.join(decision.restricted_by)}]"}))
     for resource in decision.pod.requests:

@@ -15,6 +15,7 @@ from typing import Any
 from herodotus_record import notes, reasons, suggestions
 from herodotus_record.devices import build_devices
 from herodotus_record.explain import count_first_rejections, derive_state
+from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     API_VERSION,
     NOT_RUN,
@@ -26,6 +27,7 @@ from herodotus_record.model import (
     NodeTable,
     Outcome,
     PluginVerdict,
+    SchedulerInfo,
     ScoreColumn,
     Suggestion,
     Verdict,
@@ -71,6 +73,8 @@ def _attempt(d: Decision) -> Json:
             "profile": d.scheduler.profile,
             "identity": d.scheduler.identity,
             "version": d.scheduler.version,
+            "rules": d.scheduler.rules,
+            "rulesSource": d.scheduler.rules_source,
         },
         "pod": {
             "namespace": d.pod.namespace,
@@ -122,10 +126,10 @@ def _evaluation(d: Decision, table: NodeTable) -> Json:
     nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
     evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
     return {
-        "preFilters": [_plugin_verdict(v) for v in d.pre_filters],
+        "preFilters": [_plugin_verdict(v, d.scheduler) for v in d.pre_filters],
         "restrictedBy": list(d.restricted_by),
         "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
-        "filters": [_filter(f, evaluated) for f in d.filters],
+        "filters": [_filter(f, evaluated, d.scheduler) for f in d.filters],
         "scores": [_score(s, d.rank, nodes) for s in d.scores],
         "inputs": [_inputs(inputs, evaluated) for inputs in d.inputs],
         "totals": _by_node(d.totals, d.rank, nodes),
@@ -138,7 +142,7 @@ def _evaluation(d: Decision, table: NodeTable) -> Json:
 def _results(d: Decision) -> Json:
     """Return the part of `spec` that follows from the evaluation: preemption, notes, suggestions and the like."""
     return {
-        "postFilters": [_plugin_verdict(v) for v in d.post_filters],
+        "postFilters": [_plugin_verdict(v, d.scheduler) for v in d.post_filters],
         "preemption": _preemption(d),
         "notes": notes.format_decision_notes(d),
         "suggestions": [_suggestion(s) for s in d.suggestions],
@@ -278,7 +282,7 @@ def _pruned(d: Decision) -> Json | None:
         {
             "plugin": f.plugin,
             "verdicts": [
-                {**_verdict(v), "nodes": counts[n], "first": first.get((position, n), 0)}
+                {**_verdict(v, d.scheduler), "nodes": counts[n], "first": first.get((position, n), 0)}
                 for n, v in enumerate(f.verdicts)
             ],
         }
@@ -287,7 +291,7 @@ def _pruned(d: Decision) -> Json | None:
     return pruned | {"evaluation": dict(d.summary.evaluation), "filters": filters, "ties": d.summary.ties}
 
 
-def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
+def _filter(f: FilterColumn, evaluated: Mapping[int, str], scheduler: SchedulerInfo) -> Json:
     """Return, as JSON, a filter's rejections by node name and the nodes on which it did not run.
 
     `evaluated` maps slots to names of the evaluated nodes. Those in neither `rejected` nor `notRun` passed, or the
@@ -297,7 +301,7 @@ def _filter(f: FilterColumn, evaluated: Mapping[int, str]) -> Json:
     return {
         "plugin": f.plugin,
         "skipped": f.skipped,
-        "rejected": {name: _verdict(verdict) for name, verdict in verdicts.items() if verdict.rejects_node},
+        "rejected": {name: _verdict(v, scheduler) for name, v in verdicts.items() if v.rejects_node},
         "notRun": [name for name, verdict in verdicts.items() if verdict == NOT_RUN],
     }
 
@@ -345,14 +349,15 @@ def _suggestion(s: Suggestion) -> Json:
     return {"node": s.node, "changes": changes, "patch": s.patch, "checked": s.is_checked}
 
 
-def _verdict(v: Verdict) -> Json:
+def _verdict(v: Verdict, scheduler: SchedulerInfo) -> Json:
+    version = find_wording_version(scheduler.rules)
     return {
         "code": v.code.label,
         "reasons": [
-            {"code": r.code, "params": dict(r.params), "sentence": reasons.format_reason(r)} for r in v.reasons
+            {"code": r.code, "params": dict(r.params), "sentence": reasons.format_reason(r, version)} for r in v.reasons
         ],
     }
 
 
-def _plugin_verdict(v: PluginVerdict) -> Json:
-    return {"plugin": v.plugin, **_verdict(v.verdict)}
+def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> Json:
+    return {"plugin": v.plugin, **_verdict(v.verdict, scheduler)}

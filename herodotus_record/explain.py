@@ -20,6 +20,7 @@ from itertools import compress, repeat
 from typing import Any, TypeVar
 
 from herodotus_record import reasons
+from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     POD_GROUP_PHASE,
     Code,
@@ -334,11 +335,12 @@ def _group_reason(decision: Decision, reason: Reason) -> Json:
     """Return a reason as JSON without the amounts of a single node, so that it applies to a group of nodes."""
     resource = find_resource(reason)
     requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
+    version = find_wording_version(decision.scheduler.rules)
     return {
         "code": reason.code,
-        "sentence": reasons.format_reason(reason),
+        "sentence": reasons.format_reason(reason, version),
         "params": dict(reason.params),
-        "text": format_request(resource, requested) if resource else describe_reason(reason),
+        "text": format_request(resource, requested) if resource else describe_reason(reason, version),
         "resource": resource or None,
     }
 

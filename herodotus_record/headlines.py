@@ -21,6 +21,7 @@ from herodotus_record.explain import (
     rank_slots,
     select_nearest,
 )
+from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, NodeTable, Source
 from herodotus_record.node_results import (
     build_reason_detail,
@@ -140,7 +141,10 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
         return "No node fits: the cluster has no nodes."
     if decision.pre_filters:
         v = decision.pre_filters[-1]
-        why = ", ".join(reasons.format_reason(reason) for reason in v.verdict.reasons)
+        why = ", ".join(
+            reasons.format_reason(reason, find_wording_version(decision.scheduler.rules))
+            for reason in v.verdict.reasons
+        )
         return f"No node fits: {v.plugin} rejected the pod before any node was evaluated: {why}."
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in find_first_rejections(decision).items():

@@ -6,6 +6,7 @@ Invariant: versions are ordered by release. A vendor's suffix, such as that of `
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.(\d{1,4}))?(?:[-+].*)?")
@@ -33,6 +34,11 @@ class KubernetesVersion(NamedTuple):
     def __str__(self) -> str:
         return f"v1.{self.minor}.{self.patch}"
 
+    @property
+    def minor_version(self) -> str:
+        """The version without its patch number."""
+        return f"v1.{self.minor}"
+
 
 # The newest patch of each minor version that the rules were checked with, by recordings or by upstream's sources.
 LATEST_PATCHES: Final = {31: 14, 32: 13, 33: 13, 34: 9, 35: 6, 36: 2, 37: 1}
@@ -40,3 +46,24 @@ OLDEST_MINOR: Final = min(LATEST_PATCHES)
 NEWEST_MINOR: Final = max(LATEST_PATCHES)
 # The version whose decisions were recorded and compared most widely; it applies where no version is known.
 DEFAULT_VERSION: Final = KubernetesVersion(36, LATEST_PATCHES[36])
+
+
+def clamp_version(version: KubernetesVersion) -> KubernetesVersion:
+    """Return the version if its rules are known, or else the nearest version with known rules."""
+    nearest = min(max(version.minor, OLDEST_MINOR), NEWEST_MINOR)
+    if nearest == version.minor:
+        return version
+    return KubernetesVersion(nearest, 0 if nearest > version.minor else LATEST_PATCHES[nearest])
+
+
+@lru_cache(maxsize=64)
+def find_wording_version(rules: str) -> KubernetesVersion:
+    """Return the version whose words a record has, from its text of the rules that were applied.
+
+    It is the default version for a record that does not state its rules, or states them in another form: senders write
+    what they like.
+    """
+    try:
+        return KubernetesVersion.parse(rules.partition(" ")[0])
+    except ValueError:
+        return DEFAULT_VERSION

@@ -375,6 +375,20 @@ class SchedulerInfo:
         Discloses.NOTHING, "identity", "Identity of the scheduler process, as in its Lease.", unknown=True
     )
     version: str = declare(Discloses.NOTHING, "version", "Version of the scheduler.", unknown=True)
+    rules: str = declare(
+        Discloses.NOTHING,
+        "rules",
+        "Version of kube-scheduler whose rules were applied, such as v1.34.2.",
+        default="",
+        unknown=True,
+    )
+    rules_source: str = declare(
+        Discloses.NOTHING,
+        "rulesSource",
+        "Where that version comes from: flag, configuration, scheduler-image, lease-candidate, api-server, default.",
+        default="",
+        unknown=True,
+    )
 
 
 @record_part

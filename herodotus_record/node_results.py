@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_record import reasons, wording
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.units import format_quantity
 
@@ -44,7 +45,9 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
 
     For a resource it adds the requested, free and allocatable amounts.
     """
-    answer: Json = {"code": reason.code, "sentence": reasons.format_reason(reason), "params": dict(reason.params)}
+    version = find_wording_version(decision.scheduler.rules)
+    sentence = reasons.format_reason(reason, version)
+    answer: Json = {"code": reason.code, "sentence": sentence, "params": dict(reason.params)}
     resource = find_resource(reason)
     if resource:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
@@ -53,7 +56,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
         free_text = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
         answer["text"] = f"{format_request(resource, requested)}; {free_text if allocatable else 'the node has none'}"
     else:
-        answer["text"] = describe_reason(reason)
+        answer["text"] = describe_reason(reason, version)
     return answer
 
 
@@ -111,7 +114,7 @@ def format_request(resource: str, requested: int) -> str:
     return f"{resource}: requests {format_quantity(resource, requested)}"
 
 
-def describe_reason(reason: Reason) -> str:
+def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
     """Return a short text for a reason, made from its parameters, without amounts of a single node."""
     p = reason.params
     match reason.code:
@@ -140,7 +143,7 @@ def describe_reason(reason: Reason) -> str:
         case "existing-anti-affinity":
             return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
-            return wording.describe_reason(reason)
+            return wording.describe_reason(reason, version)
 
 
 def _taints(p: Any) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from herodotus_record import reasons
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Cause, Reason
 
 TEXTS: Final[Mapping[str, str]] = {
@@ -54,9 +55,9 @@ REMEDIES: Final[Mapping[str, str]] = {
 }
 
 
-def describe_reason(reason: Reason) -> str:
+def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
     """Return a short text for the reason why a node was rejected; without such a text, kube-scheduler's sentence."""
-    return _filled(TEXTS, reason) or reasons.format_reason(reason)
+    return _filled(TEXTS, reason) or reasons.format_reason(reason, version)
 
 
 def describe_remedy(reason: Reason, node: str) -> str:

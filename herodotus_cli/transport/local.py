@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-HEADER = "evaluated now with kube-scheduler v1.36 rules; nothing was recorded"
+HEADER = "evaluated now with kube-scheduler {rules}; nothing was recorded"
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
@@ -129,17 +129,17 @@ class LocalTransport:
         reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
         from herodotus_local.service import LocalService
 
-        found = find_configuration(fetch, self._connection.scheduler_config)
+        found = find_configuration(fetch, self._connection.scheduler_config, self._connection.kubernetes_version)
         if self._because:
             print_to_stderr(
                 "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
             )
-        print_to_stderr(f"{HEADER}; {found.origin}", *found.notes)
+        print_to_stderr(f"{HEADER.format(rules=found.rules)}; {found.origin}", *found.notes)
         return stack.enter_context(LocalService(reader, found.configuration, _note, progress.report_decided))
 
 
-def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
-    """Answer a ClusterReview from files that describe a cluster. `config` is a KubeSchedulerConfiguration, or "".
+def review_files(paths: Sequence[str], connection: ConnectionSettings, document: Json) -> Json:
+    """Answer a ClusterReview from files that describe a cluster, with the configuration and version of the options.
 
     Raises CliError if local mode is not installed, or if a file or the question is invalid.
     """
@@ -152,9 +152,8 @@ def review_files(paths: Sequence[str], config: str, document: Json) -> Json:
 
     progress = ProgressLine()
     try:
-        with LocalService(
-            FileReader(paths, _note), read_configuration(config), _note, progress.report_decided
-        ) as local:
+        config = read_configuration(connection.scheduler_config, connection.kubernetes_version)
+        with LocalService(FileReader(paths, _note), config, _note, progress.report_decided) as local:
             return local.post(api_paths.cluster_reviews(), document).document
     except (ReadError, UnusableInputError) as e:
         raise CliError(f"error: {e}") from None

@@ -11,12 +11,14 @@ import re
 from pathlib import Path
 from typing import Final
 
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_serving.flag_types import ByteSize, parse_object_name
 from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
+from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
@@ -44,7 +46,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration, for cases without one"
     )
     add_legacy(command)
-    add_feature_gates(command)
+    add_rules(command)
     command.add_argument(
         "-o",
         "--output",
@@ -71,15 +73,18 @@ def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
 
     `default_name` is the scheduler name of the only profile if there is no configuration file.
     """
-    add_config(command, default_name)
+    add_config(command, default_name, "that of the cluster's kube-scheduler, or else of its API server")
     add_cluster(command)
     _add_records(command)
 
 
-def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
-    """Add `--config`, `--accept-legacy-config` and `--feature-gates`.
+def add_config(
+    command: argparse.ArgumentParser, default_name: str, default_version: str = str(DEFAULT_VERSION)
+) -> None:
+    """Add `--config`, `--accept-legacy-config`, `--feature-gates` and `--kubernetes-version`.
 
-    `default_name` is the scheduler name of the only profile if there is no configuration file.
+    `default_name` is the scheduler name of the only profile if there is no configuration file, and `default_version`
+    says which version's rules apply without the flag.
     """
     command.add_argument(
         "--config",
@@ -88,7 +93,7 @@ def add_config(command: argparse.ArgumentParser, default_name: str) -> None:
         help=f"KubeSchedulerConfiguration (v1); default: one profile, {default_name}",
     )
     add_legacy(command)
-    add_feature_gates(command)
+    add_rules(command, default_version)
 
 
 def add_cluster(command: argparse.ArgumentParser) -> None:
@@ -219,8 +224,11 @@ def add_legacy(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_feature_gates(command: argparse.ArgumentParser) -> None:
-    """Add `--feature-gates`, whose values accumulate and override the configuration's `featureGates`."""
+def add_rules(command: argparse.ArgumentParser, default_version: str = str(DEFAULT_VERSION)) -> None:
+    """Add `--feature-gates` and `--kubernetes-version`, which override the configuration's fields.
+
+    The values of `--feature-gates` accumulate. `default_version` says which version applies without the flag.
+    """
     command.add_argument(
         "--feature-gates",
         type=_feature_gates,
@@ -229,6 +237,13 @@ def add_feature_gates(command: argparse.ArgumentParser) -> None:
         metavar="GATES",
         help="kube-scheduler's feature gates, such as SchedulerAsyncPreemption=false; docs/parity.md lists them",
     )
+    command.add_argument(
+        "--kubernetes-version",
+        type=_kubernetes_version,
+        metavar="VERSION",
+        help="decide by the rules of this version of kube-scheduler, such as v1.34 or v1.34.2; overrides the"
+        f" configuration's kubernetesVersion (default: {default_version})",
+    )
 
 
 def _feature_gates(text: str) -> dict[str, bool]:
@@ -236,6 +251,15 @@ def _feature_gates(text: str) -> dict[str, bool]:
         return parse_feature_gates(text)
     except FeatureGateError as e:
         raise argparse.ArgumentTypeError(str(e)) from e
+
+
+def _kubernetes_version(text: str) -> KubernetesVersion:
+    try:
+        version = KubernetesVersion.parse(text)
+        Rules.from_settings({}, version)
+    except ValueError as e:  # UnknownKubernetesVersionError is one
+        raise argparse.ArgumentTypeError(str(e)) from e
+    return version
 
 
 def _omitted(text: str) -> OmittedLabels:

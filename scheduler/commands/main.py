@@ -29,6 +29,7 @@ from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.process import Records, StartupError
 from scheduler.commands.run import SchedulerOptions, run
 from scheduler.config import ConfigError, Configuration, build_profile, load
+from scheduler.config.cluster_version import FoundVersion, VersionSource
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.load import convert_file
 from scheduler.config.rules import override_rules
@@ -148,7 +149,8 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    config = _configuration(arguments.config, arguments) if arguments.config or arguments.feature_gates else None
+    stated = arguments.config or arguments.feature_gates or arguments.kubernetes_version
+    config = _configuration(arguments.config, arguments) if stated else None
     if arguments.output == flags.REVIEW:
         asked = WhatIfOptions(
             arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes, config
@@ -219,7 +221,8 @@ def _configuration(path: Path | None, arguments: argparse.Namespace, default_nam
         legacy = _warn_of(path) if arguments.accept_legacy_config else None
         config = load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
     settings = {name: value for gates in arguments.feature_gates for name, value in gates.items()}
-    return override_rules(config, settings)
+    asked = arguments.kubernetes_version
+    return override_rules(config, settings, FoundVersion(asked, VersionSource.FLAG) if asked else None)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:
@@ -241,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
     validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
     flags.add_legacy(validate)
-    flags.add_feature_gates(validate)
+    flags.add_rules(validate)
     convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
     convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import socket
+import threading
 import time
 import uuid
-from contextlib import ExitStack
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from herodotus_kube.credentials import find_credentials
 from scheduler import klog
@@ -20,6 +23,7 @@ from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
 from scheduler.commands.rebuilding import rebuild_with_rules
+from scheduler.commands.version_watch import VersionWatch
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
@@ -29,6 +33,7 @@ from scheduler.extenders.manifests import KeptManifests
 from scheduler.kube.http import ApiServer
 from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live.plugin_handle import ApiHandle
+from scheduler.offline.observe.agreement import ObservedScheduler
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer, ObserverSettings
@@ -40,6 +45,9 @@ from scheduler.serving.routes import Content
 
 STOCK_NAME: Final = "default-scheduler"
 WINDOW_S: Final = 1.0
+STOP_CHECK_S: Final = 1.0  # how long after the end of one observer its thread that waits for signals may live
+
+Json = dict[str, Any]
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -69,49 +77,62 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def observe(arguments: argparse.Namespace, config: Configuration) -> int:
     """Reconstruct and record the decisions of other schedulers until SIGTERM or SIGINT; return the exit code 0.
 
-    Raise StartupError if the process cannot start.
+    When the cluster's kube-scheduler is upgraded, begin anew with the rules of its version, as a restart would. Raise
+    StartupError if the process cannot start.
     """
     stop = process.stop_on_signals()
+    while not stop.is_set():
+        _observe_until_upgrade(arguments, config, stop)
+    return 0
+
+
+def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration, stop: threading.Event) -> None:
+    """Observe with the rules of the cluster's present version, until `stop` is set or other rules apply."""
     found = find_credentials(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
         context=arguments.context,
         master=arguments.master,
     )
-    whole = for_pods_of(arguments.schedulers or [p.scheduler_name for p in config.profiles], config)
-    evaluated, theirs = drop_unknown_plugins(whole, arguments.registry)
+    states_version = bool(config.kubernetes_version)
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
+        ending = closing.enter_context(_ended_by(stop))
         api_requests = RequestMetrics(found.url)
         api = ApiServer(found, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
-        frameworks = _frameworks(evaluated, arguments.registry, shared)
+        observed = _Observed.from_configuration(arguments, config, shared)  # refuse what the file says, at once
         metrics = ObserverMetrics()
-        health = ProcessHealth(stop, metrics, records.spool, records.limit_bytes, None)
+        health = ProcessHealth(ending, metrics, records.spool, records.limit_bytes, None)
         metrics.registry.register(health)
         metrics.registry.register(api_requests)
-        content = Content(
-            configuration=fill_defaults(whole, arguments.registry),
-            metrics=metrics.registry,
-            healthz=health.healthz,
-            livez=health.livez,
-            readyz=health.readyz,
-            profiling=config.enable_profiling,
-        )
+        content = _content(observed, health, profiling=config.enable_profiling)
         closing.callback(process.serve(port.parse_serving_options(arguments), api, content))
-        connected = process.connect(api, stop)
+        connected = process.connect(api, ending)
         if connected is None:
-            return 0
-        cluster, absent = connected
-        origin = Origin(cluster, f"{socket.gethostname()}_{uuid.uuid4()}", records.omitted)
+            return
+        cluster, absent, version = connected
+        if not states_version:
+            config = process.with_cluster_rules(config, version)
+            observed = _Observed.from_configuration(arguments, config, shared)
+            content.configuration = observed.document
+        rules = resolve_rules(config)
+        origin = Origin(cluster, f"{socket.gethostname()}_{uuid.uuid4()}", records.omitted, rules)
         process.start_delivery(records, api, health, closing)
         recorder = process.open_recorder(records, origin, process.build_absent_api_notes(absent), health, closing)
-        watched = process.list_watched_kinds(resolve_rules(evaluated))
-        kinds = {kind.name: kind.decode_as for kind in watched}
-        settings = ObserverSettings(frameworks, theirs, kinds, arguments.window)
+        kinds = process.list_watched_kinds(rules)
+        settings = ObserverSettings(
+            observed.frameworks, observed.theirs, {kind.name: kind.decode_as for kind in kinds}, arguments.window
+        )
         observer = Observer(settings, recorder, shared, metrics)
         health.loop = observer
-        reflectors = process.build_reflectors(api, observer.inbox.put, KeptManifests.from_extenders(()), watched)
+        upgrades = VersionWatch(partial(process.read_version, api), version, ending.set)
+        if not states_version:
+            upgrades.start()
+            closing.callback(upgrades.close)
+        reflectors = process.build_reflectors(
+            api, observer.inbox.put, KeptManifests.from_extenders(()), kinds, upgrades.wake
+        )
         for reflector in reflectors:
             reflector.start()
         reviewer = None
@@ -120,18 +141,18 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
             state = ReviewedState(
                 observer,
                 shared,
-                frameworks,
+                observed.frameworks,
                 observer.list_waiting_pods,
                 notes=observer.build_review_notes,
-                rebuild=rebuild_with_rules(evaluated, arguments.registry, handle),
-                feature_gates=evaluated.feature_gates,
+                rebuild=rebuild_with_rules(observed.evaluated, arguments.registry, handle),
+                feature_gates=observed.evaluated.feature_gates,
             )
-            client = ReviewClient(records.endpoint, cluster, list(frameworks))
+            client = ReviewClient(records.endpoint, cluster, list(observed.frameworks))
             reviewer = ReviewWorker(state, client, api, origin)
             reviewer.start()
         node_groups = process.start_node_group_recorder(records, reviewer, recorder, health)
-        klog.info(0, "Observing", schedulers=sorted(frameworks), server=api.url)
-        observer.run(stop)
+        klog.info(0, "Observing", schedulers=sorted(observed.frameworks), server=api.url)
+        observer.run(ending)
         if node_groups is not None:
             node_groups.close()
         if reviewer is not None:
@@ -139,7 +160,58 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
         for reflector in reflectors:
             reflector.stop()
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
-    return 0
+
+
+def _content(observed: _Observed, health: ProcessHealth[ObserverMetrics], *, profiling: bool) -> Content:
+    return Content(
+        configuration=observed.document,
+        metrics=health.metrics.registry,
+        healthz=health.healthz,
+        livez=health.livez,
+        readyz=health.readyz,
+        profiling=profiling,
+    )
+
+
+@contextmanager
+def _ended_by(stop: threading.Event) -> Iterator[threading.Event]:
+    """Context manager that yields an event that is set when `stop` is, and can be set alone."""
+    ending, over = threading.Event(), threading.Event()
+
+    def follow() -> None:
+        while not stop.wait(STOP_CHECK_S):
+            if over.is_set():
+                return
+        ending.set()
+
+    threading.Thread(target=follow, name="end", daemon=True).start()
+    try:
+        yield ending
+    finally:
+        over.set()
+
+
+class _Observed(NamedTuple):
+    """What the schedulers in question decide by.
+
+    `frameworks` are built from `evaluated`, the configuration without plugins that are unknown here. `theirs` has what
+    it lacks, and `document` the whole configuration.
+    """
+
+    evaluated: Configuration
+    frameworks: dict[str, Framework]
+    theirs: Mapping[str, ObservedScheduler]
+    document: Json
+
+    @classmethod
+    def from_configuration(
+        cls, arguments: argparse.Namespace, config: Configuration, shared: ClusterState
+    ) -> _Observed:
+        """Return new frameworks for the schedulers of the command line or of the profiles. Raise ConfigError."""
+        whole = for_pods_of(arguments.schedulers or [p.scheduler_name for p in config.profiles], config)
+        evaluated, theirs = drop_unknown_plugins(whole, arguments.registry)
+        frameworks = _frameworks(evaluated, arguments.registry, shared)
+        return cls(evaluated, frameworks, theirs, fill_defaults(whole, arguments.registry))
 
 
 def _frameworks(config: Configuration, registry: Registry, shared: ClusterState) -> dict[str, Framework]:

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
@@ -24,6 +26,9 @@ from herodotus_serving.sockets import ListenError
 from scheduler import klog
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
+from scheduler.config import Configuration
+from scheduler.config.cluster_version import FoundVersion, find_version
+from scheduler.config.rules import override_rules, resolve_rules
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.records.build import Origin
@@ -89,8 +94,16 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
         raise StartupError(f"cannot serve on {where} (--bind-address, --secure-port): {why}") from e
 
 
-def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]] | None:
-    """Wait until the API server responds. Return the cluster's ID, and its missing API groups with their purposes.
+class ConnectedCluster(NamedTuple):
+    """A cluster's ID, its missing API groups with their purposes, and the version that its kube-scheduler has."""
+
+    id: str
+    absent: dict[str, str]
+    version: FoundVersion
+
+
+def connect(api: ApiServer, stop: threading.Event) -> ConnectedCluster | None:
+    """Wait until the API server responds, and return what it says about the cluster.
 
     Return None if `stop` was set first. Raise StartupError if the server refuses this client or is not a Kubernetes API
     server.
@@ -102,7 +115,7 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
             cluster = discovery.fetch_cluster_id(api)
             absent = discovery.find_absent_groups(api)
             klog.info(0, "Connected", server=api.url, version=version, cluster=cluster)
-            return cluster, absent
+            return ConnectedCluster(cluster, absent, read_version(api))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise StartupError(f"{api.url} does not answer as a Kubernetes API server does") from e
         except ApiError as e:
@@ -112,6 +125,38 @@ def connect(api: ApiServer, stop: threading.Event) -> tuple[str, dict[str, str]]
             stop.wait(pause * random.uniform(1, 1.5))
             pause = min(pause * 2, CONNECT_BACKOFF_S[1])
     return None
+
+
+def read_version(api: ApiServer) -> FoundVersion:
+    """Return the version of the cluster's kube-scheduler, as far as this client may read it.
+
+    Raise ApiError if the API server does not answer.
+    """
+
+    def read(path: str) -> Any:
+        try:
+            return msgspec.json.decode(api.get(path))
+        except msgspec.DecodeError:
+            return None
+        except ApiError as e:
+            if e.code in (401, 403, 404):
+                return None
+            raise
+
+    return find_version(read)
+
+
+def with_cluster_rules(config: Configuration, found: FoundVersion) -> Configuration:
+    """Return the configuration with the rules of the cluster's kube-scheduler, unless it states a version.
+
+    Raise FeatureGateError if it sets a feature gate that this version does not have.
+    """
+    changed = override_rules(config, version=found)
+    rules = resolve_rules(changed)
+    if found.stated and rules.source == found.source.value:
+        klog.warning("The rules of this version are not known", version=found.stated, applied=str(rules))
+    klog.info(0, "Deciding by the rules of kube-scheduler", version=str(rules), source=rules.source)
+    return changed
 
 
 def build_absent_api_notes(absent: Mapping[str, str]) -> tuple[Reason, ...]:
@@ -225,17 +270,22 @@ def list_watched_kinds(rules: Rules) -> tuple[WatchedKind, ...]:
 
 
 def build_reflectors(
-    api: ApiServer, sink: Sink, manifests: KeptManifests, kinds: Iterable[WatchedKind]
+    api: ApiServer,
+    sink: Sink,
+    manifests: KeptManifests,
+    kinds: Iterable[WatchedKind],
+    on_interrupted: Callable[[], None] = lambda: None,
 ) -> list[Reflector[Any]]:
     """Return a reflector, not started yet, for nodes, pods and each of `kinds`.
 
-    They pass their messages to `sink`.
+    They pass their messages to `sink`, and call `on_interrupted` when the API server ends or refuses a watch.
     """
-    return [
-        Reflector(api, ListWatch("/api/v1/nodes", NODES, Node, manifest=manifests.of_node), sink),
-        Reflector(api, ListWatch("/api/v1/pods", PODS, Pod, WATCHED_PODS, manifest=manifests.of_pod), sink),
-        *(Reflector(api, ListWatch(kind.path, kind.name, kind.decode_as, optional=True), sink) for kind in kinds),
+    targets: list[ListWatch[Any]] = [
+        ListWatch("/api/v1/nodes", NODES, Node, manifest=manifests.of_node),
+        ListWatch("/api/v1/pods", PODS, Pod, WATCHED_PODS, manifest=manifests.of_pod),
+        *(ListWatch(kind.path, kind.name, kind.decode_as, optional=True) for kind in kinds),
     ]
+    return [Reflector(api, target, sink, on_interrupted) for target in targets]
 
 
 def freeze_heap() -> None:

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -132,13 +132,18 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         frameworks = _frameworks(config, settings, handle, extenders, shared)
         health = _vitals(config, settings, stop)
         health.metrics.registry.register(api_requests)
-        closing.callback(_serve(config, settings, api, health))
+        content = _content(config, settings, health)
+        closing.callback(process.serve(settings.serving, api, content))
         connected = process.connect(api, stop)
         if connected is None:
             return 0
-        cluster, absent = connected
+        cluster, absent, version = connected
+        if not config.kubernetes_version:
+            config = process.with_cluster_rules(config, version)
+            frameworks = _frameworks(config, settings, handle, extenders, shared)
+            content.configuration = fill_defaults(config, settings.registry)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        origin = Origin(cluster, identity, settings.records.omitted)
+        origin = Origin(cluster, identity, settings.records.omitted, resolve_rules(config))
         if settings.record:
             # Before the Lease: a leader that was killed is restarted as a standby, with its records in the spool.
             process.start_delivery(settings.records, api, health, closing)
@@ -274,10 +279,8 @@ def _vitals(
     return health
 
 
-def _serve(
-    config: Configuration, settings: SchedulerOptions, api: ApiServer, health: ProcessHealth[SchedulerMetrics]
-) -> Callable[[], None]:
-    content = Content(
+def _content(config: Configuration, settings: SchedulerOptions, health: ProcessHealth[SchedulerMetrics]) -> Content:
+    return Content(
         configuration=fill_defaults(config, settings.registry),
         metrics=health.metrics.registry,
         healthz=health.healthz,
@@ -285,7 +288,6 @@ def _serve(
         readyz=health.readyz,
         profiling=config.enable_profiling,
     )
-    return process.serve(settings.serving, api, content)
 
 
 def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:

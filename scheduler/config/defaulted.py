@@ -28,7 +28,7 @@ def fill_defaults(config: Configuration, registry: Registry) -> Json:
     rules = resolve_rules(config)
     document["profiles"] = [_profile(config.profiles[i], i, registry, rules) for i in range(len(config.profiles))]
     document["percentageOfNodesToScore"] = config.percentage_of_nodes_to_score or 0
-    for name in ("extenders", "featureGates", "kubernetesVersion"):
+    for name in ("extenders", "featureGates", "kubernetesVersion", "emulatedVersion", "versionSource"):
         if not document[name]:
             del document[name]
     return document

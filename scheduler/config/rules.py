@@ -1,4 +1,4 @@
-"""The rules of a configuration: from its fields `kubernetesVersion` and `featureGates`, and from flags."""
+"""The rules of a configuration: from `kubernetesVersion`, `emulatedVersion` and `featureGates`, and from flags."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from scheduler.config.cluster_version import FoundVersion, VersionSource
 from scheduler.config.document import ConfigError
 from scheduler.config.types import Configuration
 from scheduler.engine.rules import Rules
@@ -27,22 +28,29 @@ def resolve_rules(config: Configuration) -> Rules:
 
 
 def override_rules(
-    config: Configuration, settings: Mapping[str, bool] = {}, version: KubernetesVersion | None = None
+    config: Configuration, settings: Mapping[str, bool] = {}, version: FoundVersion | None = None
 ) -> Configuration:
     """Return the configuration with these feature gates, and this version unless it is None, instead of its own.
 
-    Gates that `settings` does not name keep their values. Raise FeatureGateError if a setting is refused or not
-    supported, UnknownKubernetesVersionError for a version whose rules Herodotus does not know.
+    A version that is only found does not replace one that the configuration states. Gates that `settings` does not name
+    keep their values. Raise FeatureGateError for a setting that is refused or not supported,
+    UnknownKubernetesVersionError for a version whose rules Herodotus does not know.
     """
-    changed = msgspec.structs.replace(
-        config,
-        feature_gates={**config.feature_gates, **settings},
-        kubernetes_version=str(version) if version else config.kubernetes_version,
-    )
+    changed = msgspec.structs.replace(config, feature_gates={**config.feature_gates, **settings})
+    if version is not None and (version.source is VersionSource.FLAG or not config.kubernetes_version):
+        changed = msgspec.structs.replace(
+            changed,
+            kubernetes_version=str(version.version),
+            emulated_version=version.emulated.minor_version if version.emulated else "",
+            version_source=version.source.value,
+        )
     _parse_rules(changed)
     return changed
 
 
 def _parse_rules(config: Configuration) -> Rules:
+    stated = VersionSource.CONFIGURATION if config.kubernetes_version else VersionSource.DEFAULT
+    source = VersionSource(config.version_source) if config.version_source else stated
     version = KubernetesVersion.parse(config.kubernetes_version) if config.kubernetes_version else DEFAULT_VERSION
-    return Rules.from_settings(config.feature_gates, version)
+    emulated = KubernetesVersion.parse(config.emulated_version) if config.emulated_version else None
+    return Rules.from_settings(config.feature_gates, version, emulated, source.value)

@@ -1,8 +1,8 @@
 """The fields of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with kube-scheduler's defaults.
 
 Three defaults differ on purpose (docs/parity.md): the scheduler name and the Lease are Herodotus' own, and
-`percentageOfNodesToScore: 0` means every node. `featureGates`, for which kube-scheduler has only the flag, and
-`kubernetesVersion` are Herodotus' own.
+`percentageOfNodesToScore: 0` means every node. `featureGates` and `emulatedVersion`, for which kube-scheduler has only
+flags, `kubernetesVersion` and `versionSource` are Herodotus' own.
 """
 
 from __future__ import annotations
@@ -126,3 +126,5 @@ class Configuration(ConfigStruct, frozen=True):
     delay_cache_until_active: bool = False
     feature_gates: dict[str, bool] = {}
     kubernetes_version: str = ""  # whose rules apply, such as v1.34.2; empty: the default version's
+    emulated_version: str = ""  # whose feature gates apply, such as v1.34; empty: those of kubernetesVersion
+    version_source: str = ""  # how kubernetesVersion was found, for records; empty: the configuration states it

@@ -124,8 +124,14 @@ class ListWatch(Generic[T]):
 class Reflector(Generic[T]):
     """Lists and watches one kind of object in a thread, and passes lists and events to a sink function."""
 
-    def __init__(self, api: ApiServer, target: ListWatch[T], sink: Sink) -> None:
-        """Prepare the thread without starting it."""
+    def __init__(
+        self, api: ApiServer, target: ListWatch[T], sink: Sink, on_interrupted: Callable[[], None] = lambda: None
+    ) -> None:
+        """Prepare the thread without starting it.
+
+        `on_interrupted` is called in the thread when the connection to the API server fails.
+        """
+        self._on_interrupted = on_interrupted
         self._api = api
         self._target = target
         self._kind = target.kind
@@ -166,6 +172,7 @@ class Reflector(Generic[T]):
                 if self._stop.is_set():
                     return
                 klog.error(e, "Failed to watch, trying again", kind=self._kind)
+                self._on_interrupted()
                 if isinstance(e, msgspec.MsgspecError):
                     self._version = ""
                 self._wait((isinstance(e, ApiError) and e.retry_after_s) or 0.0)
@@ -236,6 +243,7 @@ class Reflector(Generic[T]):
             if e.code != 0 or began is None or self._stop.is_set():
                 raise
             klog.info(4, "Watch ended, resuming", kind=self._kind, err=str(e))
+            self._on_interrupted()
             self._reset_backoff_if_long(began)
             return False
 

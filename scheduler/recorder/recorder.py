@@ -286,7 +286,10 @@ class Recorder:
         """Return the profile's SchedulerInfo, always the same object for one profile."""
         known = self._schedulers.get(profile)
         if known is None:
-            known = self._schedulers[profile] = SchedulerInfo(profile, self._origin.identity, self._version)
+            known = replace(
+                build.describe_scheduler(profile, self._origin.identity, self._origin.rules), version=self._version
+            )
+            self._schedulers[profile] = known
         return known
 
     def _next_sequence(self) -> int:

@@ -26,11 +26,12 @@ MAX_VERBOSITY: Final = (1 << 31) - 1  # what klog's level holds
 Answer = Callable[[StatusRequest], StatusResponse]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Content:
     """Where the HTTPS port's paths get their content: configuration, metrics, health checks and the log verbosity.
 
-    `profiling` is the configuration's enableProfiling, which also enables /debug.
+    `configuration` is replaced once the cluster's version is known. `profiling` is the configuration's enableProfiling,
+    which also enables /debug.
     """
 
     configuration: Mapping[str, Any]

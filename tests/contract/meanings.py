@@ -72,6 +72,8 @@ MEANINGS: Final[dict[type, dict[str, str]]] = {
         "delayCacheUntilActive": "read, without effect",
         "featureGates": "feature gates by name, which `--feature-gates` overrides; kube-scheduler has only the flag",
         "kubernetesVersion": "version of Kubernetes whose rules apply, such as v1.34.2; kube-scheduler has none",
+        "emulatedVersion": "version whose feature gates apply, as with kube-scheduler's --emulated-version",
+        "versionSource": "where kubernetesVersion comes from, as records state it; set by the process",
     },
     LeaderElectionConfiguration: {
         "leaderElect": "`--no-leader-elect` takes precedence",

@@ -23,6 +23,7 @@ COLLECTIONS = {
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
     "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/podgroups",
+    "LeaseCandidate": "/apis/coordination.k8s.io/v1beta1/leasecandidates",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
 }
 

@@ -272,9 +272,52 @@ def test_feature_gates_that_are_not_built_are_stated() -> None:
     )
 
 
-def test_another_minor_version_is_stated() -> None:
+def kube_scheduler(image: str, *flags: str) -> Json:
+    pod = scheduler_pod(*flags)
+    pod["spec"]["containers"][0]["image"] = image
+    return pod
+
+
+CANDIDATE = {
+    "kind": "LeaseCandidate",
+    "metadata": {"name": "a", "namespace": "kube-system"},
+    "spec": {"leaseName": "kube-scheduler", "binaryVersion": "1.34.2", "emulationVersion": "1.33.0"},
+}
+
+
+@pytest.mark.parametrize(
+    ("objects", "server", "rules"),
+    [
+        ([kube_scheduler("registry.k8s.io/kube-scheduler:v1.34.2")], "v1.35.0", "v1.34.2 rules (its image)"),
+        (
+            [kube_scheduler("registry.k8s.io/kube-scheduler:v1.36.2", "--emulated-version=kube=1.34")],
+            "v1.36.2",
+            "v1.36.2 emulating v1.34 rules (its image)",
+        ),
+        ([CANDIDATE], "v1.35.0", "v1.34.2 emulating v1.33 rules (its LeaseCandidate)"),
+        ([], "v1.33.5-gke.1308000", "v1.33.5 rules (the API server's version)"),
+    ],
+    ids=["image", "emulating", "lease-candidate", "api-server"],
+)
+def test_the_rules_are_those_of_the_cluster(objects: list[Json], server: str, rules: str) -> None:
+    api = ApiServer(objects)
+    api.version = {"gitVersion": server}
+    assert find_configuration(api.fetch).rules == rules
+
+
+def test_a_version_that_the_user_names_replaces_the_clusters() -> None:
+    api = ApiServer([kube_scheduler("registry.k8s.io/kube-scheduler:v1.34.2")])
+    found = find_configuration(api.fetch, version="1.32")
+    assert found.rules == "v1.32.13 rules (--kubernetes-version)"
+    assert (found.configuration.kubernetes_version, found.configuration.version_source) == ("v1.32.13", "flag")
+
+
+def test_rules_that_are_not_known_are_stated() -> None:
     api = ApiServer([])
-    api.version = {"minor": "33+", "gitVersion": "v1.33.4"}
-    assert find_configuration(api.fetch).notes == (
-        "note: the API server is v1.33.4; what differs from v1.36: docs/local-mode.md",
+    api.version = {"gitVersion": "v1.29.4"}
+    found = find_configuration(api.fetch)
+    assert found.rules == "v1.31.0 rules (the API server's version)"
+    assert found.notes == (
+        "note: the rules of v1.29.4 are not known (known: v1.31 to v1.37); those of v1.31.0 apply, so answers may"
+        " differ from the cluster's",
     )

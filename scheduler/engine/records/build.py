@@ -41,6 +41,7 @@ from herodotus_record.model import (
     Times,
     empty_column,
 )
+from herodotus_record.version import __version__
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.formulas import inputs
@@ -50,6 +51,7 @@ from scheduler.engine.objects import pod as objects
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.engine.records.record_cache import CachedRecordColumn, EvaluationParts, RecordPartCache
+from scheduler.engine.rules import DEFAULT_RULES, Rules
 
 MOST: Final = 2.0**62  # larger numbers are not recorded: their columns hold 64 bits
 _NOTHING: Final = array("B")
@@ -80,12 +82,19 @@ class AttemptData(NamedTuple):
 class Origin(NamedTuple):
     """What the records of one process state about their origin, and which labels they leave out.
 
-    `cluster` is the cluster's id, "" if the objects come from files. `identity` is the identity of the scheduler.
+    `cluster` is the cluster's id, "" if the objects come from files. `identity` is the identity of the scheduler, and
+    `rules` are those by which the process decides.
     """
 
     cluster: str
     identity: str
     omitted: OmittedLabels = NOTHING_OMITTED
+    rules: Rules = DEFAULT_RULES
+
+
+def describe_scheduler(profile: str, identity: str, rules: Rules) -> SchedulerInfo:
+    """Return what a record states about the scheduler: its profile and process, and the rules that it decided by."""
+    return SchedulerInfo(profile, identity, __version__, str(rules), rules.source)
 
 
 class RecordIdentity(NamedTuple):

@@ -6,7 +6,7 @@ Invariant: a setting that this scheduler does not support is refused by the name
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -31,27 +31,44 @@ class UnknownKubernetesVersionError(ValueError):
 class Rules:
     """The value of each feature gate and version rule in one process, and the version that they belong to.
 
-    Compares by version and values.
+    `emulated` is the version of kube-scheduler's --emulated-version, which sets the states of feature gates and nothing
+    else, or None. `source` says how the version was found. Compares by versions and values.
     """
 
     version: KubernetesVersion
     values: Mapping[str, bool]
+    emulated: KubernetesVersion | None = None
+    source: str = field(default="", compare=False)
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, bool], version: KubernetesVersion = DEFAULT_VERSION) -> Rules:
+    def from_settings(
+        cls,
+        settings: Mapping[str, bool],
+        version: KubernetesVersion = DEFAULT_VERSION,
+        emulated: KubernetesVersion | None = None,
+        source: str = "",
+    ) -> Rules:
         """Return the rules of a version with these values of feature gates, and its defaults for the others.
 
+        A program of `version` that emulates an older version has the older one's gates, with its own version rules.
         AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise
-        UnknownKubernetesVersionError for a version that Herodotus does not know, and FeatureGateError for every setting
-        that kube-scheduler of the version refuses, or that this scheduler does not support.
+        UnknownKubernetesVersionError for a version that Herodotus does not know or that `version` does not emulate, and
+        FeatureGateError for every setting that kube-scheduler of the version refuses, or that this scheduler does not
+        support.
         """
         if not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
             raise UnknownKubernetesVersionError(
                 f"no rules of Kubernetes {version}: known are v1.{OLDEST_MINOR} to v1.{NEWEST_MINOR}"
             )
-        states = {gate.name: gate.state_in(version.minor) for gate in FEATURE_GATES}
+        if emulated is not None and not OLDEST_MINOR <= emulated.minor <= version.minor:
+            raise UnknownKubernetesVersionError(
+                f"emulated version {emulated.minor_version} is not between v1.{OLDEST_MINOR} and"
+                f" {version.minor_version}"
+            )
+        minor = (emulated or version).minor
+        states = {gate.name: gate.state_in(minor) for gate in FEATURE_GATES}
         defaults = {name: state is not None and state.default for name, state in states.items()}
-        _raise_any(_find_refused(settings, version))
+        _raise_any(_find_refused(settings, minor))
         gates = dict(defaults)
         for name, stage in ((ALL_ALPHA, Stage.ALPHA), (ALL_BETA, Stage.BETA)):
             if name in settings:
@@ -60,7 +77,16 @@ class Rules:
         _raise_any(_find_missing_dependencies(gates))
         _raise_any(_find_unsupported(gates, defaults, version))
         rules = {rule.name: rule.holds_in(version) for rule in VERSION_RULES}
-        return cls(version, MappingProxyType(gates | rules))
+        return cls(version, MappingProxyType(gates | rules), emulated, source)
+
+    def __str__(self) -> str:
+        """Return the versions as records and screens show them, such as `v1.36.2 (emulating v1.34)`."""
+        emulates = self.emulated is not None and self.emulated.minor != self.version.minor
+        return (
+            f"{self.version} (emulating {self.emulated.minor_version})"
+            if self.emulated and emulates
+            else str(self.version)
+        )
 
     @property
     def pod_counting(self) -> PodCounting:
@@ -76,10 +102,10 @@ class Rules:
         return self.values[name]
 
 
-def _find_refused(settings: Mapping[str, bool], version: KubernetesVersion) -> Iterator[str]:
+def _find_refused(settings: Mapping[str, bool], minor: int) -> Iterator[str]:
     for name, value in settings.items():
         gate = GATES_BY_NAME.get(name)
-        state = gate.state_in(version.minor) if gate else None
+        state = gate.state_in(minor) if gate else None
         if state is None and name not in (ALL_ALPHA, ALL_BETA):
             yield f"unrecognized feature gate: {name}"
         elif state is not None and state.locked and value is not state.default:

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from herodotus_record.codec import fill_derived
-from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, SchedulerInfo, Source
+from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, Source
 from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
-from herodotus_record.version import __version__
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
@@ -62,7 +61,8 @@ def place(framework: Framework, cluster: CopiedCluster, requested: Pods, origin:
         attempt = AttemptData(pod, 1, profile, snapshot, result, times, seed + number, requested.notes)
         attempt = attempt._replace(suggestions=suggest(framework, pod, nodes, result))
         key = AttemptKey(origin.cluster, Source.RECONSTRUCTED, incarnation, pod.uid, 1)
-        identity = RecordIdentity(uuid7(), key, 2 * number, SchedulerInfo(profile, origin.identity, __version__))
+        scheduler = build.describe_scheduler(profile, origin.identity, framework.profile.rules)
+        identity = RecordIdentity(uuid7(), key, 2 * number, scheduler)
         decision = fill_derived(build.decision(attempt, identity, omitted=origin.omitted))
         yield decision
         if result.chosen is None:

@@ -14,6 +14,7 @@ import msgspec
 from herodotus_record import notes
 from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.config import Configuration, Registry, parse_config
+from scheduler.config.cluster_version import FoundVersion, VersionSource
 from scheduler.config.rules import override_rules
 from scheduler.engine.manifests.cluster import ManifestError, SourceManifest, decode_pod, load_cluster
 from scheduler.engine.objects.pod import PodInfo
@@ -68,7 +69,8 @@ def evaluate(
             config = parse_config(json.dumps(case["config"]), default_name="default-scheduler", registry=registry)
         config = config or Configuration()
         if case.get("kubernetesVersion"):
-            config = override_rules(config, version=KubernetesVersion.parse(str(case["kubernetesVersion"])))
+            version = KubernetesVersion.parse(str(case["kubernetesVersion"]))
+            config = override_rules(config, version=FoundVersion(version, VersionSource.FLAG))
         pod = PodInfo(decode_pod("pod", case.get("pod")))
         objects = case.get("objects") or ()
         if not isinstance(objects, list | tuple):

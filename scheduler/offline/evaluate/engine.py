@@ -15,8 +15,7 @@ import msgspec
 from herodotus_record import reasons
 from herodotus_record.codec import fill_derived
 from herodotus_record.document import build_decision_document
-from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, SchedulerInfo, Source
-from herodotus_record.version import __version__
+from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, Source
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
@@ -147,7 +146,8 @@ class EvaluatedPod:
         attempt = AttemptData(self.pod, 1, profile, Snapshot.from_columns(self.nodes), result, times, 0)
         attempt = attempt._replace(suggestions=suggest(self.framework, self.pod, self.nodes, result))
         key = AttemptKey("", Source.RECONSTRUCTED, incarnation, self.pod.uid, 1)
-        identity = RecordIdentity(uuid7(), key, 1, SchedulerInfo(profile, "evaluate", __version__))
+        scheduler = build.describe_scheduler(profile, "evaluate", self.framework.profile.rules)
+        identity = RecordIdentity(uuid7(), key, 1, scheduler)
         return fill_derived(build.decision(attempt, identity, notes=NOTES)), table
 
 

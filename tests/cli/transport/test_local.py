@@ -60,8 +60,8 @@ def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str
 
 
 HEADER = (
-    "evaluated now with kube-scheduler v1.36 rules; nothing was recorded; default profile, because kube-scheduler's"
-    " configuration is not visible here"
+    "evaluated now with kube-scheduler v1.36.0 rules (the API server's version); nothing was recorded; default profile,"
+    " because kube-scheduler's configuration is not visible here"
 )
 
 

@@ -1,0 +1,100 @@
+"""An observer beside a kube-scheduler that is upgraded: it decides by the rules of the version that runs."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from herodotus_record import codec
+from herodotus_record.model import Decision
+from herodotus_sim import SimulatedCluster
+from scheduler.commands import main, observe
+from scheduler.commands.version_watch import VersionWatch
+from scheduler.config import Configuration, ProfileConfig
+from scheduler.engine.plugins import IN_TREE
+from scheduler.recorder.spool_reader import list_incarnations
+from tests.processes import eventually
+
+Json = dict[str, Any]
+
+CONFIG = Configuration(profiles=(ProfileConfig(scheduler_name="default-scheduler"),))
+
+
+def create(sim: SimulatedCluster, path: str, manifest: Json) -> None:
+    answer = httpx.post(f"{sim.url}{path}", json=manifest)
+    assert answer.status_code == 201, answer.text
+
+
+def run_scheduler(sim: SimulatedCluster, image: str) -> None:
+    """Replace the pod of kube-scheduler by one with another image."""
+    path = "/api/v1/namespaces/kube-system/pods"
+    httpx.delete(f"{sim.url}{path}/kube-scheduler?gracePeriodSeconds=0")
+    metadata = {"name": "kube-scheduler", "labels": {"component": "kube-scheduler"}}
+    container = {"name": "kube-scheduler", "image": image}
+    create(sim, path, {"metadata": metadata, "spec": {"nodeName": "n", "containers": [container]}})
+
+
+def bind(sim: SimulatedCluster, name: str) -> None:
+    """Create a pod and bind it to the only node, as the observed scheduler would."""
+    path = "/api/v1/namespaces/default/pods"
+    create(sim, path, {"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "a"}]}})
+    create(sim, f"{path}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}})
+
+
+def read_rules(spool: Path) -> dict[str, tuple[str, str]]:
+    """Return the rules and their source by the name of the pod, of all records in a spool directory."""
+    found = {}
+    for incarnation in list_incarnations(spool) if spool.exists() else ():
+        batch = incarnation.next_batch()
+        for frame in batch.frames if batch else ():
+            record = codec.decode(frame)
+            if isinstance(record, Decision):
+                found[record.pod.name] = (record.scheduler.rules, record.scheduler.rules_source)
+    return found
+
+
+@pytest.mark.timeout(60)
+def test_records_state_the_rules_of_the_version_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "VersionWatch", partial(VersionWatch, every_s=0.2))
+    stop, spool = threading.Event(), tmp_path / "spool"
+    with SimulatedCluster() as sim:
+        create(
+            sim,
+            "/api/v1/nodes",
+            {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}},
+        )
+        run_scheduler(sim, "registry.k8s.io/kube-scheduler:v1.34.2")
+        words = ["observe", "--master", sim.url, "--spool", str(spool), "--secure-port", "0", "--window", "0"]
+        arguments = main._parser().parse_args(words)
+        arguments.registry = IN_TREE
+        rounds: list[int] = []
+
+        def run() -> None:
+            while not stop.is_set():
+                observe._observe_until_upgrade(arguments, CONFIG, stop)
+                rounds.append(1)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            eventually(lambda: spool.exists() and any(True for _ in list_incarnations(spool)), "the first observer")
+            bind(sim, "before")
+            eventually(lambda: "before" in read_rules(spool), "the record before the upgrade")
+            run_scheduler(sim, "registry.k8s.io/kube-scheduler:v1.35.1")
+            eventually(
+                lambda: len(rounds) == 1 and len(list(list_incarnations(spool))) == 2, "the observer to begin anew"
+            )
+            bind(sim, "after")
+            eventually(lambda: "after" in read_rules(spool), "the record after the upgrade")
+        finally:
+            stop.set()
+            thread.join()
+    assert read_rules(spool) == {
+        "before": ("v1.34.2", "scheduler-image"),
+        "after": ("v1.35.1", "scheduler-image"),
+    }
