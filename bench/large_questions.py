@@ -5,7 +5,7 @@ python -m bench.large_questions [--nodes 5000] [--pods 60] [KIND…]
 The program starts a simulated cluster, a decisions service and a scheduler. Each question asks for 100 replicas and has
 nearly the largest body that the service takes. It prints a row per kind: how long the answer took and what it says, the
 scheduler's memory before, at most and afterwards, the largest memory of the forked copy (pages that it shares with the
-scheduler included), and how long ordinary pods waited for their node meanwhile. Exit code 1 if the scheduler was
+scheduler included; at least 50 MiB, which the process that sends records takes), and how long ordinary pods waited for their node meanwhile. Exit code 1 if the scheduler was
 restarted or a question had no answer.
 """
 
