@@ -12,8 +12,10 @@ Source of the formats: k8s.io/klog/v2 structured logging; k8s.io/component-base/
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
+import math
 import os
 import sys
 import threading
@@ -88,9 +90,14 @@ def _level(text: str) -> int:
 
 
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
-    """Set the log's stream, its format ("text" or "json") and the highest verbosity of info lines that are written."""
+    """Set the log's stream, its format ("text" or "json") and the highest verbosity of info lines that are written.
+
+    Lines that were left out of an earlier stream are not counted in this one.
+    """
     global _stream, _format, _escape
     set_verbosity(verbosity)
+    with _quota_lock:
+        _quotas.clear()
     _stream, _format, _escape = stream, FORMATS[format], _ESCAPES[format]
 
 
@@ -175,7 +182,25 @@ def _admit(lines_per_second: int) -> dict[str, int] | None:
             return None
         quota.written += 1
         suppressed, quota.suppressed = quota.suppressed, 0
+    write_left_out(now - 1.0)
     return {"suppressed": suppressed} if suppressed else {}
+
+
+@atexit.register
+def write_left_out(since: float = math.inf) -> None:
+    """Write how many lines were left out of each source line whose last second began at `since` or earlier.
+
+    The failures there may have stopped. It is called with every warning and error line, and when the process ends.
+    """
+    with _quota_lock:
+        due = [(place, quota) for place, quota in _quotas.items() if quota.suppressed and quota.since <= since]
+        counts = [(place, quota.suppressed) for place, quota in due]
+        for _, quota in due:
+            quota.suppressed = 0
+    for (path, number), count in counts:
+        folder, file = _file(path)
+        message, place = "Left out further lines like this one", (folder, f"{file}:{number}")
+        _write_line(_LogLine("W", 0, place, message, {"suppressed": count}, ""))
 
 
 def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], trace: str = "") -> None:
@@ -185,11 +210,14 @@ def _write(letter: str, verbosity: int, message: str, pairs: Mapping[str, Any], 
     """
     frame = sys._getframe(2)
     folder, file = _file(frame.f_code.co_filename)
-    line = _LogLine(letter, verbosity, (folder, f"{file}:{frame.f_lineno}"), message, pairs, trace)
+    _write_line(_LogLine(letter, verbosity, (folder, f"{file}:{frame.f_lineno}"), message, pairs, trace))
+
+
+def _write_line(line: _LogLine) -> None:
     try:
         text = _format(line)
     except (TypeError, ValueError):  # a value that JSON cannot represent
-        text = _format(line._replace(pairs={key: str(value) for key, value in pairs.items()}))
+        text = _format(line._replace(pairs={key: str(value) for key, value in line.pairs.items()}))
     with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
         (_stream or sys.stderr).write(_escape(text))
 

@@ -173,3 +173,23 @@ def test_a_failure_that_repeats_is_counted_instead_of_logged(
     now += 1.0
     write(1002)
     assert "suppressed" not in log.getvalue().splitlines()[-1] or at_most == 1
+
+
+def test_what_was_left_out_is_said_after_the_failure_stops(log: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the next warning or error of any place, or when the process ends."""
+    now = 9000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for _ in range(5):
+        klog.repeated_error("full", "Cannot record")
+    now += 1.0
+    klog.warning("Another failure")
+    assert [text.split("] ")[1] for text in log.getvalue().splitlines()[1:]] == [
+        '"Left out further lines like this one" suppressed=4',
+        '"Another failure"',
+    ]
+    for _ in range(3):
+        klog.repeated_error("full", "Cannot record")
+    klog.write_left_out()
+    klog.write_left_out()
+    assert log.getvalue().splitlines()[-1].endswith('"Left out further lines like this one" suppressed=2')
+    assert log.getvalue().count("Left out") == 2
