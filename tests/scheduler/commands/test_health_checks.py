@@ -46,7 +46,7 @@ def leading(health: Health) -> Health:
     health.election = Election(True, 1.0)  # type: ignore[assignment]
     health.loop = SimpleNamespace(synced=True)
     health.recorder = SimpleNamespace(  # type: ignore[assignment]
-        incarnation="i", spool_bytes=0, spool_fault="", spool_repairs=4, recorded=7, dropped=2, gaps=1
+        incarnation="i", spool_bytes=0, spool_fault="", spool_repairs=4, recorded=7, dropped=2, gaps=1, repeated=8
     )
     health.supervisor = SimpleNamespace(running=True, restarts=3)  # type: ignore[assignment]
     return health
@@ -127,6 +127,7 @@ def test_recorder_state_is_a_metric(health: Health, tmp_path: Path) -> None:
         "herodotus_records_total": 7,
         "herodotus_records_dropped_total": 2,
         "herodotus_gap_records_total": 1,
+        "herodotus_repeated_attempts_total": 8,
         "herodotus_spool_bytes": 0,
         "herodotus_spool_repairs_total": 4,
         "herodotus_spool_limit_bytes": 1000,
