@@ -101,6 +101,8 @@ ROLES = (("ClusterRole", "herodotus-scheduler"), ("Role", "herodotus-scheduler")
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
+    ("scheduler/commands/process.py", "read_version", "get"): None,  # what may not be read is left out
+    ("scheduler/commands/process.py", "read", "get"): None,  # likewise
     ("scheduler/reviews/reviewer.py", "_build_trial", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
     ("scheduler/reviews/reviewer.py", "_get", "get"): [
         *(Right("list", kind.plural, kind.api_group) for kind in (*AUTOSCALING_KINDS, EVENT_KIND)),

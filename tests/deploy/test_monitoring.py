@@ -31,7 +31,9 @@ KUBELET = {"kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacit
 
 def families(folder: Path) -> Iterator[tuple[Metric, set[str] | None]]:
     """Return each of our metrics with its labels, where they are fixed."""
-    recorder: Any = SimpleNamespace(incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0, spool_repairs=0)
+    recorder: Any = SimpleNamespace(
+        incarnation="", recorded=0, dropped=0, gaps=0, spool_bytes=0, spool_repairs=0, repeated=0
+    )
     supervisor: Any = SimpleNamespace(running=True, restarts=0)
     metrics = SchedulerMetrics()
     metrics.registry.register(

@@ -325,7 +325,7 @@ class TestPreemption:
         world.writes.refuse = ["server is tired"]
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.until(lambda: ("evicted", "a", "n") in world.writes.sent)
-        assert [d.key.attempt for d in world.decisions] == [1, 2]
+        assert [d.key.attempt for d in world.decisions] == [1]  # the second is equal and counts on its record
         assert "default/a not evicted: server is tired" in messages(world)
 
     def test_terminating_victims_are_not_evicted_again(self, world: World) -> None:
