@@ -39,7 +39,7 @@ def placed(service: Service) -> Service:
 
 
 def facts(ordinal: int, attempts: int, failed: int) -> dict[str, int]:
-    return {"ordinal": ordinal, "attempts": attempts, "failedBefore": failed}
+    return {"ordinal": ordinal, "attempts": attempts, "failedBefore": failed, "repeatedAttempts": 0}
 
 
 @pytest.mark.parametrize(
