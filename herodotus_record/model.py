@@ -385,7 +385,7 @@ class SchedulerInfo:
     rules_source: str = declare(
         Discloses.NOTHING,
         "rulesSource",
-        "Where that version comes from: flag, configuration, scheduler-image, lease-candidate, api-server, default.",
+        "Where it comes from: flag, configuration, scheduler-image, lease-candidate, api-server, log or default.",
         default="",
         unknown=True,
     )

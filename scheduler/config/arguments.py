@@ -36,7 +36,7 @@ def find_argument_problems(profile: ProfileConfig, path: str, registry: Registry
     """
     for j, args in _decoded(profile, path, registry):
         below = f"{path}.pluginConfig[{j}].args"
-        yield from (problem.below(below) for problem in args.problems())
+        yield from (problem.below(below) for problem in args.problems_in(rules))
         entry = profile.plugin_config[j]
         for name, gated in registry[entry.name].gated_args.items():
             if name in (entry.args or {}) and not gated.is_allowed(rules):

@@ -28,6 +28,9 @@ FAMILIES = {
     "dra/dra-extended": 19,
 }
 
+# recorded with kube-schedulers v1.31 to v1.35; the key `kubernetesVersion` of each case chooses the rules
+OLDER = sorted(str(file.relative_to(HERE)).removesuffix(".jsonl.gz") for file in HERE.glob("v1.*/**/*.jsonl.gz"))
+
 Json = dict[str, Any]
 
 
@@ -107,6 +110,22 @@ def test_every_recorded_decision_equals_ours(family: str) -> None:
     assert len(cases) == len(outcomes) == FAMILIES[family]
     wrong = [line for case, outcome in zip(cases, outcomes, strict=True) for line in differences(case, outcome)]
     assert not wrong, "\n".join(wrong[:10])
+
+
+@pytest.mark.parametrize("family", OLDER)
+def test_every_recorded_decision_of_an_older_version_equals_ours(family: str) -> None:
+    cases = cases_of(family)
+    questions = (json.dumps({k: v for k, v in case.items() if k != "expect"}) for case in cases)
+    outcomes = list(evaluate_lines(questions, None))
+
+    assert len(cases) == len(outcomes) > 0
+    assert all(case["kubernetesVersion"] in family for case in cases)
+    wrong = [line for case, outcome in zip(cases, outcomes, strict=True) for line in differences(case, outcome)]
+    assert not wrong, "\n".join(wrong[:10])
+
+
+def test_every_older_version_is_held_to_recordings() -> None:
+    assert {family.partition("/")[0] for family in OLDER} == {f"v1.{minor}" for minor in range(31, 36)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -93,7 +93,7 @@ class Allocator:
         """
         search = _Search(self, node, claims, self.gather_pools(node), is_expired)
         if not search.run():
-            if any(pool.is_invalid for pool in search.pools):
+            if self.features.tolerates_invalid_pools and any(pool.is_invalid for pool in search.pools):
                 raise InvalidPoolError
             return None
         return [
@@ -105,7 +105,10 @@ class Allocator:
 
     def gather_pools(self, node: Node) -> list[Pool]:
         """Return the pools that the node reaches, in the order in which they are tried."""
-        return self.slices.gather_pools(node, partitions=self.features.partitionable_devices)
+        features = self.features
+        return self.slices.gather_pools(
+            node, partitions=features.partitionable_devices, completes=features.completes_pools
+        )
 
     def is_in_use(self, device: DeviceId) -> bool:
         """Return whether an allocated claim has the device for itself; without consumable capacity, or shares it."""
@@ -186,6 +189,8 @@ class _Search:
         """
         if not self.requests or not self.requests[0] or len(self.requests[0][0]) > 1:
             return False
+        if not self._allocator.features.tolerates_invalid_pools and any(pool.is_invalid for pool in self.pools):
+            return False  # the search may end with the error of that pool
         request, at, missing = self.requests[0][0][0], SearchPosition(), self.requests[0][0][0].count
         if request.takes_all or missing > MAX_RESULTS:
             return False
@@ -247,6 +252,8 @@ class _Search:
             )
         for pool_index in range(pool_start, len(self.pools)):
             pool = self.pools[pool_index]
+            if pool.is_invalid and not self._allocator.features.tolerates_invalid_pools:
+                raise AllocationError(f"pool {pool.name} is invalid: {pool.invalid_reason}")
             first = device_start if pool_index == pool_start else 0
             for device_index in range(first, len(pool.devices)):
                 device = pool.devices[device_index]
@@ -259,8 +266,9 @@ class _Search:
         self, at: SearchPosition, request: AllocatableRequest, pool: Pool, device: SlicedDevice, start: tuple[int, int]
     ) -> bool:
         """Choose the next device, from `start` (pool, device) on; give this one back if that fails."""
+        subrequest = at.subrequest if self._allocator.features.keeps_alternative or not request.takes_all else 0
         try:
-            done = self._allocate_device(SearchPosition(at.claim, at.request, at.subrequest, at.device + 1), *start)
+            done = self._allocate_device(SearchPosition(at.claim, at.request, subrequest, at.device + 1), *start)
         except _TooManyDevicesError:
             self._return(at, request, pool, device)
             raise

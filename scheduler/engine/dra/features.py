@@ -11,7 +11,12 @@ from typing import Final
 
 @dataclass(frozen=True)
 class AllocatorFeatures:
-    """Which features the allocator supports. The defaults are those of v1.36."""
+    """Which features and rules the allocator has. The defaults are those of v1.36.
+
+    `tolerates_invalid_pools` means that devices of other pools can be allocated, and `completes_pools` that slices for
+    other nodes count as slices of a pool. Without `keeps_alternative`, a request
+    with alternatives goes on with the first of them after each device of an alternative that takes all devices.
+    """
 
     prioritized_list: bool = True
     consumable_capacity: bool = True
@@ -20,6 +25,9 @@ class AllocatorFeatures:
     device_taint_rules: bool = False
     fractional_capacity: bool = False
     binding_conditions: bool = True
+    tolerates_invalid_pools: bool = True
+    completes_pools: bool = True
+    keeps_alternative: bool = True
 
     @property
     def is_stable(self) -> bool:

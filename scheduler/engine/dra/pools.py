@@ -89,10 +89,15 @@ class Pool:
     driver: str
     name: str
     is_incomplete: bool = False
-    is_invalid: bool = False
+    invalid_reason: str = ""
     devices: list[SlicedDevice] = field(default_factory=list)
     others: list[SlicedDevice] = field(default_factory=list)
     counters: Counters = field(default_factory=dict)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether the pool's slices contradict each other."""
+        return bool(self.invalid_reason)
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"
@@ -119,8 +124,8 @@ class SliceCatalog:
         self._on_node: dict[str, list[PreparedSlice]] = {}
         self._shared: list[PreparedSlice] = []
         self._reached: dict[_PoolId, str | None] = {}
-        # by node and whether partitions count, where no slice is for several nodes
-        self._pools: dict[tuple[str, bool], list[Pool]] = {}
+        # by node and the options of `gather_pools`, where no slice is for several nodes
+        self._pools: dict[tuple[str, bool, bool], list[Pool]] = {}
         for each in slices:
             spec = each.object.spec
             self._all.setdefault(_PoolId(*each.pool_id), []).append(each)
@@ -158,27 +163,32 @@ class SliceCatalog:
     def __iter__(self) -> Iterator[PreparedSlice]:
         return (each for slices in self._all.values() for each in slices)
 
-    def gather_pools(self, node: Node, *, partitions: bool = True) -> list[Pool]:
+    def gather_pools(self, node: Node, *, partitions: bool = True, completes: bool = True) -> list[Pool]:
         """Return the pools with slices for a node, in the order in which the allocator tries them.
 
         Pools are ordered by driver and name, those with binding conditions last. Without `partitions`, slices with
-        shared counters or devices for several nodes are left out, and counters are not checked. Raises
-        InvalidSelectorError for a malformed node selector.
+        shared counters or devices for several nodes are left out, and counters are not checked. Without `completes`, a
+        pool with slices for other nodes is incomplete. Raises InvalidSelectorError for a malformed node selector.
         """
         if self._shared:
-            return self._gather_pools(node, partitions=partitions)
-        key = (node.metadata.name, partitions)
+            return self._gather_pools(node, partitions=partitions, completes=completes)
+        key = (node.metadata.name, partitions, completes)
         known = self._pools.get(key)
         if known is None:
-            known = self._pools[key] = self._gather_pools(node, partitions=partitions)
+            known = self._pools[key] = self._gather_pools(node, partitions=partitions, completes=completes)
         return known
 
-    def _gather_pools(self, node: Node, *, partitions: bool) -> list[Pool]:
+    def _gather_pools(self, node: Node, *, partitions: bool, completes: bool) -> list[Pool]:
         found: dict[_PoolId, list[PreparedSlice]] = {}
         for each in (*self._on_node.get(node.metadata.name, ()), *self._shared):
             if (partitions or not each.is_partitioned) and each.is_relevant_for(node):
                 self._add(found, each)
-        built = (self._build(pool_id, slices, partitions=partitions) for pool_id, slices in found.items())
+        built = (
+            self._build(pool_id, slices, partitions=partitions)
+            if completes or len(slices) == slices[0].object.spec.pool.resource_slice_count
+            else Pool(*pool_id, is_incomplete=True)
+            for pool_id, slices in found.items()
+        )
         pools = [pool for pool in built if pool is not None]
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
 
@@ -210,8 +220,8 @@ class SliceCatalog:
             counters = _collect_counters(ordered) if partitions else {}
             consumers = [*(d for each in ordered for d in each.devices), *beside] if partitions else []
             _check(devices, consumers, counters)
-        except _InvalidPoolError:
-            return Pool(*pool_id, is_invalid=True)
+        except _InvalidPoolError as e:
+            return Pool(*pool_id, invalid_reason=str(e))
         return Pool(*pool_id, devices=devices, others=beside, counters=counters)
 
 
@@ -246,8 +256,11 @@ def _amounts(counter_set: CounterSet) -> dict[str, int]:
 
 def _check(devices: Sequence[SlicedDevice], every: Iterable[SlicedDevice], counters: Counters) -> None:
     """Raise _InvalidPoolError for two devices of one name, and for a counter that does not exist."""
-    if len({each.device.name for each in devices}) != len(devices):
-        raise _InvalidPoolError("duplicate device name")
+    names = set[str]()
+    for each in devices:
+        if each.device.name in names:
+            raise _InvalidPoolError(f"duplicate device name {each.device.name}")
+        names.add(each.device.name)
     for each in every:
         for counter_set, consumed in each.consumes:
             if counter_set not in counters or not consumed.keys() <= counters[counter_set].keys():

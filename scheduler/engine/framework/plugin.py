@@ -62,6 +62,10 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         """Return a problem for each invalid value, in kube-scheduler's order; field paths are relative to `args`."""
         return ()
 
+    def problems_in(self, rules: Rules) -> Iterable[Problem]:
+        """Return the problems by the rules of a version; the same in all versions unless a plugin says otherwise."""
+        return self.problems()
+
 
 class NoArgs(Args, frozen=True):
     """The arguments of a plugin that has none."""

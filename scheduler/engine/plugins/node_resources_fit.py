@@ -34,8 +34,9 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources.device_totals import DeviceTotals
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices
 from scheduler.engine.plugins.utilization_shape import ShapePoint, find_shape_problems, scale_points
+from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import EXTENDED_RESOURCE
-from scheduler.engine.rules.version_rules import UNRESOLVABLE_REQUESTS
+from scheduler.engine.rules.version_rules import STRICT_FIT_ARGS, UNRESOLVABLE_REQUESTS
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -92,6 +93,19 @@ class NodeResourcesFitArgs(Args, frozen=True):
                 yield invalid(path, group, "resource group name can't contain '/'")
             yield from (invalid(path, group, wrong) for wrong in validate_label_key(group))
         yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
+
+    def problems_in(self, rules: Rules) -> Iterator[Problem]:
+        """Yield the problems by the rules of a version: older ones accept a shape beside another strategy."""
+        strategy = self.scoring_strategy
+        if rules.enabled(STRICT_FIT_ARGS) or strategy.type not in (LEAST, MOST):
+            yield from self.problems()
+            return
+        ratio = strategy.requested_to_capacity_ratio
+        unused = msgspec.structs.replace(strategy, requested_to_capacity_ratio=None)
+        yield from msgspec.structs.replace(self, scoring_strategy=unused).problems()
+        if ratio is not None:
+            path = "scoringStrategy.requestedToCapacityRatio.shape"
+            yield from (problem.below(path) for problem in find_shape_problems(ratio.shape))
 
 
 class _FitDeviceTotals(DeviceTotals):

@@ -60,6 +60,8 @@ CSI_LIMITS_FROM_CSINODE: Final = "CSILimitsFromCSINodeOnly"
 PORTWORX_ALWAYS_MIGRATED: Final = "PortworxAlwaysMigrated"
 STRICT_FIT_ARGS: Final = "StrictFitArgs"
 DEVICE_SCORES: Final = "DeviceScores"
+POOLS_OF_SEVERAL_NODES: Final = "PoolsOfSeveralNodes"
+ALL_IN_SUBREQUEST: Final = "AllDevicesOfSubrequest"
 DEVICE_NODE_ERRORS: Final = "InvalidPoolRejectsNode"
 NARROWED_NODES_COUNTED: Final = "NarrowedNodesCounted"
 
@@ -148,7 +150,7 @@ VERSION_RULES: Final = (
         STRICT_FIT_ARGS,
         "NodeResourcesFit",
         _since("1.36.0"),
-        "requestedToCapacityRatio is required for its type and refused for others; before, both were accepted",
+        "requestedToCapacityRatio is refused beside another type of strategy; before, it was ignored there",
         "pkg/scheduler/apis/config/validation",
     ),
     VersionRule(
@@ -171,5 +173,21 @@ VERSION_RULES: Final = (
         _since("1.35.0"),
         "an invalid pool of devices rejects the node; before, it ended the attempt with an error (recorded)",
         "pkg/scheduler/framework/plugins/dynamicresources",
+    ),
+    VersionRule(
+        POOLS_OF_SEVERAL_NODES,
+        "DynamicResources",
+        _since("1.35.0"),
+        "slices for other nodes complete a pool of devices; before, a node whose slices were not the whole pool could"
+        " not use it (recorded)",
+        "staging/src/k8s.io/dynamic-resource-allocation/structured",
+    ),
+    VersionRule(
+        ALL_IN_SUBREQUEST,
+        "DynamicResources",
+        _since("1.36.0"),
+        "an alternative may ask for all devices; before, the allocator went on with the first alternative after each"
+        " device, and mostly rejected the node (recorded)",
+        "#137347",
     ),
 )

@@ -84,6 +84,11 @@ class LogSource:
     notes: tuple[Reason, ...] = ()
 
 
+def _describe_scheduler(profile: str, version: str) -> SchedulerInfo:
+    """Return what a record states about the scheduler that wrote the log; its rules are those of its version."""
+    return SchedulerInfo(profile, "", version, version, "log" if version else "")
+
+
 def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedWeights, source: LogSource) -> Decision:
     """Return the decision record of a completed attempt in a log."""
     scored, unsure = _scored(attempt)
@@ -102,7 +107,7 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
         id=_id(attempt.first_us, source.incarnation, attempt.sequence),
         key=AttemptKey(source.cluster, Source.LOGGED, source.incarnation, attempt.pod, attempt.number),
         sequence=attempt.sequence,
-        scheduler=SchedulerInfo(attempt.profile or UNKNOWN_PROFILE, "", source.version),
+        scheduler=_describe_scheduler(attempt.profile or UNKNOWN_PROFILE, source.version),
         pod=RecordedPod(namespace, name, attempt.pod, {}, None, 0, {}, ""),
         times=Times(0, 0, attempt.first_us),
         generation=nodes.generation,
@@ -142,7 +147,7 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
             *_NEVER,
             *unknown,
             *(() if attempt.profile else ("scheduler.profile",)),
-            *(() if source.version else ("scheduler.version",)),
+            *(() if source.version else ("scheduler.version", "scheduler.rules", "scheduler.rulesSource")),
             *(() if source.cluster else ("key.cluster",)),
         ),
     )

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import SUCCESS
 from scheduler.config import ConfigError, Configuration, build_profile, parse_config
-from scheduler.config.types import API_VERSION
+from scheduler.config.arguments import find_argument_problems
+from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.interface import Plugin
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn
@@ -17,6 +19,7 @@ from scheduler.engine.framework.verdicts import Verdicts
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import DEFAULT, IN_TREE
 from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.engine.rules import Rules
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.config.test_load import HEAD
 
@@ -362,3 +365,13 @@ def test_a_profile_names_the_annotations_of_plugins_at_every_point() -> None:
     more = {plugin.name: plugin for plugin in (_ReadsAnnotation, _ReserveReadsAnnotation)}
     made = build_profile(parse_config(HEAD + text), 0, {**IN_TREE, **more}, NoCluster())
     assert made.annotations == {"example.org/rack", "example.org/pdu"}
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("v1.35.6", False), ("v1.36.0", True)])
+def test_a_shape_beside_another_strategy_is_refused_since_v1_36(version: str, is_refused: bool) -> None:
+    shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+    strategy = {"type": "LeastAllocated", "requestedToCapacityRatio": {"shape": shape}}
+    entry = PluginConfig(name="NodeResourcesFit", args={"scoringStrategy": strategy})
+    profile = ProfileConfig(scheduler_name="a", plugin_config=(entry,))
+    rules = Rules.from_settings({}, KubernetesVersion.parse(version))
+    assert bool([*find_argument_problems(profile, "profiles[0]", IN_TREE, rules)]) is is_refused

@@ -89,7 +89,12 @@ from scheduler.engine.rules.feature_gates import (
     PARTITIONABLE_DEVICES,
     PRIORITIZED_LIST,
 )
-from scheduler.engine.rules.version_rules import DEVICE_NODE_ERRORS, DEVICE_SCORES
+from scheduler.engine.rules.version_rules import (
+    ALL_IN_SUBREQUEST,
+    DEVICE_NODE_ERRORS,
+    DEVICE_SCORES,
+    POOLS_OF_SEVERAL_NODES,
+)
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
 UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
@@ -305,8 +310,6 @@ class DynamicResources(BasePlugin):
         except (AllocationError, InvalidSelectorError) as e:
             return error(str(e)), None
         except InvalidPoolError:
-            if not self.rules.enabled(DEVICE_NODE_ERRORS):
-                return error("invalid resource pools were encountered"), None
             return INVALID_POOLS, None
         except TimeoutError:
             return error(f"node {node.metadata.name}: timed out trying to allocate devices"), None
@@ -581,6 +584,9 @@ def _select_features(rules: Rules) -> AllocatorFeatures:
         device_taints=rules.enabled(DEVICE_TAINTS),
         device_taint_rules=rules.enabled(DEVICE_TAINT_RULES),
         binding_conditions=rules.enabled(BINDING_CONDITIONS) and rules.enabled(CLAIM_DEVICE_STATUS),
+        tolerates_invalid_pools=rules.enabled(DEVICE_NODE_ERRORS),
+        completes_pools=rules.enabled(POOLS_OF_SEVERAL_NODES),
+        keeps_alternative=rules.enabled(ALL_IN_SUBREQUEST),
     )
 
 

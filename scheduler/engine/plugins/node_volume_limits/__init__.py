@@ -24,11 +24,19 @@ from scheduler.engine.objects import csi_migration
 from scheduler.engine.objects.cluster import Index
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import CSIDriver, CSINode, VolumeAttachment, find_claim_name
-from scheduler.engine.plugins.node_volume_limits.attached import AttachedVolumes
-from scheduler.engine.plugins.node_volume_limits.volumes import CsiVolume, UncountableError, VolumeLookup
+from scheduler.engine.plugins.node_volume_limits.attached import AttachedVolumes, LimitSources
+from scheduler.engine.plugins.node_volume_limits.volumes import (
+    ALL_MIGRATED,
+    NONE_MIGRATED,
+    CsiVolume,
+    MigratedPlugins,
+    UncountableError,
+    VolumeLookup,
+)
 from scheduler.engine.plugins.topology import FirstRejections
 from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 from scheduler.engine.rules.feature_gates import VOLUME_LIMIT_SCALING
+from scheduler.engine.rules.version_rules import CSI_LIMITS_FROM_CSINODE, PORTWORX_ALWAYS_MIGRATED
 
 
 class NodeVolumeLimits(BasePlugin):
@@ -68,30 +76,26 @@ class NodeVolumeLimits(BasePlugin):
 
         With the feature VolumeLimitScaling, also nodes without a CSI driver that no pod may be scheduled without.
         """
-        volumes, failure = self._find_volumes(pod, migrated=True)
-        unmigrated, failure_elsewhere = self._find_volumes(pod, migrated=False)
-        if not volumes and failure is failure_elsewhere is None:
+        if self._find_volumes(pod, ALL_MIGRATED) == self._find_volumes(pod, NONE_MIGRATED) == (set(), None):
             return PASS
         attached = self._attached(nodes)
         rejections = FirstRejections(nodes.slots)
-        if failure_elsewhere is not None:
-            rejections.reject(~attached.has_csi_node, failure_elsewhere)
-        for driver in self._find_required_drivers(unmigrated):
-            rejections.reject(~attached.has_csi_node, _build_missing_driver(driver))
-        if failure is not None:
-            rejections.reject(attached.has_csi_node, failure)
-            return rejections.verdicts()
-        for driver in self._find_required_drivers(volumes):
-            rejections.reject(attached.has_csi_node & ~attached.has_driver(driver), _build_missing_driver(driver))
-        for slot, verdict in attached.uncountable.items():
-            rejections.reject(_only(slot, nodes.slots), verdict)
-        for driver in sorted({volume.driver for volume in volumes}):
-            mine = [volume for volume in volumes if volume.driver == driver]
-            for where, too_many in _find_exceeded_limits(driver, mine, attached):
-                rejections.reject(where, too_many)
+        for migrated, group in attached.group_nodes():
+            volumes, failure = self._find_volumes(pod, migrated)
+            if failure is not None:
+                rejections.reject(group, failure)
+                continue
+            for driver in self._find_required_drivers(volumes):
+                rejections.reject(group & ~attached.has_driver(driver), _build_missing_driver(driver))
+            for slot, verdict in attached.uncountable.items():
+                rejections.reject(group & _only(slot, nodes.slots), verdict)
+            for driver in sorted({volume.driver for volume in volumes}):
+                mine = [volume for volume in volumes if volume.driver == driver]
+                for where, too_many in _find_exceeded_limits(driver, mine, attached):
+                    rejections.reject(group & where, too_many)
         return rejections.verdicts()
 
-    def _find_volumes(self, pod: PodInfo, *, migrated: bool) -> tuple[set[CsiVolume], Verdict | None]:
+    def _find_volumes(self, pod: PodInfo, migrated: MigratedPlugins) -> tuple[set[CsiVolume], Verdict | None]:
         try:
             return VolumeLookup(self.handle.objects).find_volumes(pod, incoming=True, migrated=migrated), None
         except UncountableError as e:
@@ -112,7 +116,11 @@ class NodeVolumeLimits(BasePlugin):
     def _attached(self, nodes: NodeColumns) -> AttachedVolumes:
         attached = self._columns.get(nodes)
         if attached is None:
-            attached = self._columns[nodes] = AttachedVolumes(self.handle.objects, self._attachments)
+            sources = LimitSources(
+                allocatable=not self.rules.enabled(CSI_LIMITS_FROM_CSINODE),
+                portworx_by_node=not self.rules.enabled(PORTWORX_ALWAYS_MIGRATED),
+            )
+            attached = self._columns[nodes] = AttachedVolumes(self.handle.objects, self._attachments, sources)
         attached.update(nodes)
         return attached
 

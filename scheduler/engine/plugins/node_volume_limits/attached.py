@@ -6,8 +6,10 @@ changed, or an object on which its numbers depend.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.interface import Mask
+from scheduler.engine.objects import quantity
 from scheduler.engine.objects.cluster import ClusterObjects, Index
 from scheduler.engine.objects.storage import (
     CSINode,
@@ -26,7 +29,11 @@ from scheduler.engine.objects.storage import (
 )
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins.node_volume_limits.volumes import (
+    ALL_MIGRATED,
+    NONE_MIGRATED,
+    PORTWORX,
     CsiVolume,
+    MigratedPlugins,
     ObjectDependency,
     UncountableError,
     VolumeLookup,
@@ -37,7 +44,21 @@ K = TypeVar("K")
 
 READ: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, VolumeAttachment)
 
+_LIMIT_PREFIX = "attachable-volumes-csi-"
+_MAX_KEY = 63  # of characters in a resource's name; longer keys end with a hash of the driver's name
+
 _NO_LIMIT = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class LimitSources:
+    """Where limits come from besides CSINodes: `allocatable` of nodes, as before v1.32.
+
+    With `portworx_by_node`, as before v1.36, Portworx volumes count only where the CSINode says that they are migrated.
+    """
+
+    allocatable: bool = False
+    portworx_by_node: bool = False
 
 
 class AttachedVolumes:
@@ -46,8 +67,12 @@ class AttachedVolumes:
     Callers call `update` before they read it.
     """
 
-    def __init__(self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment]) -> None:
+    def __init__(
+        self, objects: ClusterObjects, attachments: Index[str, VolumeAttachment], sources: LimitSources
+    ) -> None:
         """Create empty columns. `attachments` is an index of the VolumeAttachments by node name."""
+        self._sources = sources
+        self._without_portworx = np.zeros(0, np.bool_)
         self.uncountable: dict[int, Verdict] = {}  # slots with a pod whose volumes cannot be counted
         self._objects = objects
         self._attachments = attachments
@@ -62,10 +87,12 @@ class AttachedVolumes:
         self._dependencies: dict[int, set[ObjectDependency]] = {}
         self._dependents: dict[ObjectDependency, set[int]] = {}
 
-    @property
-    def has_csi_node(self) -> Mask:
-        """A mask of the node slots whose nodes have a CSINode."""
-        return self._known
+    def group_nodes(self) -> Iterator[tuple[MigratedPlugins, Mask]]:
+        """Yield masks of node slots by the in-tree plugins whose volumes count there: none without a CSINode."""
+        yield ALL_MIGRATED, self._known & ~self._without_portworx
+        if self._without_portworx.any():
+            yield ALL_MIGRATED - {PORTWORX}, self._known & self._without_portworx
+        yield NONE_MIGRATED, ~self._known
 
     def has_driver(self, driver: str) -> Mask:
         """Return a mask of the node slots on whose nodes a CSI driver is installed."""
@@ -75,7 +102,7 @@ class AttachedVolumes:
 
     def get_limits(self, driver: str) -> Amounts:
         """Return, for each node slot, the driver's limit of volumes; the largest int64 stands for no limit."""
-        return self._column(self._limits, driver, _NO_LIMIT)
+        return self._column(self._limits, _build_limit_key(driver), _NO_LIMIT)
 
     def get_attached(self, driver: str) -> Amounts:
         """Return, for each node slot, the number of distinct volumes of the driver, 0 for nodes without any limit."""
@@ -122,7 +149,12 @@ class AttachedVolumes:
         self._known[slot] = csi_node is not None
         for driver in csi_node.driver_names if csi_node else ():
             self._drivers.setdefault(driver, set()).add(slot)
-        limits = csi_node.limits if csi_node else {}
+        migrated = ALL_MIGRATED if csi_node else NONE_MIGRATED
+        if csi_node and self._sources.portworx_by_node and PORTWORX not in csi_node.migrated:
+            self._without_portworx[slot] = True
+            migrated -= {PORTWORX}
+        limits = self._read_allocatable(nodes, slot) if self._sources.allocatable and nodes.live[slot] else {}
+        limits |= {_build_limit_key(driver): limit for driver, limit in (csi_node.limits if csi_node else {}).items()}
         if not limits:
             return
         lookup = VolumeLookup(self._objects)
@@ -130,12 +162,12 @@ class AttachedVolumes:
         try:
             for pod in nodes.pods[slot].values():
                 if pod.pod.spec.volumes:
-                    volumes |= lookup.find_volumes(pod, incoming=False)
+                    volumes |= lookup.find_volumes(pod, incoming=False, migrated=migrated)
         except UncountableError as e:
             self.uncountable[slot] = e.verdict
         attached = volumes | set(self._attached_volumes(nodes.names[slot], lookup))
-        for driver, limit in limits.items():
-            self._column(self._limits, driver, _NO_LIMIT)[slot] = limit
+        for key, limit in limits.items():
+            self._column(self._limits, key, _NO_LIMIT)[slot] = limit
         for driver, count in Counter(volume.driver for volume in attached).items():
             self._column(self._attached, driver, 0)[slot] = count
         self._volumes[slot], self._dependencies[slot] = volumes, lookup.dependencies
@@ -143,6 +175,16 @@ class AttachedVolumes:
             self._holders.setdefault(volume, set()).add(slot)
         for dependency in lookup.dependencies:
             self._dependents.setdefault(dependency, set()).add(slot)
+
+    def _read_allocatable(self, nodes: NodeColumns, slot: int) -> dict[str, int]:
+        """Return the limits that the node's status.allocatable states."""
+        node = nodes.nodes[slot]
+        allocatable = (node.status.allocatable if node else None) or {}
+        return {
+            name: quantity.scaled_value(q, quantity.WHOLE)
+            for name, q in allocatable.items()
+            if name.startswith(_LIMIT_PREFIX)
+        }
 
     def _attached_volumes(self, node: str, lookup: VolumeLookup) -> Iterator[CsiVolume]:
         for attachment in self._attachments.get(node):
@@ -154,7 +196,7 @@ class AttachedVolumes:
 
     def _forget(self, slot: int) -> None:
         self.uncountable.pop(slot, None)
-        self._known[slot] = False
+        self._known[slot] = self._without_portworx[slot] = False
         for slots in self._drivers.values():
             slots.discard(slot)
         for column in self._limits.values():
@@ -174,8 +216,16 @@ class AttachedVolumes:
     def _grow(self, slots: int) -> None:
         more = (0, slots - len(self._known))
         self._known = np.pad(self._known, more)
+        self._without_portworx = np.pad(self._without_portworx, more)
         self._limits = {d: np.pad(c, more, constant_values=_NO_LIMIT) for d, c in self._limits.items()}
         self._attached = {d: np.pad(c, more) for d, c in self._attached.items()}
+
+
+def _build_limit_key(driver: str) -> str:
+    """Return the name of the resource that stands for a CSI driver's limit in a node's allocatable."""
+    if len(_LIMIT_PREFIX) + len(driver) < _MAX_KEY:
+        return _LIMIT_PREFIX + driver
+    return f"{_LIMIT_PREFIX}{driver[:23]}{hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()[:16]}"
 
 
 def _drop(slots_of: dict[K, set[int]], key: K, slot: int) -> None:

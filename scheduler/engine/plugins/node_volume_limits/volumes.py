@@ -24,6 +24,11 @@ from scheduler.engine.objects.types import Object, Volume
 
 T = TypeVar("T", bound=Object)
 
+MigratedPlugins = frozenset[str]  # the in-tree plugins whose volumes count as volumes of a CSI driver on a node
+NONE_MIGRATED: MigratedPlugins = frozenset()
+ALL_MIGRATED: MigratedPlugins = frozenset(m.plugin for m in csi_migration.MIGRATIONS if m.counted)
+PORTWORX = "kubernetes.io/portworx-volume"
+
 _UNBOUND_PREFIX = "-"  # starts the handle of an unbound claim's stand-in volume; no driver's handle starts so
 
 
@@ -56,18 +61,17 @@ class VolumeLookup:
         self._objects = objects
         self.dependencies: set[ObjectDependency] = set()
 
-    def find_volumes(self, pod: PodInfo, *, incoming: bool, migrated: bool = True) -> set[CsiVolume]:
+    def find_volumes(self, pod: PodInfo, *, incoming: bool, migrated: MigratedPlugins) -> set[CsiVolume]:
         """Return the CSI volumes of a pod. Raise UncountableError if one cannot be determined.
 
         `incoming` means that the pod is not on a node yet and that every claim must exist; otherwise, missing claims
-        are left out. `migrated` means that the node has a CSINode, so that in-tree volumes count as volumes of a CSI
-        driver.
+        are left out. In-tree volumes count if their plugin is in `migrated`.
         """
         found: set[CsiVolume | None] = set()
         for volume in pod.pod.spec.volumes or ():
             name = find_claim_name(pod.pod, volume)
             if name is None:
-                found.add(_inline(volume) if migrated else None)
+                found.add(_inline(volume, migrated))
                 continue
             if not name:
                 raise UncountableError(error("PersistentVolumeClaim had no name"))
@@ -80,17 +84,17 @@ class VolumeLookup:
             if volume.persistent_volume_claim is None and not is_owned_by_pod(claim, pod.pod):
                 text = f"PVC {claim.full_name} was not created for pod {pod.full_name} (pod is not owner)"
                 raise UncountableError(error(text))
-            found.add(self._find_volume_of_claim(claim, migrated=migrated))
+            found.add(self._find_volume_of_claim(claim, migrated))
         return {volume for volume in found if volume is not None}
 
-    def _find_volume_of_claim(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+    def _find_volume_of_claim(self, claim: PersistentVolumeClaim, migrated: MigratedPlugins) -> CsiVolume | None:
         volume = self._get(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is None:
-            return self._unbound_volume(claim, migrated=migrated)
+            return self._unbound_volume(claim, migrated)
         source = volume.spec.csi
         if source is None:
             migration = csi_migration.find_migration(volume.spec)
-            if migration is None or not migration.counted or not migrated:
+            if migration is None or migration.plugin not in migrated:
                 return None
             try:
                 source = csi_migration.translate_volume(volume)
@@ -98,7 +102,7 @@ class VolumeLookup:
                 return None
         return CsiVolume(source.driver, source.volume_handle) if source.driver and source.volume_handle else None
 
-    def _unbound_volume(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
+    def _unbound_volume(self, claim: PersistentVolumeClaim, migrated: MigratedPlugins) -> CsiVolume | None:
         """Return a stand-in volume of the storage class's CSI driver for a claim without a volume.
 
         Return None if the storage class is unknown or has no CSI driver.
@@ -110,7 +114,7 @@ class VolumeLookup:
         driver = storage_class.provisioner
         migration = csi_migration.find_migration_by_plugin(driver)
         if migration is not None:
-            driver = migration.driver if migration.counted and migrated else ""
+            driver = migration.driver if migration.plugin in migrated else ""
         return CsiVolume(driver, f"{_UNBOUND_PREFIX}{claim.full_name}") if driver else None
 
     def get_volume(self, name: str) -> PersistentVolume | None:
@@ -121,9 +125,9 @@ class VolumeLookup:
         return self._objects.get(kind, name, namespace)
 
 
-def _inline(volume: Volume) -> CsiVolume | None:
+def _inline(volume: Volume, migrated: MigratedPlugins) -> CsiVolume | None:
     migration = csi_migration.find_migration(volume)
-    if migration is None or not migration.counted:
+    if migration is None or migration.plugin not in migrated:
         return None
     try:
         return CsiVolume(migration.driver, csi_migration.translate_inline_volume(volume))

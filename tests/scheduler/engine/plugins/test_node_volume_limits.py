@@ -1,5 +1,6 @@
 """NodeVolumeLimits: what counts as a volume, how much a node takes, and columns that follow every change."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -353,3 +354,31 @@ def apply(what: str, given_: Any, cluster: Cluster, columns: NodeColumns, runnin
             cluster.objects.remove(given_)
         case _:
             cluster.objects.set(given_)
+
+
+SHA = hashlib.sha1(b"a-driver-with-a-long-name.storage.vendor.example.com").hexdigest()[:16]
+PORTWORX = "kubernetes.io/portworx-volume"
+PORTWORX_LIMIT = {"pxd.portworx.com": 0}
+
+
+@pytest.mark.parametrize(("version", "rejects"), [("v1.31.14", True), ("v1.32.0", False), ("v1.36.2", False)])
+@pytest.mark.parametrize("name", [EBS, "a-driver-with-a-long-name.storage.vendor.example.com"], ids=["short", "long"])
+def test_limits_of_a_nodes_allocatable_count_before_v1_32(version: str, rejects: bool, name: str) -> None:
+    key = f"attachable-volumes-csi-{name}" if name == EBS else "attachable-volumes-csi-a-driver-with-a-long-na" + SHA
+    columns = columns_of([make_node("n").allocatable({key: "0"})])
+    objects = [claim("a", volume="pv"), volume("pv", csi={"driver": name, "volumeHandle": "h"})]
+    by = plugin(csi_node("n"), *objects)
+    by.rules = Rules.from_settings({}, KubernetesVersion.parse(version))
+    assert codes(tried(by, claiming("a"), columns)) == {"n": TOO_MANY if rejects else ""}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("v1.35.6", ("", TOO_MANY, "")), ("v1.36.0", (TOO_MANY, TOO_MANY, ""))],
+)
+def test_portworx_volumes_count_before_v1_36_where_the_csinode_says_so(version: str, expected: tuple[str, ...]) -> None:
+    columns = columns_of([make_node("plain"), make_node("migrated"), make_node("bare")])
+    nodes = [csi_node("plain", "", **PORTWORX_LIMIT), csi_node("migrated", PORTWORX, **PORTWORX_LIMIT)]
+    by = plugin(*nodes, claim("a", volume="pv"), volume("pv", portworxVolume={"volumeID": "1"}))
+    by.rules = Rules.from_settings({}, KubernetesVersion.parse(version))
+    assert tuple(codes(tried(by, claiming("a"), columns)).values()) == expected
