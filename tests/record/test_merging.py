@@ -10,7 +10,16 @@ from herodotus_record import notes
 from herodotus_record.document import build_decision_document
 from herodotus_record.headlines import format_headline
 from herodotus_record.merging import MergedAttempt, merge_records
-from herodotus_record.model import Agreement, Cause, DecisionPath, Evaluation, Reason, Reconstruction
+from herodotus_record.model import (
+    ADDITIONS,
+    REPEATS_PHASE,
+    Agreement,
+    Cause,
+    DecisionPath,
+    Evaluation,
+    Reason,
+    Reconstruction,
+)
 from tests.builders import INSUFFICIENT_CPU, SCORES, TAINTED
 from tests.observed import NOON_US, POD, Record, logged, read, seen, turned_away
 from tests.scheduler.offline.read_log import klogs
@@ -88,6 +97,16 @@ def test_start_and_binding_are_from_the_log() -> None:
     found = both(seen(points=NORMALISED), theirs)
     assert found.decision.times.started_us == NOON_US + 7_000
     assert found.outcomes == theirs.outcomes
+
+
+def test_what_outcomes_add_to_the_observers_record_is_kept() -> None:
+    ours, theirs = seen(points=NORMALISED), logged("worker-1", POINTS)
+    added = tuple(
+        replace(theirs.outcomes[0], phase=phase, final=False, node="", repeats=7 if phase == REPEATS_PHASE else 0)
+        for phase in ADDITIONS
+    )
+    found = both(replace(ours, outcomes=(*theirs.outcomes, *added)), theirs)
+    assert found.outcomes == (*theirs.outcomes, *added)
 
 
 def test_a_node_that_the_log_did_not_rank_is_not_feasible() -> None:
