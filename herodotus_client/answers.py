@@ -240,6 +240,8 @@ class DecisionSpecScheduler(TypedDict, total=False):
     profile: str | None
     identity: str | None
     version: str | None
+    rules: str | None
+    rulesSource: str | None
 
 
 class DecisionSpecPodOwner(TypedDict, total=False):
@@ -562,6 +564,7 @@ class DecisionStatusOutcomesItem(TypedDict, total=False):
     durationSeconds: float
     final: bool
     nodeGroups: dict[str, Any] | None
+    repeats: int
 
 
 class DecisionStatus(TypedDict, total=False):
@@ -1467,6 +1470,7 @@ class PodHistory(TypedDict, total=False):
     createdAt: str
     attempts: list[dict[str, Any]]
     attemptsOmitted: int
+    repeatedAttempts: int
     archive: PodHistoryArchive
 
 
