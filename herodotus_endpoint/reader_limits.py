@@ -17,7 +17,7 @@ from flask import Flask, g, request
 from herodotus_endpoint.errors import retry_later
 from herodotus_endpoint.fair_queue import FairQueue, TurnRefusedError
 from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, ReadLimits, check_budget, set_budget
-from herodotus_serving.wsgi import CANCELLED, POOL
+from herodotus_serving.wsgi import CLIENT_LEFT, POOL
 
 SHARE: Final = 0.75  # of the requests that run in a pool, for one reader while others do not wait
 WAITING_PER_READER: Final = 16  # for a turn; a page of the plugin sends six
@@ -44,9 +44,9 @@ def install_reader_limits(app: Flask, queues: Mapping[str, FairQueue]) -> None:
 
     @app.before_request
     def begin() -> None:
-        reader, cancelled = _reader_name(), request.environ.get(CANCELLED)
+        reader, client_left = _reader_name(), request.environ.get(CLIENT_LEFT)
         limits = ReadLimits() if g.get("right") else UNLIMITED  # senders wait for questions as long as they like
-        set_budget(ReadBudget(limits, cancelled, reader))
+        set_budget(ReadBudget(limits, client_left, reader))
         queue = queues.get(request.environ.get(POOL, ""))
         if queue is None:
             return
@@ -55,7 +55,7 @@ def install_reader_limits(app: Flask, queues: Mapping[str, FairQueue]) -> None:
             held.enter_context(queue.admit(reader, check_budget))
         except TurnRefusedError as e:
             raise retry_later(429, str(e)) from e
-        set_budget(ReadBudget(limits, cancelled, reader))  # without the time that it waited
+        set_budget(ReadBudget(limits, client_left, reader))  # without the time that it waited
 
     @app.teardown_request
     def end(_error: BaseException | None) -> None:

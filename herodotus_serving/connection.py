@@ -146,7 +146,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Handle the client's end of stream; return True to keep the socket open for a response in progress."""
-        self._cancelled.set()
+        self._cancel_request()
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return False
         self._parser.ended = True
@@ -157,11 +157,16 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel the request in progress, and release the memory that the connection holds."""
         self._enter(Phase.CLOSED, None)
-        self._cancelled.set()
+        self._cancel_request()
         self._parts.clear()
         self._acknowledge(ClientDisconnectedError())
         self._listener.release(self)
         self._listener.forget(self)
+
+    def _cancel_request(self) -> None:
+        """Tell the request in progress that its client has left."""
+        self._client_left.set()
+        self._cancelled.set()
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -221,7 +226,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._route: PoolAssignment | None = None
         self._body = io.BytesIO()  # 16 MiB in parts of one byte would take 700 MiB in a list
         self._size = 0
-        self._cancelled = threading.Event()
+        self._cancelled, self._client_left = threading.Event(), threading.Event()
         self._parts: deque[bytes | memoryview] = deque()
         self._paused = False
         self._acknowledged: Future[None] | None = None
@@ -303,6 +308,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._certificate,
             self._subject,
             self._cancelled,
+            self._client_left,
             pool.name,
         )
         self._enter(Phase.WORKING, None)

@@ -45,8 +45,8 @@ class Request:
     """A complete HTTP request with properties of its connection.
 
     `certificate` and `subject` are the client certificate that TLS verified, as DER and as `getpeercert()` decodes it.
-    Both are empty if the client presented none. `cancelled` is set when the client disconnects or the server stops, so
-    that long waits end. `pool` is the name of the worker pool that runs the request.
+    Both are empty if the client presented none. `client_left` is set when the client disconnects. `cancelled` is set
+    then and when the server stops, so that long waits end. `pool` is the name of the worker pool that runs the request.
     """
 
     head: RequestHead
@@ -57,6 +57,7 @@ class Request:
     certificate: bytes = b""
     subject: dict[str, object] = field(default_factory=dict)
     cancelled: threading.Event = field(default_factory=threading.Event)
+    client_left: threading.Event = field(default_factory=threading.Event)
     pool: str = ""
 
 

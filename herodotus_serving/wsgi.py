@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Keys of the environ in addition to those of WSGI.
 CERTIFICATE: Final = "herodotus.client_certificate"  # DER, verified by TLS; absent without one
 HEADERS: Final = "herodotus.headers"  # as sent: WSGI joins repeated headers with commas, and a value may contain one
+CLIENT_LEFT: Final = "herodotus.client_left"  # threading.Event: the client disconnected
 CANCELLED: Final = "herodotus.cancelled"  # threading.Event: the client disconnected, or the server stops
 POOL: Final = "herodotus.pool"  # the name of the worker pool
 _UNPREFIXED: Final = {"CONTENT-TYPE": "CONTENT_TYPE", "CONTENT-LENGTH": "CONTENT_LENGTH"}
@@ -77,6 +78,7 @@ def build_environ(request: Request) -> dict[str, Any]:
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
         HEADERS: head.headers,
+        CLIENT_LEFT: request.client_left,
         CANCELLED: request.cancelled,
         POOL: request.pool,
     }

@@ -28,7 +28,7 @@ from herodotus_record import codec
 from herodotus_record.cluster_reviews import ReviewProgress
 from herodotus_record.codec import batches
 from herodotus_serving.memory import estimate_json_bytes
-from herodotus_serving.wsgi import CANCELLED
+from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT
 
 PATH: Final = "/ingest/v1/reviews"
 MAX_WAIT_S: Final = 30
@@ -151,8 +151,8 @@ def decompress_document(body: bytes) -> bytes:
 
 def has_client_left() -> bool:
     """Return whether the client of the current request has closed its connection."""
-    cancelled = request.environ.get(CANCELLED)
-    return cancelled is not None and bool(cancelled.is_set())
+    client_left = request.environ.get(CLIENT_LEFT)
+    return client_left is not None and bool(client_left.is_set())
 
 
 def queue_name(kind: str, scheduler: str) -> str:

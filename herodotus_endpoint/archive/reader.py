@@ -305,7 +305,7 @@ class _Question:
     def __init__(self, reader: ArchiveReader) -> None:
         self._reader = reader
         ours = current_budget()
-        self._budget = ReadBudget(ReadLimits(time_s=TIMEOUT_S), ours.cancelled if ours else None)
+        self._budget = ReadBudget(ReadLimits(time_s=TIMEOUT_S), ours.client_left if ours else None)
 
     def select(
         self, files: Sequence[_DayFile], conditions: Sequence[AnyCondition], limit: int, before: int | None = None

@@ -57,7 +57,7 @@ from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
 from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, set_budget
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
-from herodotus_serving.wsgi import CANCELLED, POOL
+from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT, POOL
 
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
@@ -242,8 +242,10 @@ class ObjectViews:
             raise
         cancelled = request.environ.get(CANCELLED) or threading.Event()
 
+        budget = ReadBudget(UNLIMITED, request.environ.get(CLIENT_LEFT))  # a poll is bounded, and polls have no end
+
         def lines() -> Iterator[bytes]:
-            set_budget(ReadBudget(UNLIMITED, cancelled))  # a poll is bounded, and there is no end to them
+            set_budget(budget)
             yield b""  # the headers go now: the client waits for them, whenever the first event comes
             for kind, row in before:
                 yield self._event(kind, row, watch.version, form, include)

@@ -56,12 +56,12 @@ UNLIMITED: Final = ReadLimits(math.inf, math.inf, math.inf)
 class ReadBudget:
     """What one question has used, in the thread that answers it, and whether its client still waits."""
 
-    def __init__(self, limits: ReadLimits, cancelled: threading.Event | None = None, reader: str = "") -> None:
+    def __init__(self, limits: ReadLimits, client_left: threading.Event | None = None, reader: str = "") -> None:
         """Start a budget for the current thread.
 
-        `cancelled` is set when the client has disconnected. `reader` names who asks, see `reader_limits`.
+        `client_left` is set when the client has disconnected. `reader` names who asks, see `reader_limits`.
         """
-        self.cancelled, self.reader = cancelled or threading.Event(), reader
+        self.client_left, self.reader = client_left or threading.Event(), reader
         self._limits = limits
         self._rows = 0
         self._processor_ends_s = time.thread_time() + limits.processor_s
@@ -69,7 +69,7 @@ class ReadBudget:
 
     def check(self) -> None:
         """Raise QuestionAbandonedError if the client has left, and BudgetExceededError if a limit is exceeded."""
-        if self.cancelled.is_set():
+        if self.client_left.is_set():
             raise QuestionAbandonedError("the client has left")
         limits = self._limits
         if self._rows > limits.rows:
@@ -89,7 +89,7 @@ class ReadBudget:
     @property
     def should_interrupt(self) -> bool:
         """Whether another thread should end the statement: the client has left, or the time is up."""
-        return self.cancelled.is_set() or time.monotonic() > self._ends_s
+        return self.client_left.is_set() or time.monotonic() > self._ends_s
 
 
 def _exceeded(limit: str) -> BudgetExceededError:

@@ -25,7 +25,7 @@ from herodotus_endpoint.store.read_budget import (
 )
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
-from herodotus_serving.wsgi import CANCELLED
+from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, envelope
@@ -159,9 +159,17 @@ def test_abandoned_questions_leave_nothing_running(either: Service) -> None:
     app = either.client.application
 
     def ask(path: str) -> int:
-        return app.test_client().get(f"{API}/{path}", environ_overrides={CANCELLED: gone}).status_code
+        return app.test_client().get(f"{API}/{path}", environ_overrides={CLIENT_LEFT: gone}).status_code
 
     paths = ["decisions", "balances", "pendingpods", "agreements", "nodehistories/worker-1"]
     with ThreadPoolExecutor(6) as threads:
         codes = [*threads.map(ask, ["namespaces/shop/preemptions", "namespaces/shop/podhistories/big", *paths])]
     assert codes == [499] * 7
+
+
+def test_a_question_is_answered_while_the_server_stops(either: Service) -> None:
+    store_attempts(either.store, 2)
+    stopping = threading.Event()
+    stopping.set()
+    client = either.client.application.test_client()
+    assert client.get(f"{API}/decisions", environ_overrides={CANCELLED: stopping}).status_code == 200
