@@ -486,7 +486,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._enter(Phase.LINGERING, LINGER_S)
         self._open_transport.resume_reading()
         if self._open_transport.can_write_eof():
-            self._open_transport.write_eof()
+            try:
+                self._open_transport.write_eof()
+            except OSError:  # the client has closed: it answered the response with a reset
+                self.abort()
 
     def _close(self) -> None:
         self._enter(Phase.LINGERING, CLOSE_S)

@@ -15,6 +15,7 @@ TURN_S seconds and one event.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ import h11
 
 from herodotus_serving.limits import ListenerLimits
 
+_log: Final = logging.getLogger(__name__)
 EVENTS_PER_STEP: Final = 100  # 1 ms
 TURN_S: Final = 0.005  # as long as another thread waits for the interpreter
 CHUNKS_OF_ANY_SIZE: Final = 64  # of a body, before their mean size counts
@@ -134,6 +136,9 @@ class SteppedParser(Protocol):
     def parse_step(self, until: float) -> bool:
         """Handle at most EVENTS_PER_STEP events, and none after `until`; return whether more may follow at once."""
 
+    def abort(self) -> None:
+        """Close the connection immediately."""
+
 
 class ParsingQueue:
     """The queue of connections that have bytes to parse, which take turns. Not thread-safe: for use on the event loop.
@@ -165,8 +170,12 @@ class ParsingQueue:
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
             self._queued.discard(connection)
-            if connection.parse_step(until):
-                self.add(connection)
+            try:
+                if connection.parse_step(until):
+                    self.add(connection)
+            except Exception:  # a fault of the server; the others take their turns
+                _log.exception("closing a connection: parsing what it sent failed")
+                connection.abort()
             if self._loop.time() >= until:
                 break
         self._schedule()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_serving.connection import HttpConnection
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server, ServerThread
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
@@ -207,6 +208,27 @@ def test_a_body_of_tiny_chunks_is_refused_with_the_reason(start: Callable[..., R
     refused = start().exchange(head + b"1\r\nx\r\n" * 10_000)
     assert refused.startswith(b"HTTP/1.1 400 ")
     assert b"the first 65 chunks have 1 bytes in the mean" in refused
+
+
+def test_a_client_that_closes_before_it_is_refused_is_no_fault(
+    start: Callable[..., RunningServer], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, arrived, closed = start(), threading.Event(), threading.Event()
+    parse_step = HttpConnection.parse_step
+
+    def wait_for_close(connection: HttpConnection, until: float) -> bool:
+        arrived.set()
+        assert closed.wait(10)
+        return parse_step(connection, until)
+
+    monkeypatch.setattr(HttpConnection, "parse_step", wait_for_close)
+    client = running.connect()
+    client.sendall(b"HEAD / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    assert arrived.wait(10)
+    client.close()
+    closed.set()
+    assert b"200 OK" in running.exchange(GET % b"/small")
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_stream_is_cancelled_when_its_client_disconnects(start: Callable[..., RunningServer]) -> None:

@@ -117,6 +117,36 @@ class Endless:
         time.sleep(self.step_s)
         return True
 
+    def abort(self) -> None:
+        raise AssertionError("nothing failed")
+
+
+class Faulty:
+    """A connection whose bytes cannot be parsed because of a fault of the server."""
+
+    aborted = False
+
+    def parse_step(self, until: float) -> bool:
+        raise ValueError("a fault")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_fault_ends_its_own_connection_and_no_other_turn(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        turns = ParsingQueue(asyncio.get_running_loop())
+        for connection in (faulty, other):
+            turns.add(connection)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    faulty, other = Faulty(), Endless()
+    asyncio.run(run())
+    assert faulty.aborted
+    assert other.steps >= 2
+    assert "parsing what it sent failed" in caplog.text
+
 
 def test_other_callbacks_run_between_turns_and_connections_alternate() -> None:
     async def run() -> list[float]:
