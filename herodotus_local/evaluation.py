@@ -105,6 +105,7 @@ class ClusterEvaluation:
         DynamicResources is left out for pods with resource claims only, because it decides nothing about others.
         """
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
+        cluster.nodes.count_pods_as(resolve_rules(config).pod_counting)  # before any snapshot of the nodes is taken
         self.nodes: NodeColumns = cluster.nodes
         self.pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in found.pods}
         self._objects, self._nominator = cluster.objects, cluster.nominator
