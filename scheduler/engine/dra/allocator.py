@@ -159,6 +159,9 @@ class _Search:
         for request in claim.spec.devices.requests or ():
             _check_supported(claim, request, allocator.features)
             alternatives = list_alternatives(claim, request)
+            first = alternatives[:2]
+            if not allocator.features.keeps_alternative and all(each.takes_all for each in first):
+                first[-1].share_selection(first[0])
             for each in alternatives:
                 each.prepare(self._node, self.pools, allocator)
             least += min(each.count for each in alternatives)

@@ -14,8 +14,9 @@ class AllocatorFeatures:
     """Which features and rules the allocator has. The defaults are those of v1.36.
 
     `tolerates_invalid_pools` means that devices of other pools can be allocated, and `completes_pools` that slices for
-    other nodes count as slices of a pool. Without `keeps_alternative`, a request
-    with alternatives goes on with the first of them after each device of an alternative that takes all devices.
+    other nodes count as slices of a pool. Without `keeps_alternative`, a request with alternatives goes on with the
+    first of them after each device of an alternative that takes all devices; and if the first two take all devices, the
+    second one takes those that the first one selects.
     """
 
     prioritized_list: bool = True

@@ -87,6 +87,10 @@ class AllocatableRequest:
         """Return claim and request as errors name them."""
         return f"claim {self.claim.full_name}, request {self.name}"
 
+    def share_selection(self, other: AllocatableRequest) -> None:
+        """Select the devices that another request selects, whatever the own selectors are."""
+        self._selectable = other._selectable
+
     def prepare(self, node: Node, pools: Iterable[Pool], inputs: AllocationInputs) -> None:
         """Find the class, and the devices that mode All takes. Raises AllocationError if the request is invalid."""
         spec = self.spec

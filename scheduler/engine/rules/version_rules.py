@@ -187,7 +187,7 @@ VERSION_RULES: Final = (
         "DynamicResources",
         _since("1.36.0"),
         "an alternative may ask for all devices; before, the allocator went on with the first alternative after each"
-        " device, and mostly rejected the node (recorded)",
+        " device, selected for the second one what the first one selects, and mostly rejected the node (recorded)",
         "#137347",
     ),
 )
