@@ -20,8 +20,6 @@ from scheduler.backend.queue import QueuedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.live.scheduler import Scheduler
 
-# Terms of one pod times nodes. A term takes 10 to 100 µs at 5,000 nodes with 20,000 pods: 20 ms for 200 terms at worst.
-MAX_TERMS_TIMES_NODES: Final = 1_000_000
 SLICE_S: Final = 0.02  # the longest that another pod waits for a slice, about as long as for a cycle without caches
 MAX_SLICES: Final = 1000  # 20 s of the loop's time; a pod whose counts change faster is then decided at once
 
@@ -41,7 +39,8 @@ class GradualPreparation:
 
     def defer(self, queued: QueuedPod) -> bool:
         """Set a popped pod aside if it has too many terms and they are not counted yet; return whether it was."""
-        if not self._is_large(queued.pod) or self._prepare(queued.pod, lambda: False):
+        nodes = self._scheduler.cluster.cache.columns.slots
+        if not queued.pod.has_many_terms(nodes) or self._prepare(queued.pod, lambda: False):
             return False
         self._scheduler.queue.set_aside(queued, self._clock())
         if queued.uid not in self._slices:
@@ -70,9 +69,6 @@ class GradualPreparation:
             return None
         del self._slices[uid]
         return self._scheduler.queue.pop_pod(uid, now)
-
-    def _is_large(self, pod: PodInfo) -> bool:
-        return pod.term_count * self._scheduler.cluster.cache.columns.slots > MAX_TERMS_TIMES_NODES
 
     def _prepare(self, pod: PodInfo, has_time: Callable[[], bool]) -> bool:
         return self._scheduler.framework(pod).prepare_pod(pod, self._scheduler.cluster.cache.columns, has_time)

@@ -53,6 +53,8 @@ class PodGroupKey(NamedTuple):
 
 MAX_CACHED_BYTES: Final = 64 << 10  # of a spec; ten times a large template's, and a hundredth of what etcd accepts
 _BYTES_PER_ITEM: Final = 32  # of a volume or a label, at least
+# Terms of one pod times nodes. A term takes 10 to 100 µs at 5,000 nodes with 20,000 pods: 20 ms for 200 terms at worst.
+MAX_TERMS_TIMES_NODES: Final = 1_000_000
 
 FINISHED_PHASES: Final = ("Succeeded", "Failed")  # such a pod no longer counts on its node
 
@@ -175,6 +177,10 @@ class PodInfo:
     def term_count(self) -> int:
         """The number of the pod's affinity terms and spread constraints, which the user chooses."""
         return (0 if self.terms is None else self.terms.size) + len(self.pod.spec.topology_spread_constraints or ())
+
+    def has_many_terms(self, nodes: int) -> bool:
+        """Whether the pod's terms times a number of nodes are too many for one step of the scheduling loop."""
+        return self.term_count * nodes > MAX_TERMS_TIMES_NODES
 
     @lazy
     def claims(self) -> tuple[str, ...]:

@@ -43,7 +43,6 @@ MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one show
 SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
 BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
-MAX_TERMS_TIMES_NODES: Final = 1_000_000  # of a pod that is checked: 20 ms at most for each of some ten checks
 
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
@@ -157,11 +156,12 @@ def _search(
 ) -> list[_Found]:
     """Return the drafts that fit, at most one for each set of kinds of changes, the fewest changes first.
 
-    None is sought for a large pod, because each change and each check takes time by the size of its spec.
+    None is sought for a large pod, because each change and each check takes time by the size of its spec
+    and the number of its terms.
     """
     if result.chosen is not None or result.path is DecisionPath.ERROR:
         return []
-    if pod.is_large or pod.term_count * nodes.slots > MAX_TERMS_TIMES_NODES:
+    if pod.is_large or pod.has_many_terms(nodes.slots):
         return []
     found: dict[frozenset[str], _Found] = {}
     for candidate in _list_candidates(pod, nodes, result.trace)[:MAX_NODES]:

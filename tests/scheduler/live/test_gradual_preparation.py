@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from herodotus_record.model import Decision
+from scheduler.engine.objects import pod as pod_module
 from scheduler.engine.plugins.inter_pod_affinity import terms
 from scheduler.live import gradual_preparation
 from tests.scheduler.builders import PodBuilder, make_node
@@ -32,7 +33,7 @@ class Clock:
 
 @pytest.fixture
 def small_limits() -> Iterator[None]:
-    with patch.object(gradual_preparation, "MAX_TERMS_TIMES_NODES", 20), patch.object(terms, "PART", 1):
+    with patch.object(pod_module, "MAX_TERMS_TIMES_NODES", 20), patch.object(terms, "PART", 1):
         yield
 
 
@@ -93,7 +94,7 @@ def test_the_decision_equals_that_of_an_ordinary_cycle_on_the_same_state(tmp_pat
     for other, node in zip(others, "aba", strict=True):
         other.spec["nodeSelector"] = {HOST: node}  # equally good nodes would be drawn at random
     late = decide(sliced, with_terms("large", 30), *others)["large"]
-    with patch.object(gradual_preparation, "MAX_TERMS_TIMES_NODES", 1 << 40):
+    with patch.object(pod_module, "MAX_TERMS_TIMES_NODES", 1 << 40):
         for other in others:
             decide(ordinary, other)
         at_once = decide(ordinary, with_terms("large", 30))["large"]

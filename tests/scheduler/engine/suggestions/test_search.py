@@ -12,9 +12,9 @@ from scheduler.config import Configuration, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects import pod as pod_module
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.suggestions import search
 from scheduler.engine.suggestions.search import Suggester, suggest
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod, term
@@ -215,7 +215,7 @@ def test_a_pod_with_too_many_terms_for_the_number_of_nodes_is_not_checked_for_su
     pod = make_pod().request({"cpu": "5"})
     preferred = [{"weight": 1, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": {}}} for _ in range(10)]
     pod.spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    with patch.object(search, "MAX_TERMS_TIMES_NODES", limit):
+    with patch.object(pod_module, "MAX_TERMS_TIMES_NODES", limit):
         assert bool(find(pod.info(), columns_of([host("a"), host("b")]))) is (limit == 20)
 
 
