@@ -77,6 +77,14 @@ def test_a_placed_pod_is_decided_as_if_it_were_not_there(local: Open) -> None:
     assert found["reconstruction"]["cause"] == "evaluated-later"  # worker-2 would be better today
 
 
+@pytest.mark.parametrize("version", ["v1.31.14", "v1.32.13", "v1.33.5", "v1.34.2", "v1.37.1"])
+def test_pods_are_decided_where_pods_on_nodes_count_in_another_way(local: Open, version: str) -> None:
+    """Their amounts are counted again for the version, before the first pod is decided."""
+    api = ApiServer(CLUSTER)
+    api.version = {"gitVersion": version}
+    assert document(local(api), "namespaces/shop/podexplanations/waits")["outcome"]["node"] == "worker-2"
+
+
 def test_questions_do_not_change_the_cluster(local: Open) -> None:
     service = local(ApiServer(CLUSTER))
     before = document(service, "namespaces/shop/podexplanations/huge?all=true")["perNode"]

@@ -430,10 +430,11 @@ class NodeColumns:
     def _counted(self, pod: PodInfo) -> tuple[object, ...]:
         """Return everything that counts of a pod on its node."""
         counting = self._counting
-        return pod.requests, counting.scoring_requests(pod), counting.host_ports(pod), pod.pod.spec.volumes
+        return counting.requests(pod), counting.scoring_requests(pod), counting.host_ports(pod), pod.pod.spec.volumes
 
     def _count(self, slot: int, pod: PodInfo, sign: int) -> None:
-        self._resources.count(slot, pod.requests, self._counting.scoring_requests(pod), sign)
+        counting = self._counting
+        self._resources.count(slot, counting.requests(pod), counting.scoring_requests(pod), sign)
         self._touch(slot)
 
     def _touch(self, slot: int) -> None:

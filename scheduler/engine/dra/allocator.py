@@ -415,6 +415,8 @@ def find_taint(
     taints: list[DeviceTaint] = [*(device.device.taints or ())]
     if features.device_taint_rules:
         taints += device.rule_taints
+        if features.unselective_taint_rules:
+            taints += device.unselective_taints
     for taint in taints:
         if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any(_tolerates(t, taint) for t in tolerations or ()):
             return taint

@@ -21,16 +21,19 @@ Counters = dict[str, dict[str, int]]  # counter set -> counter -> amount in 10^-
 class SlicedDevice:
     """A device with its slice, and what the allocator derives from both.
 
-    `rule_taints` are the taints that DeviceTaintRules add. `consumes` holds what the device consumes of counters.
+    `rule_taints` are the taints that DeviceTaintRules with a selector add, `unselective_taints` those of rules without
+    one, which only v1.37.0 applies. `consumes` holds what the device consumes of counters.
     `matches` memoizes the results of selectors by expression: whether the expression selects the device, or the message
     of its error. `converted` is the device in the form that the evaluator of selectors reads.
     """
 
-    __slots__ = ("consumes", "converted", "device", "id", "matches", "rule_taints", "slice")
+    __slots__ = ("consumes", "converted", "device", "id", "matches", "rule_taints", "slice", "unselective_taints")
 
     def __init__(self, device: Device, owner: ResourceSlice, rules: Iterable[DeviceTaintRule] = ()) -> None:
         self.device = device
-        self.rule_taints: list[DeviceTaint] = [rule.spec.taint for rule in rules if rule.selects_device(device.name)]
+        selecting = [rule for rule in rules if rule.selects_device(device.name)]
+        self.rule_taints: list[DeviceTaint] = [rule.spec.taint for rule in selecting if rule.has_selector]
+        self.unselective_taints: list[DeviceTaint] = [rule.spec.taint for rule in selecting if not rule.has_selector]
         self.slice = owner
         self.id: DeviceId = (owner.spec.driver, owner.spec.pool.name, device.name)
         self.consumes = [

@@ -7,7 +7,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from scheduler.engine.dra import capacity
 from scheduler.engine.dra.allocated import AllocatedDevices
@@ -38,12 +38,25 @@ class AllocationInputs(Protocol):
     matches: Matcher
 
 
+RUNTIME_ERROR: Final = "CEL runtime error"
+_ABSENT_KEY: Final = "no such key:"
+_HINT: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
+    " fields"
+)
+
+
 class AllocationError(Exception):
     """The error that ends the scheduling attempt, with kube-scheduler's message."""
 
 
 class SelectorError(Exception):
     """The error of a CEL selector, beginning with `CEL compile error` or `CEL runtime error`."""
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether the expression failed on a device, and may succeed on another one."""
+        return str(self).startswith(RUNTIME_ERROR)
 
 
 class AllocatableRequest:
@@ -143,20 +156,20 @@ class AllocatableRequest:
             return False
         known = self._selectable.get(device.id)
         if known is None:
-            known = self._selectable[device.id] = self.is_selected(device, inputs.matches) and (
+            known = self._selectable[device.id] = self.is_selected(device, inputs) and (
                 not device.slice.spec.per_device_node_selection or is_device_for(device.device, node)
             )
         return known
 
-    def is_selected(self, device: SlicedDevice, matches: Matcher) -> bool:
+    def is_selected(self, device: SlicedDevice, inputs: AllocationInputs) -> bool:
         """Return whether the selectors of the class and of the request are true for the device.
 
         Raises AllocationError if one fails.
         """
         assert self.device_class is not None
         class_selectors = self.device_class.spec.selectors
-        return _all_match(f"class {self.device_class.metadata.name}", class_selectors, device, matches) and _all_match(
-            f"claim {self.claim.full_name}", self.spec.selectors, device, matches
+        return _all_match(f"class {self.device_class.metadata.name}", class_selectors, device, inputs) and _all_match(
+            f"claim {self.claim.full_name}", self.spec.selectors, device, inputs
         )
 
 
@@ -167,12 +180,17 @@ def list_alternatives(claim: ResourceClaim, request: DeviceRequest) -> list[Allo
     return [AllocatableRequest(claim, None, request.name, request.exactly or ExactDeviceRequest())]
 
 
-def _all_match(owner: str, selectors: Sequence[DeviceSelector] | None, device: SlicedDevice, matches: Matcher) -> bool:
+def _all_match(
+    owner: str, selectors: Sequence[DeviceSelector] | None, device: SlicedDevice, inputs: AllocationInputs
+) -> bool:
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel is not None else ""
         try:
-            if not matches(expression, device):
+            if not inputs.matches(expression, device):
                 return False
         except SelectorError as e:
-            raise AllocationError(f"{owner}: selector #{i}: {e}") from e
+            if not (e.is_of_device and inputs.features.explains_selector_errors):
+                raise AllocationError(f"{owner}: selector #{i}: {e}") from e
+            hint = _HINT if _ABSENT_KEY in str(e) else ""
+            raise AllocationError(f"{owner}: selector #{i} on device {'/'.join(device.id)}: {e}{hint}") from e
     return True

@@ -16,7 +16,7 @@ from scheduler.engine.objects import requests
 from scheduler.engine.objects.disks import Disk, find_disks
 from scheduler.engine.objects.lazy import lazy
 from scheduler.engine.objects.pod_affinity import PodTerms
-from scheduler.engine.objects.requests import CountedRequests, SpecRequests
+from scheduler.engine.objects.requests import CountedRequests, Resize, SpecRequests
 from scheduler.engine.objects.types import Container, Pod, Volume
 
 
@@ -117,7 +117,7 @@ class PodInfo:
         return (
             self._spec_requests.requests
             if self._spec_requests
-            else requests.compute_pod_requests(self.pod, running=self.running)
+            else requests.compute_pod_requests(self.pod, Resize.LARGEST_OF_CONTAINER)
         )
 
     @lazy
@@ -129,7 +129,25 @@ class PodInfo:
         return (
             self._spec_requests.scoring
             if self._spec_requests
-            else requests.compute_scoring_requests(self.pod, running=self.running)
+            else requests.compute_scoring_requests(self.pod, Resize.LARGEST_OF_CONTAINER)
+        )
+
+    @lazy
+    def requests_as_whole(self) -> Mapping[str, int]:
+        """The effective requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        return (
+            self._spec_requests.requests
+            if self._spec_requests
+            else requests.compute_pod_requests(self.pod, Resize.LARGEST_OF_POD)
+        )
+
+    @lazy
+    def scoring_requests_as_whole(self) -> tuple[int, int]:
+        """The non-zero requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        return (
+            self._spec_requests.scoring
+            if self._spec_requests
+            else requests.compute_scoring_requests(self.pod, Resize.LARGEST_OF_POD)
         )
 
     @lazy
@@ -151,11 +169,7 @@ class PodInfo:
 
     @lazy
     def _spec_requests(self) -> SpecRequests | None:
-        return (
-            None
-            if self.running and requests.has_resource_status(self.pod)
-            else requests.compute_spec_requests(self.pod)
-        )
+        return None if self.running and requests.may_be_resizing(self.pod) else requests.compute_spec_requests(self.pod)
 
     @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -237,18 +251,27 @@ class PodCounting(NamedTuple):
 
     sidecar_ports: bool = True  # host ports of sidecars
     sidecar_scoring: bool = True  # sidecars in the non-zero requests, which serve scoring
+    resize_as_whole: bool = False  # of a resize in progress the largest sums of the pod, not of each container
 
     def host_ports(self, pod: PodInfo) -> tuple[HostPort, ...]:
         """Return the host ports of a pod that are in use on its node."""
         return pod.host_ports if self.sidecar_ports else pod.host_ports_without_sidecars
 
+    def requests(self, pod: PodInfo) -> Mapping[str, int]:
+        """Return the effective requests of a pod, by resource in base units, that count on its node."""
+        return pod.requests_as_whole if self.resize_as_whole else pod.requests
+
     def scoring_requests(self, pod: PodInfo) -> tuple[int, int]:
         """Return the non-zero requests of a pod (cpu in milli, memory in bytes) that count on its node."""
-        return pod.scoring_requests if self.sidecar_scoring else requests.compute_largest_step_requests(pod.pod)
+        if not self.sidecar_scoring:
+            return requests.compute_largest_step_requests(pod.pod)
+        return pod.scoring_requests_as_whole if self.resize_as_whole else pod.scoring_requests
 
     def amounts(self, pod: PodInfo) -> CountedRequests:
         """Return the effective requests and the non-zero requests of a pod, as they count on its node."""
-        return pod.counted if self.sidecar_scoring else (pod.counted[0], self.scoring_requests(pod))
+        if self.sidecar_scoring and not self.resize_as_whole:
+            return pod.counted
+        return tuple(self.requests(pod).items()), self.scoring_requests(pod)
 
 
 def _list_host_ports(containers: Iterable[Container]) -> Iterator[HostPort]:

@@ -1,20 +1,22 @@
 """The resources that a pod requests, and the rule which resources scheduling counts.
 
-Source: k8s.io/component-helpers/resource PodRequests, and pkg/scheduler/framework/types.go Resource.Add. Amounts are
-summed exactly and rounded up once per pod and resource: two containers of 0.5m cpu request 1m. Sums that do not fit an
-int64 are computed again as `quantity.Quantity`, whose form decides kube-scheduler's result.
+Source: k8s.io/component-helpers/resource PodRequests (v0.36, and for v1.37 that of 2026-07-24), and
+pkg/scheduler/framework/types.go Resource.Add. Amounts are summed exactly and rounded up once per pod and resource: two
+containers of 0.5m cpu request 1m. Sums that do not fit an int64 are computed again as `quantity.Quantity`, whose form
+decides kube-scheduler's result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.engine.objects import quantity
-from scheduler.engine.objects.types import Amounts, Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
+from scheduler.engine.objects.types import Amounts, Container, Pod, PodSpec, ResourceRequirements
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 DEFAULT_MILLI_CPU = 100  # counted in scoring for a container without cpu request
@@ -30,6 +32,18 @@ CountedRequests = tuple[
 Sums = dict[str, Any]  # by resource, each an integer of 10^-9 units or a `Quantity`, as `Parse` makes them
 Parse = Callable[[str | int | float], Any]
 _Parts = tuple[list[Container] | None, list[Container] | None, Amounts | None, ResourceRequirements | None]
+
+
+class Resize(Enum):
+    """How an in-place resize in progress counts among a pod's requests.
+
+    The desired, the actual and the allocated amounts differ during a resize. The desired ones do not count if it is
+    infeasible.
+    """
+
+    IGNORED = "the desired amounts count, as for a pod without a node"
+    LARGEST_OF_CONTAINER = "of each container the largest amount counts, as up to v1.36"
+    LARGEST_OF_POD = "the largest of the sums over the pod counts, as since v1.37"
 
 
 def is_counted(resource: str) -> bool:
@@ -51,23 +65,19 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
-def compute_pod_requests(pod: Pod, *, running: bool = False) -> dict[str, int]:
-    """Return the pod's effective requests in base units (cpu in milli), for the resources that scheduling counts.
-
-    `running` means that the pod is on a node, where a resize in progress counts with the largest of the desired,
-    allocated and actual amount.
-    """
-    return _sum_in_base_units(lambda parse: _total(pod, parse, defaults={}, pod_level=True, running=running))
+def compute_pod_requests(pod: Pod, resize: Resize = Resize.IGNORED) -> dict[str, int]:
+    """Return the pod's effective requests in base units (cpu in milli), for the resources that scheduling counts."""
+    return _sum_in_base_units(lambda parse: _total(pod, parse, {}, resize))
 
 
-def compute_scoring_requests(pod: Pod, *, running: bool = False) -> tuple[int, int]:
+def compute_scoring_requests(pod: Pod, resize: Resize = Resize.IGNORED) -> tuple[int, int]:
     """Return the non-zero requests, cpu in milli, memory in bytes, with kube-scheduler's defaults for absent ones."""
     defaults = _DEFAULTS
-    if _at_pod_level(pod, quantity.parse, running=running):
+    if _at_pod_level(pod, quantity.parse, resize):
         # a default then replaces only a resource that neither containers nor the overhead request
-        named = _total(pod, quantity.parse, defaults={}, pod_level=True, running=running)
+        named = _total(pod, quantity.parse, {}, resize)
         defaults = {r: amount for r, amount in _DEFAULTS.items() if r not in named}
-    units = _sum_in_base_units(lambda parse: _total(pod, parse, defaults=defaults, pod_level=True, running=running))
+    units = _sum_in_base_units(lambda parse: _total(pod, parse, defaults, resize))
     return units.get(CPU, 0), units.get(MEMORY, 0)
 
 
@@ -77,7 +87,8 @@ def compute_incoming_scoring_requests(pod: Pod) -> dict[str, int]:
     kube-scheduler's NodeResourcesFit *scores* the incoming pod with them (but filters with the effective requests):
     what only spec.resources requests, such as huge pages, does not count.
     """
-    return _sum_in_base_units(lambda parse: _total(pod, parse, defaults=_DEFAULTS, pod_level=False, running=False))
+    alone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None))
+    return _sum_in_base_units(lambda parse: _total(alone, parse, _DEFAULTS, Resize.IGNORED))
 
 
 def compute_largest_step_requests(pod: Pod) -> tuple[int, int]:
@@ -89,8 +100,9 @@ def compute_largest_step_requests(pod: Pod) -> tuple[int, int]:
 
     def total(parse: Parse) -> Sums:
         containers: Sums = {}
+        amounts = _ContainerAmounts(pod, parse, _DEFAULTS)
         for container in pod.spec.containers or ():
-            _add(containers, _container(container, parse, _DEFAULTS, {}, pod))
+            _add(containers, amounts.desired(container))
         sidecars: Sums = {}
         for container in pod.spec.init_containers or ():
             step = _parsed(container.resources.requests if container.resources else None, parse)
@@ -126,10 +138,24 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
     return compute(encoded)
 
 
-def has_resource_status(pod: Pod) -> bool:
-    """Return whether a pod's status may report allocated or actual resources, which change its requests."""
+def may_be_resizing(pod: Pod) -> bool:
+    """Return whether a pod's status reports other amounts than its containers desire, or amounts of the whole pod.
+
+    Kubelets report the amounts of every container, mostly in the desired form.
+    """
     status = pod.status
-    return bool(status.container_statuses or status.init_container_statuses or status.resources)
+    if status.resources is not None or status.allocated_resources is not None or _resize_infeasible(pod):
+        return True
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    if not reported:
+        return False
+    containers = [*(pod.spec.containers or ()), *(pod.spec.init_containers or ())]
+    desired = {c.name: (c.resources.requests if c.resources else None) or {} for c in containers}
+    for each in reported:
+        actual = each.resources.requests if each.resources else None
+        if any(found is not None and found != desired.get(each.name) for found in (actual, each.allocated_resources)):
+            return True
+    return False
 
 
 @lru_cache(4096)  # a few kB each; a large cluster has fewer templates
@@ -167,70 +193,128 @@ def _sum_in_base_units(total: Callable[[Parse], Sums]) -> dict[str, int]:
     return {r: exact[r].scaled_value(quantity.MILLI if r == CPU else quantity.WHOLE) for r in units}
 
 
-def _total(pod: Pod, parse: Parse, *, defaults: Amounts, pod_level: bool, running: bool) -> Sums:
-    spec = pod.spec
-    statuses = _statuses(pod) if running else {}
+def _total(pod: Pod, parse: Parse, defaults: Amounts, resize: Resize) -> Sums:
+    """Return the pod's requests, with `defaults` for what a container does not request."""
+    amounts = _ContainerAmounts(pod, parse, defaults)
+    if resize is Resize.LARGEST_OF_POD:
+        total = _sum_largest_of_pod(pod, parse, amounts)
+    else:
+        total = _sum_containers(pod, amounts.desired if resize is Resize.IGNORED else amounts.largest)
+    total |= _at_pod_level(pod, parse, resize)
+    _add(total, _parsed(pod.spec.overhead, parse))
+    return total
+
+
+def _sum_containers(pod: Pod, requests_of: Callable[[Container], Sums]) -> Sums:
+    """Return what the containers request together: beside each other, or in the largest init step if that is more."""
     total: Sums = {}
-    for container in spec.containers or ():
-        _add(total, _container(container, parse, defaults, statuses, pod))
+    for container in pod.spec.containers or ():
+        _add(total, requests_of(container))
     sidecars: Sums = {}
     init: Sums = {}
-    for container in spec.init_containers or ():
+    for container in pod.spec.init_containers or ():
+        requested = requests_of(container)
         if container.restart_policy == "Always":
-            requested = _container(container, parse, defaults, statuses, pod)
             _add(total, requested)
             _add(sidecars, requested)
             _maximum(init, sidecars)
         else:
-            requested = _container(container, parse, defaults, {}, pod)
             _add(requested, sidecars)
             _maximum(init, requested)
     _maximum(total, init)
-    if pod_level:
-        total |= _at_pod_level(pod, parse, running=running)
-    _add(total, _parsed(spec.overhead, parse))
     return total
 
 
-def _at_pod_level(pod: Pod, parse: Parse, *, running: bool) -> Sums:
+def _sum_largest_of_pod(pod: Pod, parse: Parse, amounts: _ContainerAmounts) -> Sums:
+    """Return the largest of what the containers desire together, what they have, and what is allocated to them.
+
+    If the status reports amounts of the whole pod, these are what it has and what is allocated.
+    """
+    actual = pod.status.resources.requests if pod.status.resources is not None else None
+    if actual is not None and pod.status.allocated_resources is not None:
+        total = _parsed(actual, parse)
+        _maximum(total, _parsed(pod.status.allocated_resources, parse))
+    else:
+        total = _sum_containers(pod, amounts.actual)
+        _maximum(total, _sum_containers(pod, amounts.allocated))
+    if not _resize_infeasible(pod):
+        _maximum(total, _sum_containers(pod, amounts.desired))
+    return total
+
+
+def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
     """Return the requests of spec.resources for cpu, memory and huge pages, which replace the containers' sums."""
     requested = _parsed(pod.spec.resources.requests if pod.spec.resources else None, parse)
+    names = [resource for resource in requested if _may_be_at_pod_level(resource)]
     status = pod.status
-    given = requested
-    if running and status.resources is not None:
-        given = _resizing(pod, parse, requested, status.resources.requests, status.allocated_resources)
+    if not names or resize is Resize.IGNORED or status.resources is None:
+        return {resource: requested[resource] for resource in names}
+    largest = _find_largest(pod, parse, requested, status.resources.requests, status.allocated_resources)
+    if resize is Resize.LARGEST_OF_POD:
+        return {resource: amount for resource, amount in largest.items() if _may_be_at_pod_level(resource)}
     zero = parse(0)
-    return {r: given.get(r, zero) for r in requested if r in (CPU, MEMORY) or r.startswith("hugepages-")}
+    return {resource: largest.get(resource, zero) for resource in names}
 
 
-def _container(
-    container: Container, parse: Parse, defaults: Amounts, statuses: Mapping[str, ContainerStatus], pod: Pod
-) -> Sums:
-    requested = _parsed(container.resources.requests if container.resources else None, parse)
-    status = statuses.get(container.name)
-    if status is not None and status.resources is not None:
-        requested = _resizing(pod, parse, requested, status.resources.requests, status.allocated_resources)
-    for resource, text in defaults.items():
-        if resource not in requested:
-            requested[resource] = parse(text)
-    return requested
+def _may_be_at_pod_level(resource: str) -> bool:
+    return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 
 
-def _resizing(pod: Pod, parse: Parse, requested: Sums, actual: Amounts | None, allocated: Amounts | None) -> Sums:
-    """Return by resource the largest of the desired (`requested`), actual and allocated amounts during a resize.
+class _ContainerAmounts:
+    """Reads the amounts of a pod's containers with `parse`, and adds `defaults` for resources that they lack."""
 
-    The desired amounts do not count if the resize is infeasible.
-    """
-    given = _parsed(actual, parse)
-    _maximum(given, _parsed(allocated, parse))
+    def __init__(self, pod: Pod, parse: Parse, defaults: Amounts) -> None:
+        self._pod, self._parse, self._defaults = pod, parse, defaults
+        status = pod.status
+        reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        self._statuses = {each.name: each for each in reported}
+        steps = (c for c in pod.spec.init_containers or () if c.restart_policy != "Always")
+        self._init_steps = {container.name for container in steps}
+
+    def desired(self, container: Container) -> Sums:
+        """Return what the container's spec requests."""
+        return self._complete(container.resources.requests if container.resources else None)
+
+    def largest(self, container: Container) -> Sums:
+        """Return the largest amounts of the container; of an init container that ends, those of its spec."""
+        status = None if container.name in self._init_steps else self._statuses.get(container.name)
+        if status is None or status.resources is None:
+            return self.desired(container)
+        desired = _parsed(container.resources.requests if container.resources else None, self._parse)
+        largest = _find_largest(self._pod, self._parse, desired, status.resources.requests, status.allocated_resources)
+        return self._add_defaults(largest)
+
+    def actual(self, container: Container) -> Sums:
+        """Return what the container has as far as its status says, or else what is allocated to it."""
+        status = self._statuses.get(container.name)
+        if status is not None and status.resources is not None and status.resources.requests is not None:
+            return self._complete(status.resources.requests)
+        return self.allocated(container)
+
+    def allocated(self, container: Container) -> Sums:
+        """Return what is allocated to the container as far as its status says, or else what it desires."""
+        status = self._statuses.get(container.name)
+        if status is not None and status.allocated_resources is not None:
+            return self._complete(status.allocated_resources)
+        return self._complete(None) if _resize_infeasible(self._pod) else self.desired(container)
+
+    def _complete(self, amounts: Amounts | None) -> Sums:
+        return self._add_defaults(_parsed(amounts, self._parse))
+
+    def _add_defaults(self, amounts: Sums) -> Sums:
+        for resource, text in self._defaults.items():
+            if resource not in amounts:
+                amounts[resource] = self._parse(text)
+        return amounts
+
+
+def _find_largest(pod: Pod, parse: Parse, desired: Sums, actual: Amounts | None, allocated: Amounts | None) -> Sums:
+    """Return by resource the largest of the desired, actual and allocated amounts; infeasible ones do not count."""
+    largest = _parsed(actual, parse)
+    _maximum(largest, _parsed(allocated, parse))
     if not _resize_infeasible(pod):
-        _maximum(given, requested)
-    return given
-
-
-def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
-    status = pod.status
-    return {s.name: s for group in (status.container_statuses, status.init_container_statuses) for s in group or ()}
+        _maximum(largest, desired)
+    return largest
 
 
 def _resize_infeasible(pod: Pod) -> bool:

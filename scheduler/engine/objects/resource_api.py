@@ -158,10 +158,15 @@ class DeviceTaintRuleSpec(Struct, frozen=True):
 class DeviceTaintRule(Object, frozen=True):
     """A DeviceTaintRule of resource.k8s.io/v1: a taint that is added to the selected devices.
 
-    A rule without a selector taints every device, as in v1.37; upstream changes that with v1.38 (#141648).
+    Whether a rule without a selector taints every device or none depends on the version. An empty selector selects all.
     """
 
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+    @property
+    def has_selector(self) -> bool:
+        """Whether the rule has a selector, which may be empty."""
+        return self.spec.device_selector is not None
 
     def selects_pool(self, driver: str, pool: str) -> bool:
         """Return whether the rule may select devices of a driver's pool."""

@@ -20,7 +20,7 @@ from scheduler.engine.rules.feature_gates import (
     FeatureGateError,
     Stage,
 )
-from scheduler.engine.rules.version_rules import SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
+from scheduler.engine.rules.version_rules import RESIZE_AS_WHOLE, SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
 
 
 class UnknownKubernetesVersionError(ValueError):
@@ -91,7 +91,7 @@ class Rules:
     @property
     def pod_counting(self) -> PodCounting:
         """Which parts of the pods on a node count there."""
-        return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED))
+        return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED), self.enabled(RESIZE_AS_WHOLE))
 
     def replace(self, name: str, value: bool) -> Rules:
         """Return these rules with another value of one rule or gate, whose dependencies are not checked."""

@@ -52,6 +52,7 @@ SKIP_BALANCE_OF_BEST_EFFORT: Final = "SkipBalanceOfBestEffort"
 SIDECARS_SCORED: Final = "SidecarsScored"
 UNRESOLVABLE_REQUESTS: Final = "UnresolvableRequests"
 SIDECAR_PORTS: Final = "SidecarPorts"
+RESIZE_AS_WHOLE: Final = "ResizeOfWholePod"
 NAMESPACE_SELECTOR_KEPT: Final = "NamespaceSelectorKept"
 IMAGE_VOLUMES_SCORED: Final = "ImageVolumesScored"
 IMAGE_VOLUMES_BOUNDED: Final = "ImageVolumesBounded"
@@ -63,6 +64,8 @@ DEVICE_SCORES: Final = "DeviceScores"
 POOLS_OF_SEVERAL_NODES: Final = "PoolsOfSeveralNodes"
 ALL_IN_SUBREQUEST: Final = "AllDevicesOfSubrequest"
 DEVICE_NODE_ERRORS: Final = "InvalidPoolRejectsNode"
+SELECTOR_ERRORS_EXPLAINED: Final = "SelectorErrorsExplained"
+TAINT_RULES_SELECT: Final = "DeviceTaintRulesNeedSelector"
 NARROWED_NODES_COUNTED: Final = "NarrowedNodesCounted"
 
 VERSION_RULES: Final = (
@@ -95,6 +98,14 @@ VERSION_RULES: Final = (
         "a request above the node's allocatable is UnschedulableAndUnresolvable, so preemption leaves the node out;"
         " before, Unschedulable (recorded)",
         "#131345",
+    ),
+    VersionRule(
+        RESIZE_AS_WHOLE,
+        "NodeResourcesFit",
+        _since("1.37.0"),
+        "while a pod on a node is resized, the largest of what its containers desire, have and are allocated together"
+        " counts; before, the largest of each container",
+        "#140047, #140646",
     ),
     VersionRule(
         SIDECAR_PORTS,
@@ -173,6 +184,20 @@ VERSION_RULES: Final = (
         _since("1.35.0"),
         "an invalid pool of devices rejects the node; before, it ended the attempt with an error (recorded)",
         "pkg/scheduler/framework/plugins/dynamicresources",
+    ),
+    VersionRule(
+        SELECTOR_ERRORS_EXPLAINED,
+        "DynamicResources",
+        _since("1.37.0"),
+        "the error of a CEL selector names the device, with a hint if an attribute is absent; before, it did not",
+        "#136709",
+    ),
+    VersionRule(
+        TAINT_RULES_SELECT,
+        "DynamicResources",
+        _since("1.37.1"),
+        "a DeviceTaintRule without a selector taints no device; before, it tainted every device",
+        "#141648, #141998",
     ),
     VersionRule(
         POOLS_OF_SEVERAL_NODES,

@@ -94,6 +94,8 @@ from scheduler.engine.rules.version_rules import (
     DEVICE_NODE_ERRORS,
     DEVICE_SCORES,
     POOLS_OF_SEVERAL_NODES,
+    SELECTOR_ERRORS_EXPLAINED,
+    TAINT_RULES_SELECT,
 )
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
@@ -583,10 +585,12 @@ def _select_features(rules: Rules) -> AllocatorFeatures:
         partitionable_devices=rules.enabled(PARTITIONABLE_DEVICES),
         device_taints=rules.enabled(DEVICE_TAINTS),
         device_taint_rules=rules.enabled(DEVICE_TAINT_RULES),
+        unselective_taint_rules=not rules.enabled(TAINT_RULES_SELECT),
         binding_conditions=rules.enabled(BINDING_CONDITIONS) and rules.enabled(CLAIM_DEVICE_STATUS),
         tolerates_invalid_pools=rules.enabled(DEVICE_NODE_ERRORS),
         completes_pools=rules.enabled(POOLS_OF_SEVERAL_NODES),
         keeps_alternative=rules.enabled(ALL_IN_SUBREQUEST),
+        explains_selector_errors=rules.enabled(SELECTOR_ERRORS_EXPLAINED),
     )
 
 

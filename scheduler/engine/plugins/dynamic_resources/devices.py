@@ -13,7 +13,7 @@ import msgspec
 from scheduler.engine.dra.allocated import AllocatedDevices
 from scheduler.engine.dra.extended_resources import map_resources
 from scheduler.engine.dra.pools import PreparedSlice, SliceCatalog, SlicedDevice
-from scheduler.engine.dra.requests import SelectorError
+from scheduler.engine.dra.requests import RUNTIME_ERROR, SelectorError
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.resource_api import (
@@ -231,7 +231,7 @@ def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
     try:
         return compile_selector(expression).matches(_cel_device(device))
     except CelRuntimeError as e:
-        return f"CEL runtime error: {e}"
+        return f"{RUNTIME_ERROR}: {e}"
     except CelError as e:
         return f"CEL compile error: {e}"
 

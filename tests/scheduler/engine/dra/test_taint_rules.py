@@ -55,7 +55,6 @@ def feasible(evaluated: EvaluatedPod) -> list[str]:
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        (None, []),
         ({}, []),
         ({"driver": DRIVER}, []),
         ({"driver": "other"}, ["n1", "n2"]),
@@ -68,6 +67,11 @@ def feasible(evaluated: EvaluatedPod) -> list[str]:
 )
 def test_a_rule_taints_the_devices_that_its_selector_names(selector: Json | None, expected: list[str]) -> None:
     assert feasible(decide(rule(selector))) == expected
+
+
+@pytest.mark.parametrize(("version", "expected"), [("v1.37.0", []), ("v1.37.1", ["n1", "n2"]), ("v1.37", ["n1", "n2"])])
+def test_a_rule_without_a_selector_taints_no_device_since_the_first_patch(version: str, expected: list[str]) -> None:
+    assert feasible(decide(rule(None), version=version)) == expected
 
 
 def test_a_rule_for_one_device_leaves_the_others() -> None:

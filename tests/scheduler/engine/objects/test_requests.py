@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.objects import requests
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.requests import Resize
 from tests.scheduler.builders import GIB, MIB, PodBuilder, make_pod
 
 CPU_AND_MEMORY = ("cpu", "memory")
@@ -138,7 +140,7 @@ def test_effective_requests(pod: PodBuilder, expected: dict[str, int]) -> None:
     ],
 )
 def test_a_resize_in_progress_counts_for_running_pods_only(pod: PodBuilder, cpu: int) -> None:
-    assert requests.compute_pod_requests(pod.obj(), running=True)["cpu"] == cpu
+    assert requests.compute_pod_requests(pod.obj(), Resize.LARGEST_OF_CONTAINER)["cpu"] == cpu
     spec = pod.json["spec"]
     asked = (spec.get("containers") or spec.get("initContainers"))[0]["resources"]["requests"]["cpu"]
     assert requests.compute_pod_requests(pod.obj())["cpu"] == int(asked) * 1000
@@ -159,8 +161,94 @@ def test_a_pod_level_resize_counts_while_it_is_in_progress(
 ) -> None:
     builder = make_pod().request(cpu="100m").pod_level(cpu="1").condition("PodResizePending", "True", reason)
     builder.json["status"] |= {"resources": {"requests": actual}, "allocatedResources": allocated}
-    assert requests.compute_pod_requests(builder.obj(), running=True)["cpu"] == cpu
+    assert requests.compute_pod_requests(builder.obj(), Resize.LARGEST_OF_CONTAINER)["cpu"] == cpu
     assert requests.compute_pod_requests(builder.obj())["cpu"] == 1000
+
+
+def resizing(desired: tuple[str, str], actual: tuple[str, str], allocated: tuple[str, str] | None) -> PodBuilder:
+    """A pod of two containers whose cpu is resized."""
+    pod = make_pod()
+    for i, name in enumerate(("a", "b")):
+        pod.container({"cpu": desired[i]}, name=name)
+        pod.container_status(name, {"cpu": actual[i]}, {"cpu": allocated[i]} if allocated else None)
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "of_container", "of_pod"),
+    [
+        pytest.param(resizing(("1", "2"), ("2", "1"), None), 4000, 3000, id="one grows while the other shrinks"),
+        pytest.param(resizing(("1", "1"), ("2", "1"), ("1", "3")), 5000, 4000, id="allocated together"),
+        pytest.param(resizing(("4", "1"), ("2", "2"), ("1", "1")), 6000, 5000, id="desired together"),
+        pytest.param(
+            resizing(("9", "9"), ("2", "1"), ("1", "3")).condition("PodResizePending", "True", "Infeasible"),
+            5000,
+            4000,
+            id="an infeasible resize",
+        ),
+        pytest.param(
+            make_pod()
+            .container({"cpu": "5"}, name="a")
+            .container({"cpu": "1"}, name="b")
+            .container_status("b", {"cpu": "2"})
+            .condition("PodResizePending", "True", "Infeasible"),
+            7000,
+            2000,
+            id="an infeasible one without the status of a container",
+        ),
+        pytest.param(
+            make_pod().container({"cpu": "1"}, name="i", init=True).container_status("i", {"cpu": "2"}, init=True),
+            1000,
+            2000,
+            id="init containers with their status",
+        ),
+    ],
+)
+def test_the_largest_sum_of_a_pod_in_resize_is_at_most_the_sum_of_the_largest(
+    pod: PodBuilder, of_container: int, of_pod: int
+) -> None:
+    assert requests.compute_pod_requests(pod.obj(), Resize.LARGEST_OF_CONTAINER)["cpu"] == of_container
+    assert requests.compute_pod_requests(pod.obj(), Resize.LARGEST_OF_POD)["cpu"] == of_pod
+
+
+@pytest.mark.parametrize(
+    ("pod_level", "actual", "allocated", "cpu"),
+    [
+        pytest.param(None, {"cpu": "3"}, {"cpu": "4"}, 4000, id="amounts of the whole pod replace those of containers"),
+        pytest.param(None, {"cpu": "3"}, None, 6000, id="without allocated amounts the containers' count"),
+        pytest.param(None, None, {"cpu": "3"}, 6000, id="without actual amounts likewise"),
+        pytest.param("2", {"cpu": "3500m"}, {"cpu": "3"}, 3500, id="requests of the whole pod"),
+    ],
+)
+def test_amounts_of_the_whole_pod_count_where_its_largest_sum_does(
+    pod_level: str | None, actual: dict[str, str] | None, allocated: dict[str, str] | None, cpu: int
+) -> None:
+    pod = make_pod().container({"cpu": "1"}, name="a").container_status("a", {"cpu": "5"}, {"cpu": "6"})
+    if pod_level:
+        pod.pod_level(cpu=pod_level)
+    if actual:
+        pod.json["status"]["resources"] = {"requests": actual}
+    if allocated:
+        pod.json["status"]["allocatedResources"] = allocated
+    assert requests.compute_pod_requests(pod.obj(), Resize.LARGEST_OF_POD)["cpu"] == cpu
+
+
+AMOUNTS = st.sampled_from([None, {}, {"cpu": "1"}, {"cpu": "1000m"}, {"cpu": "2"}, {"cpu": "1", "memory": "1Gi"}])
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), min_size=1, max_size=3), st.booleans())
+def test_a_pod_whose_status_has_its_desired_amounts_needs_no_computation(
+    containers: list[tuple[dict[str, str] | None, ...]], is_infeasible: bool
+) -> None:
+    pod = make_pod().condition("PodResizePending", "True", "Infeasible" if is_infeasible else "Deferred")
+    for i, (desired, actual, allocated) in enumerate(containers):
+        pod.container(desired or {}, name=f"c{i}")
+        if actual is not None:
+            pod.container_status(f"c{i}", actual, allocated)
+    info = PodInfo(pod.obj(), running=True)
+    assert dict(info.requests) == requests.compute_pod_requests(info.pod, Resize.LARGEST_OF_CONTAINER)
+    assert dict(info.requests_as_whole) == requests.compute_pod_requests(info.pod, Resize.LARGEST_OF_POD)
+    assert info.scoring_requests_as_whole == requests.compute_scoring_requests(info.pod, Resize.LARGEST_OF_POD)
 
 
 @pytest.mark.parametrize(

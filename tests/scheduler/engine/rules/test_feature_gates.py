@@ -268,5 +268,20 @@ def test_what_is_not_built_of_v1_37_is_refused(settings: dict[str, bool], error:
     assert str(raised.value) == error
 
 
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("v1.31", "cannot set feature gate VolumeCapacityPriority to true, only false is built here"),
+        ("v1.32", "cannot set feature gate VolumeCapacityPriority to true, only false is built here"),
+        ("v1.33", "unrecognized feature gate: VolumeCapacityPriority"),
+        ("v1.37", "unrecognized feature gate: VolumeCapacityPriority"),
+    ],
+)
+def test_the_gate_of_volume_capacity_has_its_name_up_to_v1_32(version: str, error: str) -> None:
+    with pytest.raises(FeatureGateError) as raised:
+        Rules.from_settings({"VolumeCapacityPriority": True}, KubernetesVersion.parse(version))
+    assert str(raised.value) == error
+
+
 def test_pod_groups_are_built_up_to_v1_36() -> None:
     assert Rules.from_settings({"GenericWorkload": True}).enabled("GenericWorkload")

@@ -46,6 +46,23 @@ def test_the_message_names_the_node_that_preemption_found(version: str, suffix: 
     assert evaluated.result.message == f"0/1 nodes are available: 1 Insufficient cpu.{suffix}"
 
 
+@pytest.mark.parametrize(("version", "fits"), [("v1.36", False), ("v1.37", True)])
+def test_a_pod_in_resize_takes_the_largest_of_its_sums(version: str, fits: bool) -> None:
+    amounts = {"grows": ("100m", "400m"), "shrinks": ("400m", "100m")}  # 500 m before and after, 800 m of the largest
+    running = pod("running", nodeName="n")
+    running["spec"]["containers"] = [
+        {"name": name, "resources": {"requests": {"cpu": desired}}} for name, (_, desired) in amounts.items()
+    ]
+    running["status"] = {
+        "containerStatuses": [
+            {"name": name, "resources": {"requests": {"cpu": actual}}} for name, (actual, _) in amounts.items()
+        ]
+    }
+    incoming = pod("p")
+    incoming["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+    assert (decide(version, incoming, node("n"), running).outcome()["feasible"] == ["n"]) is fits
+
+
 @pytest.mark.parametrize(("version", "score"), [("v1.35", 48), ("v1.36", 100), ("v1.37", 49)])
 def test_an_image_volume_raises_the_size_from_which_the_score_is_full(version: str, score: int) -> None:
     held = {"names": ["data:1"], "sizeBytes": 1000 * MIB}
