@@ -156,7 +156,7 @@ class ClusterEvaluation:
 
     def _decide_group(self, key: PodGroupKey, members: Sequence[PodInfo]) -> Iterator[Frame]:
         """Decide the waiting pods of a group, each beside the earlier ones, and take them off their nodes again."""
-        quorum = find_quorum(key, len(members), self.nodes, self._objects)
+        quorum = find_quorum(key, len(members), self.nodes, self._objects, resolve_rules(self._config))
         claims, assumed = SimulatedClaims(self._objects), list[tuple[Decision, PodInfo, str]]()
         frames: list[Frame] = []
         try:

@@ -116,7 +116,16 @@ class _Cycle:
         self.state = state
 
     def finish(self, path: DecisionPath, chosen: int | None = None, message: str = "") -> CycleResult:
+        if self.rules.missing:
+            self._note_missing_rules()
         return CycleResult(path, self.trace, self.state, chosen, message, self.start)
+
+    def _note_missing_rules(self) -> None:
+        """Note each change of the version that concerns the pod and is not built."""
+        filters = {run.plugin for run in self.trace.filters if not run.skipped}
+        for change in self.rules.missing:
+            if change.concerns is not None and change.concerns(self.pod, filters):
+                self.trace.notes.append(change.build_note())
 
     def run(self, seed: int) -> CycleResult:
         framework, pod, nodes, trace = self.framework, self.pod, self.nodes, self.trace

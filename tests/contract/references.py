@@ -40,6 +40,7 @@ from scheduler.config.types import (
 from scheduler.engine.framework.plugin import Args, NoArgs
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.rules.feature_gates import FEATURE_GATES, FeatureGate, GateState
+from scheduler.engine.rules.upstream_changes import UPSTREAM_CHANGES
 from scheduler.engine.rules.version_rules import VERSION_RULES
 from tests.contract.meanings import MEANINGS, VARIABLES
 
@@ -80,6 +81,9 @@ def parity() -> str:
         (" and ".join(map(str, sorted(rule.since))), rule.plugin, rule.effect, rule.source) for rule in VERSION_RULES
     ]
     page = _replace_table(page, "Rules by version", _table(("since", "plugin", "rule", "source"), rules))
+    changes = [(c.subject, c.source, c.handling.value, c.detail) for c in UPSTREAM_CHANGES]
+    header = ("change", "source", "here", "what that means")
+    page = _replace_table(page, "Changes that are no rules", _table(header, changes))
     messages = [(str(since), f"`{CATALOGUE[code]}`", f"`{sentence}`") for code, since, sentence in EARLIER]
     page = _replace_table(page, "Messages by version", _table(("since", "message", "before"), messages))
     gates = [(f"`{g.name}`", _format_history(g), g.format_support(), g.effect) for g in FEATURE_GATES]

@@ -14,7 +14,8 @@ from scheduler.config import Configuration
 from tests.local.api_server import ApiServer, Json, node, pod
 from tests.scheduler.engine.dra.builders import DRIVER, claim, device, device_class, exactly, slice_on
 
-PATH = "/apis/herodotus.dev/v1alpha1/namespaces/shop/podexplanations"
+API = "/apis/herodotus.dev/v1alpha1"
+PATH = f"{API}/namespaces/shop/podexplanations"
 
 
 def a_claim(name: str, count: int, device_name: str = "", user: str = "") -> Json:
@@ -55,9 +56,9 @@ def stack() -> Iterator[ExitStack]:
         yield closing
 
 
-def explain(stack: ExitStack, api: ApiServer, notes: list[str], name: str) -> Json:
+def explain(stack: ExitStack, api: ApiServer, notes: list[str], name: str, version: str = "") -> Json:
     reader = stack.enter_context(ClusterReader(api.fetch, lambda _plural, _count: None))
-    service = stack.enter_context(LocalService(reader, Configuration(), notes.append))
+    service = stack.enter_context(LocalService(reader, Configuration(kubernetes_version=version), notes.append))
     answer = service.get(f"{PATH}/{name}")
     assert answer.code == 200, answer.document
     return answer.document
@@ -70,6 +71,26 @@ def test_a_pod_without_devices_names_what_stops_them(stack: ExitStack, notes: li
     assert "in use: gpu-0" in str(found)
     assert "default/" not in str(found)
     assert notes == []
+
+
+@pytest.mark.parametrize(("version", "told"), [("v1.36", False), ("v1.37", True)])
+def test_an_answer_says_that_the_allocation_of_v1_37_is_not_built(
+    stack: ExitStack, notes: list[str], version: str, told: bool
+) -> None:
+    found = explain(stack, ApiServer(CLUSTER), notes, "waits", version)
+    expected = ["allocation of devices: decided as in v1.36, because what v1.37 changes is not built"]
+    assert [note.partition(" (#")[0] for note in found["notes"] if "not built" in note] == (expected if told else [])
+
+
+@pytest.mark.parametrize(("version", "told"), [("v1.36", False), ("v1.37", True)])
+def test_a_what_if_says_that_the_allocation_of_v1_37_is_not_built(stack: ExitStack, version: str, told: bool) -> None:
+    reader = stack.enter_context(ClusterReader(ApiServer(CLUSTER).fetch, lambda _plural, _count: None))
+    configuration = Configuration(kubernetes_version=version)
+    service = stack.enter_context(LocalService(reader, configuration, lambda _note: None))
+    spec = {"changes": [{"kind": "Drain", "nodes": ["worker-1"]}]}
+    status = service.post(f"{API}/clusterreviews", {"kind": "ClusterReview", "spec": spec}).document["status"]
+    expected = ["allocation of devices: decided as in v1.36, because what v1.37 changes is not built"]
+    assert [note.partition(" (#")[0] for note in status["notes"]] == (expected if told else [])
 
 
 def test_a_running_pod_is_decided_as_if_its_devices_were_free(stack: ExitStack, notes: list[str]) -> None:

@@ -25,11 +25,11 @@ def member(name: str, cpu: str = "3", of: str = "train", **spec: Any) -> Json:
     return pod(name, cpu, schedulingGroup={"podGroupName": of}, **spec)
 
 
-def get(api: ApiServer, *paths: str) -> list[Json]:
+def get(api: ApiServer, *paths: str, version: str = "") -> list[Json]:
     notes: list[str] = []
     with (
         ClusterReader(api.fetch, lambda _plural, _count: None) as reader,
-        LocalService(reader, Configuration(), notes.append) as service,
+        LocalService(reader, Configuration(kubernetes_version=version), notes.append) as service,
     ):
         return [service.get(f"{API}/namespaces/shop/{path}").document for path in paths]
 
@@ -76,10 +76,19 @@ def test_a_group_that_is_not_tried_says_why(objects: list[Json], said: str) -> N
     assert said in found["message"]
 
 
-def ask(objects: list[Json], spec: Json) -> Json:
+def test_groups_of_a_version_that_is_not_built_are_named_and_not_called_absent() -> None:
+    api = ApiServer([*NODES, group("train", 1), member("train-0")])
+    (found,) = get(api, "podexplanations/train-0", version="v1.37")
+    assert found["message"] == "pod groups are not evaluated by the rules of v1.37"
+    assert [note.partition(" (#")[0] for note in found["notes"] if "not built" in note] == [
+        "pod groups: decided as in v1.36, because what v1.37 changes is not built"
+    ]
+
+
+def ask(objects: list[Json], spec: Json, version: str = "") -> Json:
     with (
         ClusterReader(ApiServer(objects).fetch, lambda _plural, _count: None) as reader,
-        LocalService(reader, Configuration(), lambda _note: None) as service,
+        LocalService(reader, Configuration(kubernetes_version=version), lambda _note: None) as service,
     ):
         answer = service.post(f"{API}/clusterreviews", {"kind": "ClusterReview", "spec": spec})
     assert answer.code == 201
@@ -102,6 +111,14 @@ def test_a_group_of_a_file_is_placed_or_says_where_it_stops() -> None:
     assert (found["fits"], found["feasible"], found["pods"], found["stoppedAt"]) == (False, 2, 3, "train-2")
     assert "2 Insufficient cpu" in found["reason"]
     assert not any(p["node"] for p in status["placements"])
+
+
+def test_a_what_if_says_that_groups_of_a_version_are_not_evaluated() -> None:
+    found = ask([*NODES, group("train", 1)], create(member("train-0"), pod("alone", "1")), "v1.37")
+    assert {placed["name"]: placed["reason"] for placed in found["placements"]} == {
+        "train-0": "pod groups are not evaluated by the rules of v1.37",
+        "alone": "",
+    }
 
 
 def test_capacity_counts_whole_groups() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -17,9 +18,11 @@ from scheduler.engine.rules.feature_gates import (
     ALL_BETA,
     FEATURE_GATES,
     GATES_BY_NAME,
+    GENERIC_WORKLOAD,
     FeatureGateError,
     Stage,
 )
+from scheduler.engine.rules.upstream_changes import UpstreamChange, find_missing_changes
 from scheduler.engine.rules.version_rules import RESIZE_AS_WHOLE, SIDECAR_PORTS, SIDECARS_SCORED, VERSION_RULES
 
 
@@ -87,6 +90,16 @@ class Rules:
             if self.emulated and emulates
             else str(self.version)
         )
+
+    @cached_property
+    def missing(self) -> tuple[UpstreamChange, ...]:
+        """The changes of the version that are not built, as far as they concern single pods."""
+        return find_missing_changes(self.version)
+
+    @property
+    def knows_pod_groups(self) -> bool:
+        """Whether the pods of a PodGroup can be decided together by the rules of this version."""
+        return GATES_BY_NAME[GENERIC_WORKLOAD].supports(True, self.version.minor)
 
     @property
     def pod_counting(self) -> PodCounting:

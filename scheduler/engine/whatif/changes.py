@@ -98,23 +98,24 @@ def answer_review(
     if spec.scale_down is not None:
         try:
             kept = answer_scale_down(simulation, spec.scale_down)
-            return ClusterReviewStatus(scale_down=kept, notes=[state.unread] if state.unread else [])
+            unread = [state.unread] if state.unread else []
+            return ClusterReviewStatus(scale_down=kept, notes=[*unread, *simulation.notes])
         except NodeGroupError as e:
             raise ClusterReviewError(f"scaleDown: {e}") from e
     if spec.capacity is not None:
         if not 1 <= spec.capacity.limit <= MAX_CAPACITY:
             raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")
         try:
-            return ClusterReviewStatus(
-                capacity=measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes)
-            )
+            capacity = measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes)
+            return ClusterReviewStatus(capacity=capacity, notes=[*simulation.notes])
         except PodTemplateError as e:
             raise ClusterReviewError(f"capacity: object: {e}") from e
     if spec.consolidate is not None:
         missing = [name for name in spec.consolidate.nodes or () if simulation.node(name) is None]
         if missing:
             raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
-        return ClusterReviewStatus(consolidation=consolidate(simulation, spec.consolidate))
+        consolidation = consolidate(simulation, spec.consolidate)
+        return ClusterReviewStatus(consolidation=consolidation, notes=[*simulation.notes])
     before = _measure(simulation)
     review = _Review(simulation, classes, spec.scheduler_name)
     for number, change in enumerate(spec.changes or (), 1):
@@ -132,7 +133,7 @@ def answer_review(
         ignored=review.drained.list_ignored(simulation),
         deleted=simulation.list_ended(),
         nodes=list(_compare(before, _measure(simulation))),
-        notes=review.notes,
+        notes=[*review.notes, *simulation.notes],
     )
 
 

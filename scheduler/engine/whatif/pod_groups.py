@@ -21,11 +21,13 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.rules import Rules
 
 UNSCHEDULABLE: Final = ", ".join(
     reasons.format_reason(Reason(code)) for code in ("group-unschedulable", "gang-waiting", "permit-waits")
 )
 
+NO_GROUPS: Final = "pod groups are not evaluated by the rules of {version}"
 NO_TOPOLOGY: Final = "the topology constraint of a pod group is evaluated by the scheduler alone"
 
 
@@ -46,8 +48,10 @@ class Quorum:
         return placed > 0 and self.scheduled + placed >= self.min_count
 
 
-def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: ClusterObjects) -> Quorum:
+def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: ClusterObjects, rules: Rules) -> Quorum:
     """Return what a group needs of its `waiting` pods without a node."""
+    if not rules.knows_pod_groups:
+        return Quorum(0, 0, NO_GROUPS.format(version=rules.version.minor_version))
     group = find_pod_group(objects, key)
     if group is None:
         return Quorum(0, 0, reasons.format_reason(Reason("gang-no-group", {"group": key.name})))

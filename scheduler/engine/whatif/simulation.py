@@ -22,6 +22,7 @@ import numpy as np
 
 from herodotus_record.cluster_reviews import RemovedPod, ReviewedGroup, ReviewedPlacement
 from herodotus_record.model import DecisionPath
+from herodotus_record.notes import NOT_BUILT, format_note
 from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
@@ -92,7 +93,7 @@ class Simulation:
     def __init__(self, state: WhatIfState, report: Report, seed: int) -> None:
         """Take over a state, which the simulation changes. `seed` decides between equally good nodes."""
         self.nodes, self.objects = state.nodes, state.objects
-        self._nominator, self._framework = state.nominator, state.framework
+        self._nominator, self._framework, self._rules = state.nominator, state.framework, state.rules
         self._report, self._seed = report, seed
         self.claims = SimulatedClaims(self.objects)
         self.budgets = Budgets(self.objects.all(PodDisruptionBudget), self._all_pods(state.pending))
@@ -105,6 +106,7 @@ class Simulation:
         ]
         self.moved.update((moved.pod.uid, moved) for moved in self._waiting)
         self.progress = 0  # increases when a pod leaves or reaches a node
+        self.notes: dict[str, None] = {}  # sentences on rules that some decided pod lacks, in order
         self._created, self._decided = 0, 0
         self._groups: dict[PodGroupKey, ReviewedGroup] = {}  # as last decided
 
@@ -251,7 +253,7 @@ class Simulation:
 
     def _try_group(self, key: PodGroupKey, members: list[MovedPod]) -> None:
         """Schedule the waiting pods of a group, each beside the earlier ones, and keep them there or take all back."""
-        quorum = find_quorum(key, len(members), self.nodes, self.objects)
+        quorum = find_quorum(key, len(members), self.nodes, self.objects, self._rules)
         before = self._groups.get(key)
         found = self._groups[key] = ReviewedGroup(
             namespace=key.namespace, name=key.name, min_count=quorum.min_count, pods=len(members)
@@ -332,7 +334,9 @@ class Simulation:
         if framework is None:
             return None
         self._seed += 1
-        return schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
+        result = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
+        self.notes.update((format_note(note), None) for note in result.trace.notes if note.code == NOT_BUILT)
+        return result
 
     def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:
         """Evict the victims that preemption chose, if any; return whether it did."""

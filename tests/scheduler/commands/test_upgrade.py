@@ -46,20 +46,33 @@ def bind(sim: SimulatedCluster, name: str) -> None:
     create(sim, f"{path}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}})
 
 
-def read_rules(spool: Path) -> dict[str, tuple[str, str]]:
-    """Return the rules and their source by the name of the pod, of all records in a spool directory."""
+def read_decisions(spool: Path) -> dict[str, Decision]:
+    """Return the decisions in a spool directory by the name of the pod."""
     found = {}
     for incarnation in list_incarnations(spool) if spool.exists() else ():
         batch = incarnation.next_batch()
         for frame in batch.frames if batch else ():
             record = codec.decode(frame)
             if isinstance(record, Decision):
-                found[record.pod.name] = (record.scheduler.rules, record.scheduler.rules_source)
+                found[record.pod.name] = record
     return found
 
 
+def list_absent_kinds(decision: Decision) -> list[str]:
+    """Return the kinds of which the record says that the observer watches them and the API server lacks them."""
+    return [note.params["kind"] for note in decision.notes if note.code == "absent-kind"]
+
+
 @pytest.mark.timeout(60)
-def test_records_state_the_rules_of_the_version_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "watched"),
+    [("v1.34.2", "v1.35.1", []), ("v1.36.2", "v1.37.1", ["devicetaintrules"])],
+    ids=["v1.35", "v1.37"],
+)
+def test_an_upgrade_changes_the_rules_and_the_watched_kinds(
+    before: str, after: str, watched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulated API server lacks DeviceTaintRules, which only an observer of v1.37 watches."""
     monkeypatch.setattr(observe, "VersionWatch", partial(VersionWatch, every_s=0.2))
     stop, spool = threading.Event(), tmp_path / "spool"
     with SimulatedCluster() as sim:
@@ -68,7 +81,7 @@ def test_records_state_the_rules_of_the_version_that_runs(tmp_path: Path, monkey
             "/api/v1/nodes",
             {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}},
         )
-        run_scheduler(sim, "registry.k8s.io/kube-scheduler:v1.34.2")
+        run_scheduler(sim, f"registry.k8s.io/kube-scheduler:{before}")
         words = ["observe", "--master", sim.url, "--spool", str(spool), "--secure-port", "0", "--window", "0"]
         arguments = main._parser().parse_args(words)
         arguments.registry = IN_TREE
@@ -84,17 +97,20 @@ def test_records_state_the_rules_of_the_version_that_runs(tmp_path: Path, monkey
         try:
             eventually(lambda: spool.exists() and any(True for _ in list_incarnations(spool)), "the first observer")
             bind(sim, "before")
-            eventually(lambda: "before" in read_rules(spool), "the record before the upgrade")
-            run_scheduler(sim, "registry.k8s.io/kube-scheduler:v1.35.1")
+            eventually(lambda: "before" in read_decisions(spool), "the record before the upgrade")
+            run_scheduler(sim, f"registry.k8s.io/kube-scheduler:{after}")
             eventually(
                 lambda: len(rounds) == 1 and len(list(list_incarnations(spool))) == 2, "the observer to begin anew"
             )
             bind(sim, "after")
-            eventually(lambda: "after" in read_rules(spool), "the record after the upgrade")
+            eventually(lambda: "after" in read_decisions(spool), "the record after the upgrade")
         finally:
             stop.set()
             thread.join()
-    assert read_rules(spool) == {
-        "before": ("v1.34.2", "scheduler-image"),
-        "after": ("v1.35.1", "scheduler-image"),
+    found = read_decisions(spool)
+    assert {name: (each.scheduler.rules, each.scheduler.rules_source) for name, each in found.items()} == {
+        "before": (before, "scheduler-image"),
+        "after": (after, "scheduler-image"),
     }
+    assert list_absent_kinds(found["before"]) == []
+    assert list_absent_kinds(found["after"]) == watched

@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from herodotus_record.model import Agreement, Reconstruction
+from herodotus_record.model import Agreement, Decision, Reconstruction
+from herodotus_record.notes import NOT_BUILT
 from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.engine.objects.types import Object
 from scheduler.kube.watch import WatchEvent
+from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.scheduler.engine.dra.builders import DRIVER, Json, claim, device, device_class, exactly, slice_on
 from tests.scheduler.offline.observe import test_observer
@@ -26,8 +28,12 @@ KINDS: dict[str, type[Object]] = {
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a cluster of the node a with one device and b with two."""
+    return build_world(tmp_path / "spool", monkeypatch)
+
+
+def build_world(spool: Path, monkeypatch: pytest.MonkeyPatch, version: str = "") -> World:
     monkeypatch.setattr(test_observer, "KINDS", KINDS)
-    found = World(tmp_path / "spool")
+    found = World(spool, msgspec.structs.replace(test_observer.DEFAULT, kubernetes_version=version))
     found.start(make_node("a"), make_node("b"))
     for obj, kind in (
         (device_class("gpu"), DeviceClass),
@@ -37,6 +43,21 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         found.set(msgspec.convert(obj, kind))
     found.pause()
     return found
+
+
+@pytest.mark.parametrize(("version", "told"), [("v1.36", False), ("v1.37", True)])
+def test_a_record_says_that_the_allocation_of_v1_37_is_not_built(
+    version: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = build_world(tmp_path / "spool", monkeypatch, version)
+    wait(world, "p")
+    world.set(taken("p", "a", "gpu-0"))
+    world.pod("MODIFIED", claiming("p").node("a"))
+    world.pause()
+    (record,) = spools.of(Decision, world.spool)
+    assert [note.params["subject"] for note in record.notes if note.code == NOT_BUILT] == (
+        ["allocation of devices"] if told else []
+    )
 
 
 def free(name: str, count: int = 1, version: int = 1) -> ResourceClaim:
