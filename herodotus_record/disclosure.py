@@ -49,6 +49,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
     **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
     **dict.fromkeys(("plugin", "plugins", "scheduler", "extender", "verb", "kind", "api", "purpose", "field"), _N),
+    **dict.fromkeys(("change", "rules", "version", "source"), _N),
     "node": Discloses.NODES,
     # of the pod itself, in suggestions
     **dict.fromkeys(("container", "group", "from", "to"), Discloses.THIS_POD),

@@ -22,7 +22,7 @@ LOG_NUMBER: Final = "log-attempt-number"
 LOG_SCORES: Final = "log-scores"
 LOG_WEIGHTS: Final = "log-weights"
 LOG_PREEMPTION: Final = "log-preemption"
-NOT_BUILT: Final = "not-built"
+NOT_BUILT: Final = "rules-not-built"
 OF_ONE_RECORD: Final = frozenset((SEEN_AT, LOG_ALONE, LOG_FILTERS, LOG_NUMBER, LOG_SCORES, LOG_WEIGHTS, LOG_PREEMPTION))
 
 CATALOGUE: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ CATALOGUE: Final[Mapping[str, str]] = {
     "absent-kind": "absent: the API server does not serve {kind}",
     "absent-api": "absent: {api}, so no {purpose}",
     "labels-omitted": "left out: {count} of the pod's {total} labels (--omit-labels)",
-    NOT_BUILT: "{subject}: decided as in v1.{minor}, because what v1.{next} changes is not built ({source})",
+    NOT_BUILT: "{change}: decided as in {rules}, because what {version} changes is not built ({source})",
     "preemption-disabled": "preemption is disabled (--disable-preemption)",
     "dry-run": "dry run (--dry-run-binding): nothing is bound, evicted or written; decided pods count on their nodes",
     # evaluate and whatif

@@ -49,8 +49,8 @@ class UpstreamChange:
 
     def build_note(self) -> Reason:
         """Return the note on a pod that the change concerns, and that is decided as before the change."""
-        versions = {"minor": str(self.minor - 1), "next": str(self.minor)}
-        return Reason(NOT_BUILT, {"subject": self.subject, "source": self.source, **versions})
+        versions = {"rules": f"v1.{self.minor - 1}", "version": f"v1.{self.minor}"}
+        return Reason(NOT_BUILT, {"change": self.subject, "source": self.source, **versions})
 
 
 def _has_devices(pod: PodInfo, filters: Collection[str]) -> bool:

@@ -55,7 +55,7 @@ def test_a_record_says_that_the_allocation_of_v1_37_is_not_built(
     world.pod("MODIFIED", claiming("p").node("a"))
     world.pause()
     (record,) = spools.of(Decision, world.spool)
-    assert [note.params["subject"] for note in record.notes if note.code == NOT_BUILT] == (
+    assert [note.params["change"] for note in record.notes if note.code == NOT_BUILT] == (
         ["allocation of devices"] if told else []
     )
 
