@@ -100,9 +100,9 @@ UPSTREAM_CHANGES: Final = (
     UpstreamChange(
         37,
         "retries of bindings",
-        "kube-scheduler sends a binding again up to three times within 0.3 s after 409, 500, 503 and refused"
-        " connections. Here 429 and 503 with Retry-After are sent again; otherwise the pod is read, and tried again"
-        " after its backoff if it is not bound",
+        "kube-scheduler sends a binding again at once after 409, 500, 503 and refused connections. Here 429 and 503"
+        " with Retry-After are sent again; otherwise the pod is read, and tried again after its backoff if it is not"
+        " bound",
         "#138855",
         Handling.OTHERWISE,
     ),
