@@ -6,17 +6,27 @@ pods, is measured on a tenth of the cluster.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any, Final
 
-from herodotus_record.cluster_reviews import CapacityQuestion, ClusterReviewSpec, ConsolidationQuestion, Drain, Scale
+from bench.processes import peak_mib, reset_peak, resident_mib
+from herodotus_record.cluster_reviews import (
+    CapacityQuestion,
+    ClusterReviewSpec,
+    ConsolidationQuestion,
+    Drain,
+    Scale,
+    UpgradeQuestion,
+)
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
 
 _WORKLOADS: Final = 200
 _NEW_PODS: Final = 9_000
+_SELF: Final = [os.getpid()]
 
 
 def _build_state(nodes: int, pods: int) -> WhatIfState:
@@ -34,9 +44,12 @@ def _measure(title: str, nodes: int, pods: int, **question: Any) -> None:
         nonlocal decided
         decided = done
 
+    before = resident_mib(_SELF)
+    reset_peak(_SELF)
     start = time.process_time()
     answer_review(state, ClusterReviewSpec(**question), count, 0)
-    print(f"{title:12} {nodes} nodes, {pods} pods: {decided} decided, {time.process_time() - start:.2f} s of CPU")
+    took, grown = time.process_time() - start, peak_mib(_SELF) - before
+    print(f"{title:12} {nodes} nodes, {pods} pods: {decided} decided, {took:.2f} s of CPU, +{grown:.0f} MiB")
 
 
 def main(nodes: int = 5000, pods: int = 50_000) -> None:
@@ -46,6 +59,8 @@ def main(nodes: int = 5000, pods: int = 50_000) -> None:
     scaled = Scale(workload="ReplicaSet/w0", namespace="shop", replicas=pods // _WORKLOADS + _NEW_PODS)
     _measure("scale", nodes, pods, changes=[scaled])
     _measure("capacity", nodes, pods, capacity=CapacityQuestion(object=new))
+    _measure("upgrade", nodes, pods, upgrade=UpgradeQuestion(to="v1.37.0"))
+    _measure("upgrade, all", nodes, pods, upgrade=UpgradeQuestion(to="v1.37.0", pods_per_workload=0))
     _measure("consolidate", nodes // 10, pods // 10, consolidate=ConsolidationQuestion())
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from herodotus_record.cluster_reviews import Change, ClusterReviewSpec, ClusterReviewStatus
+from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.rules import Rules
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
@@ -67,7 +69,8 @@ def a_budget(name: str, app: str, status: Json | None = None, **spec: Any) -> Js
     }
 
 
-def a_state(objects: Iterable[Json]) -> WhatIfState:
+def a_state(objects: Iterable[Json], version: str = "") -> WhatIfState:
+    """Return the state of a cluster whose scheduler is of this version, by default of the default rules."""
     given = list(objects)
     cluster = load_cluster(SourceManifest(f"object {i}", content) for i, content in enumerate(given))
     profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(cluster.objects))
@@ -78,13 +81,22 @@ def a_state(objects: Iterable[Json]) -> WhatIfState:
         for content in given
         if content["kind"] == "Pod" and not content["spec"].get("nodeName")
     ]
-    return WhatIfState(
+    state = WhatIfState(
         cluster.nodes,
         cluster.objects,
         cluster.nominator,
         lambda name: framework if name == "default-scheduler" else None,
         pending,
     )
+
+    def rebuild(rules: Rules) -> Callable[[str], Framework]:
+        profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(state.objects), rules)
+        return lambda _name: Framework(profile, time.monotonic, (), state.nominator)
+
+    state.rebuild = rebuild
+    if version:
+        state.rules = Rules.from_settings({}, KubernetesVersion.parse(version))
+    return state
 
 
 def review(objects: Iterable[Json], changes: Sequence[Change], state: WhatIfState | None = None) -> ClusterReviewStatus:

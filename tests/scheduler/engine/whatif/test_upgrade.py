@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from herodotus_record.cluster_reviews import ClusterReviewSpec, UpgradeQuestion, UpgradeReview
-from herodotus_record.kubernetes_version import KubernetesVersion
-from scheduler.config import Configuration, build_profile
-from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.rules import Rules
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
-from scheduler.offline.evaluate.engine import NoCluster
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
 
 Json = dict[str, Any]
-
-
-def a_state_of(version: str, objects: list[Json]) -> WhatIfState:
-    """Return the state of a cluster whose scheduler is of this version."""
-    state = a_state(objects)
-
-    def rebuild(rules: Rules) -> Callable[[str], Framework]:
-        profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(state.objects), rules)
-        return lambda _name: Framework(profile, time.monotonic, (), state.nominator)
-
-    state.rebuild, state.rules = rebuild, Rules.from_settings({}, KubernetesVersion.parse(version))
-    return state
 
 
 def upgrade(state: WhatIfState, to: str, **question: Any) -> UpgradeReview:
@@ -54,7 +34,7 @@ def summarize(found: UpgradeReview) -> list[tuple[str, str, str, int, list[str]]
 def test_a_pod_that_no_longer_fits_is_named_with_the_rule() -> None:
     """Two pods share a host port of their sidecars, which kube-scheduler does not look at before v1.33.6."""
     objects = [a_node("n1"), *(with_sidecar_port(a_pod(f"p{i}", "n1"), 8080) for i in (1, 2))]
-    found = upgrade(a_state_of("v1.33.5", objects), "v1.34")
+    found = upgrade(a_state(objects, "v1.33.5"), "v1.34")
     assert summarize(found) == [("p1", "ReplicaSet/web", "FitsNoMore", 2, ["SidecarPorts"])]
     (change,) = found.changes
     assert (change.node, change.best_before, change.best_after) == ("n1", ["n1"], [])
@@ -64,7 +44,7 @@ def test_a_pod_that_no_longer_fits_is_named_with_the_rule() -> None:
 
 def test_a_node_that_rejects_its_pod_is_told_from_a_pod_without_a_node() -> None:
     objects = [a_node("n1"), a_node("n2"), *(with_sidecar_port(a_pod(f"p{i}", "n1"), 8080) for i in (1, 2))]
-    assert [each.change for each in upgrade(a_state_of("v1.33.5", objects), "v1.33.6").changes] == ["NodeRejects"]
+    assert [each.change for each in upgrade(a_state(objects, "v1.33.5"), "v1.33.6").changes] == ["NodeRejects"]
 
 
 def with_requests(pod: Json, cpu: str, memory: str) -> Json:
@@ -81,7 +61,7 @@ def test_a_pod_that_would_get_another_node_is_named_with_the_rule() -> None:
         with_requests(a_pod("on2", "n2", owner=""), "0", "4Gi"),
         with_requests(a_pod("waits", owner="Job/j"), "1", "3Gi"),
     ]
-    found = upgrade(a_state_of("v1.35", objects), "v1.36")
+    found = upgrade(a_state(objects, "v1.35"), "v1.36")
     assert {rule.name for rule in found.rules} >= {"BalanceGain", "NodeDeclaredFeatures"}
     assert summarize(found) == [("waits", "Job/j", "OtherNode", 1, ["BalanceGain"])]
     assert [(each.best_before, each.best_after) for each in found.changes] == [(["n1"], ["n2"])]
@@ -89,31 +69,31 @@ def test_a_pod_that_would_get_another_node_is_named_with_the_rule() -> None:
 
 def test_the_same_version_changes_nothing() -> None:
     objects = [a_node("n1"), a_pod("p", "n1"), a_pod("big", cpu="9")]
-    found = upgrade(a_state_of("v1.34.9", objects), "v1.34")
+    found = upgrade(a_state(objects, "v1.34.9"), "v1.34")
     assert (found.changes, found.rules, found.decided) == ([], [], 2)
 
 
 def test_another_wording_is_a_difference_of_its_own() -> None:
     taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
-    found = upgrade(a_state_of("v1.34.1", [a_node("n1", taints=[taint]), a_pod("p")]), "v1.34.2")
+    found = upgrade(a_state([a_node("n1", taints=[taint]), a_pod("p")], "v1.34.1"), "v1.34.2")
     assert [(each.change, each.rules) for each in found.changes] == [("OtherMessage", [])]
 
 
 def test_a_number_of_pods_of_each_workload_stands_for_all() -> None:
     objects = [a_node("n1", cpu="64"), *(a_pod(f"p{i}", "n1") for i in range(30)), a_pod("other", "n1", owner="Job/j")]
-    found = upgrade(a_state_of("v1.35", objects), "v1.36", pods_per_workload=3)
+    found = upgrade(a_state(objects, "v1.35"), "v1.36", pods_per_workload=3)
     assert (found.pods, found.decided) == (31, 4)
-    assert upgrade(a_state_of("v1.35", objects), "v1.36", pods_per_workload=0).decided == 31
+    assert upgrade(a_state(objects, "v1.35"), "v1.36", pods_per_workload=0).decided == 31
 
 
 @pytest.mark.parametrize(("to", "error"), [("v1.99", "no rules of Kubernetes v1.99.0"), ("soon", "invalid Kubernetes")])
 def test_an_unknown_version_is_refused(to: str, error: str) -> None:
     with pytest.raises(ClusterReviewError, match=error):
-        upgrade(a_state_of("v1.35", [a_node("n1")]), to)
+        upgrade(a_state([a_node("n1")], "v1.35"), to)
 
 
 def test_a_gate_that_the_other_version_does_not_know_is_refused() -> None:
-    state = a_state_of("v1.36", [a_node("n1")])
+    state = a_state([a_node("n1")], "v1.36")
     state.feature_gates = {"GangScheduling": False}
     with pytest.raises(ClusterReviewError, match="unrecognized feature gate: GangScheduling"):
         upgrade(state, "v1.37")
@@ -121,6 +101,6 @@ def test_a_gate_that_the_other_version_does_not_know_is_refused() -> None:
 
 def test_pods_stay_where_they_are() -> None:
     objects = [a_node("n1"), a_node("n2"), a_pod("p", "n1"), a_pod("q", "n2")]
-    state = a_state_of("v1.35", objects)
+    state = a_state(objects, "v1.35")
     upgrade(state, "v1.36")
     assert [sorted(pods) for pods in state.nodes.pods] == [["uid-p"], ["uid-q"]]
