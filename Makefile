@@ -124,7 +124,7 @@ node-packages:
 golden: $(STAMP) ## the recorded decisions of kube-scheduler
 	$(RUN) pytest tests/golden -v
 
-parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (PARITY_SEEDS, PARITY_PODS, PARITY_NODES)
+parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (PARITY_SEEDS, PARITY_PODS, PARITY_NODES, PARITY_EMULATED)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
 # A fix is a suggestion of `kubectl herodotus pod` for a pending pod, carried out with its command.

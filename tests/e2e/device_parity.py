@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from scheduler.engine.objects.resource_api import to_json
 from scheduler.engine.objects.watched_kinds import KINDS
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
+from scheduler.engine.rules.feature_gates import BINDING_CONDITIONS, CONSUMABLE_CAPACITY
 from scheduler.offline.evaluate import evaluate
 from scheduler.offline.evaluate.engine import EvaluatedPod
 from tests.cached_results import differences_when_repeated
@@ -23,7 +23,7 @@ from tests.e2e import local_parity
 from tests.e2e.cluster import Cluster
 from tests.e2e.parity import Figures
 from tests.e2e.random_devices import API, NAMESPACE, READY, IncomingPod, RandomDevices
-from tests.e2e.real_scheduler import Attempt, KubeScheduler
+from tests.e2e.real_scheduler import Attempt, GateSettings, KubeScheduler
 from tests.processes import eventually
 
 Json = dict[str, Any]
@@ -50,16 +50,12 @@ class DeviceParity:
         directory: Path,
         seed: int,
         keep: Path | None = None,
-        gates: Mapping[str, bool] | None = None,
+        settings: GateSettings | None = None,
     ) -> None:
-        """Replace the objects of an earlier seed with those of this one.
-
-        `keep` is a folder for differing cases, `gates` are feature gates with another value than their default.
-        """
-        gates = gates or {}
-        off = {name for name, value in gates.items() if not value}
-        # its stable allocator tries pools in a random order
-        self._compares_devices = not {"DRAConsumableCapacity", "DRADeviceBindingConditions"} <= off
+        """Replace the objects of an earlier seed with those of this one; `keep` is a folder for differing cases."""
+        settings = settings or GateSettings()
+        # without both gates kube-scheduler uses its stable allocator, which tries pools in a random order
+        self._compares_devices = any(map(settings.rules.enabled, (CONSUMABLE_CAPACITY, BINDING_CONDITIONS)))
         self.figures = Figures()
         self._api, self._seed, self._keep = api, seed, keep
         self._random = RandomDevices(seed)
@@ -67,8 +63,8 @@ class DeviceParity:
         self._clear()
         self._create()
         configuration = self._random.configuration()
-        self._configuration = {**configuration, "featureGates": dict(gates)}
-        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory, gates)
+        self._configuration = {**configuration, **settings.configuration()}
+        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory, settings)
 
     def stop(self) -> None:
         self._scheduler.stop()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.engine.rules.feature_gates import ASYNC_PREEMPTION, COMPARISON_OPERATORS
 from scheduler.offline.evaluate import CaseError, evaluate
 from tests.cached_results import differences_when_repeated
 from tests.e2e import local_parity
@@ -22,7 +22,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.parity_cluster import ParityCluster, path_of, pods_of
 from tests.e2e.random_cluster import RandomCluster
 from tests.e2e.random_pods import NAMESPACES
-from tests.e2e.real_scheduler import Attempt, KubeScheduler
+from tests.e2e.real_scheduler import Attempt, GateSettings, KubeScheduler
 from tests.processes import eventually
 
 Json = dict[str, Any]
@@ -66,28 +66,26 @@ class Parity:
         seed: int,
         nodes: int | None = None,
         keep: Path | None = None,
-        gates: Mapping[str, bool] | None = None,
+        settings: GateSettings | None = None,
     ) -> None:
-        """Create the cluster; `nodes` overrides the seed's number, `keep` is a folder for differing cases.
-
-        `gates` are feature gates with another value than their default.
-        """
-        gates = gates or {}
-        self._preempts_asynchronously = gates.get("SchedulerAsyncPreemption", True)
+        """Create the cluster; `nodes` overrides the seed's number, `keep` is a folder for differing cases."""
+        settings = settings or GateSettings()
+        rules = settings.rules
+        self._preempts_asynchronously = rules.enabled(ASYNC_PREEMPTION)
         self.figures = Figures()
         self._api = api
         self._seed = seed
         self._keep = keep
-        self._random = RandomCluster(seed, nodes, compares=gates.get("TaintTolerationComparisonOperators", False))
+        self._random = RandomCluster(seed, nodes, compares=rules.enabled(COMPARISON_OPERATORS))
         self._cluster = ParityCluster(api, self._random)
         self._failures: list[tuple[str, str]] = []
         configuration = self._random.configuration()
         self._configurations = {
-            profile["schedulerName"]: {**configuration, "profiles": [profile], "featureGates": dict(gates)}
+            profile["schedulerName"]: {**configuration, "profiles": [profile], **settings.configuration()}
             for profile in configuration["profiles"]
         }
         # started last: what exists by now is in its caches before it decides anything
-        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory, gates)
+        self._scheduler = KubeScheduler(binary, api.kubeconfig, configuration, directory, settings)
 
     def stop(self) -> None:
         self._scheduler.stop()

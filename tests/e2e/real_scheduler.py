@@ -13,16 +13,45 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import httpx
 import yaml
 
+from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from scheduler.engine.rules import Rules
 from tests.processes import PATIENCE_S, Process, free_port
 
 Json = dict[str, Any]
 
+PROGRAM: Final = DEFAULT_VERSION  # the version of kube-scheduler that is compared
 _LINE = re.compile(r'^(?:\?{3} )?[IWE]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ("(?:[^"\\]|\\.)*")(.*)$')
 _PAIR = re.compile(r'([\w ]*\w)=("(?:[^"\\]|\\.)*"|\S+)')
+_ENABLED = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """What sets the feature gates of a kube-scheduler: their values by name, and the version that it emulates or ""."""
+
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    emulated: str = ""
+
+    @property
+    def rules(self) -> Rules:
+        """Our rules for a kube-scheduler with these settings."""
+        emulated = KubernetesVersion.parse(self.emulated) if self.emulated else None
+        return Rules.from_settings(self.gates, PROGRAM, emulated)
+
+    def flags(self) -> list[str]:
+        """Return the settings as flags of kube-scheduler."""
+        emulated = [f"--emulated-version={self.emulated}"] if self.emulated else []
+        return [f"--feature-gates={format_gates(self.gates)}", *emulated]
+
+    def configuration(self) -> Json:
+        """Return the settings as fields of our configuration."""
+        fields = {"kubernetesVersion": str(PROGRAM), "featureGates": dict(self.gates)}
+        return fields | ({"emulatedVersion": self.emulated} if self.emulated else {})
 
 
 @dataclass
@@ -50,7 +79,7 @@ class KubeScheduler:
         kubeconfig: Path,
         configuration: Json,
         directory: Path,
-        gates: Mapping[str, bool] | None = None,
+        settings: GateSettings | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "kube-scheduler.yaml"
@@ -72,7 +101,7 @@ class KubeScheduler:
                 "--authorization-always-allow-paths=*",
                 "-v=3",
                 "--vmodule=schedule_one=10,allocateddevices=6",
-                f"--feature-gates={format_gates(gates or {})}",
+                *(settings or GateSettings()).flags(),
             ],
             directory / "kube-scheduler.log",
         )
@@ -101,6 +130,13 @@ class KubeScheduler:
     def attempts_of(self, pod: str) -> list[Attempt]:
         """Return the attempts of a pod so far."""
         return self.attempts.get(pod, [])
+
+    def read_feature_gates(self) -> dict[str, bool]:
+        """Return the effective value of each feature gate by name, as its metrics report them."""
+        self.process.wait_for("Serving securely")
+        metrics = httpx.get(f"https://127.0.0.1:{self.port}/metrics", verify=False, timeout=30.0)
+        assert metrics.status_code == 200, metrics.text
+        return {name: value == "1" for name, value in _ENABLED.findall(metrics.text)}
 
     def stop(self) -> None:
         self.process.stop()

@@ -30,7 +30,7 @@ from tests.e2e.pod_group_parity import (
     find_first_failures,
 )
 from tests.e2e.real_cluster import run_api_server
-from tests.e2e.real_scheduler import KubeScheduler, format_gates
+from tests.e2e.real_scheduler import GateSettings, KubeScheduler, format_gates
 from tests.processes import Process, eventually, free_port, python
 
 Json = dict[str, Any]
@@ -72,7 +72,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for name in ("local", "network"):
             cluster.create(f"{DRA}/deviceclasses", {"metadata": {"name": name}, "spec": _selects(name)})
         kubeconfig = cluster.kubeconfig
-        theirs = KubeScheduler(binaries / "kube-scheduler", kubeconfig, configuration(THEIRS), directory, GATES)
+        theirs = KubeScheduler(
+            binaries / "kube-scheduler", kubeconfig, configuration(THEIRS), directory, GateSettings(GATES)
+        )
         config = directory / "herodotus.yaml"
         config.write_text(yaml.safe_dump({**configuration(OURS), "leaderElection": {"leaderElect": False}}))
         flags = {

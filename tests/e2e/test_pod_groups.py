@@ -36,7 +36,7 @@ from tests.e2e.pod_group_parity import (
     create_priority_classes,
 )
 from tests.e2e.real_cluster import run_api_server
-from tests.e2e.real_scheduler import KubeScheduler, format_gates
+from tests.e2e.real_scheduler import GateSettings, KubeScheduler, format_gates
 from tests.processes import Process, eventually, free_port, python
 
 GROUPS_PER_SEED = 4
@@ -90,7 +90,9 @@ def both(real: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytes
     binaries, directory = control_plane.assets(), tmp_path_factory.mktemp("schedulers")
     if binaries is None or not (binaries / "kube-scheduler").exists():
         pytest.skip("NOT COMPARED WITH A REAL kube-scheduler: no kube-scheduler beside etcd and kube-apiserver")
-    theirs = KubeScheduler(binaries / "kube-scheduler", real.kubeconfig, configuration(THEIRS), directory, gates)
+    theirs = KubeScheduler(
+        binaries / "kube-scheduler", real.kubeconfig, configuration(THEIRS), directory, GateSettings(gates)
+    )
     ours = start_ours(real, directory, gates)
     yield request.param
     print(ours.output()[-500:])
