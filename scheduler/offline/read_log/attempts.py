@@ -6,6 +6,8 @@ the log's own time, or until the pod's next attempt. That one may start before t
 deletion of a victim requeues the pod: an attempt with unnamed victims is then kept until they are named, or for
 GRACE_US.
 
+Messages and keys are those of v1.31 to v1.36; where versions differ, a comment at the message names them.
+
 Invariant: memory is bounded by MOST_OPEN attempts; an attempt without an end in the log is counted, not recorded.
 Sequence numbers and the order of nodes follow from the lines alone, not from when they are read.
 """
@@ -119,7 +121,7 @@ class AttemptAssembler:
         pod = entry.text("pod") or entry.text("preemptor")
         if "/" not in pod:
             return
-        if entry.message in _AFTERWARDS:
+        if entry.message in _AFTERWARDS and not _is_within_attempt(entry):
             yield from self._afterwards(pod, entry)
             return
         starts = entry.message == STARTS
@@ -220,9 +222,9 @@ class AttemptAssembler:
                 self.version = entry.text("version")
             case "the scheduler starts to work with those plugins":
                 self.weights.learn(entry.values.get("Plugins"))
-            case "Added node to NodeTree" if entry.text("node"):
+            case message if message in _NODE_ADDED and entry.text("node"):
                 self._node_named(entry.text("node"))
-            case "Removed node from NodeTree":
+            case message if message in _NODE_REMOVED:
                 self._node_removed(entry.text("node"))
 
 
@@ -233,7 +235,7 @@ def _taint(attempt: LoggedAttempt, entry: Entry) -> None:
 
 
 def _spread_label(attempt: LoggedAttempt, entry: Entry) -> None:
-    reason = Reason("spread-label", {"key": entry.text("topologyKey")})
+    reason = Reason("spread-label", {"key": entry.text("topologyKey") or entry.text("label")})
     _reject(attempt, entry, "PodTopologySpread", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
 
 
@@ -322,10 +324,21 @@ def _victims(attempt: LoggedAttempt, entry: Entry) -> None:
     attempt.victims_announced = entry.number("numVictims")
 
 
+def _is_within_attempt(entry: Entry) -> bool:
+    """Return whether the entry is about a victim that is evicted before the attempt ends, as always in v1.31.
+
+    The logger of the attempt adds the pod, which entries about asynchronous evictions lack.
+    """
+    return entry.message in _VICTIMS and bool(entry.text("pod"))
+
+
 def _victim(attempt: LoggedAttempt, entry: Entry) -> None:
-    victim = entry.text("victim")
+    victim = entry.text("victim") or entry.text("waitingPod") or entry.text("podInPreBind")
     if victim and victim not in attempt.victims and len(attempt.victims) < MOST_VICTIMS:
         attempt.victims.append(victim)
+    if _is_within_attempt(entry):
+        attempt.nominated = attempt.nominated or entry.text("node")
+        attempt.victims_announced = len(attempt.victims)
 
 
 def _queue(attempt: LoggedAttempt, entry: Entry) -> None:
@@ -336,15 +349,27 @@ def _queue(attempt: LoggedAttempt, entry: Entry) -> None:
 STARTS: Final = "Attempting to schedule pod"
 _Takes = Callable[[LoggedAttempt, Entry], None]
 
+_VICTIMS: Final[dict[str, _Takes]] = dict.fromkeys(
+    (
+        "Preemptor Pod preempted victim Pod",
+        "Victim Pod is already deleted",  # since v1.32
+        "Victim Pod is already being deleted, skipping the API call for it",  # since v1.35
+        "Preemptor pod rejected a waiting pod",  # up to v1.35
+        "Preemptor preempted a waiting pod",  # since v1.36
+        "Preemptor rejected a pod in preBind",  # since v1.36
+    ),
+    _victim,
+)
 # Each message of schedule_one.go, preemption.go and the filters' files that says something of a decision.
 _OF_AN_ATTEMPT: Final[dict[str, _Takes]] = {
     STARTS: lambda attempt, entry: None,
-    "OpportunisticBatch no node hint available for pod": _profile,
+    "OpportunisticBatch no node hint available for pod": _profile,  # since v1.35
     "OpportunisticBatch provided node hint": _hint,
-    "node had untolerated taints": _taint,
+    "node had untolerated taints": _taint,  # since v1.34
     "Node doesn't have required topology label for spread constraint": _spread_label,
+    "Node doesn't have required label": _spread_label,  # up to v1.32
     "Node failed spreadConstraint: matchNum + selfMatchNum - minMatchNum > maxSkew": _spread,
-    "Check the potential node for preemption": _in_post_filter,
+    "Check the potential node for preemption": _in_post_filter,  # this and the next since v1.32
     "the target node for the preemption is determined": _nominate,
     "Plugin scored node for pod": _plugin_score,
     "Extender scored node for pod": _extender_score,
@@ -354,20 +379,19 @@ _OF_AN_ATTEMPT: Final[dict[str, _Takes]] = {
     "Unable to schedule pod; no fit; waiting": _no_fit,
     "Unable to schedule pod; no nodes are registered to the cluster; waiting": _no_nodes,
     "Error scheduling pod; retrying": _error,
+    **_VICTIMS,
 }
+_OF_PREEMPTION: Final[dict[str, _Takes]] = {"Start the preemption asynchronously": _victims, **_VICTIMS}
 # They may come after the attempt's end, and never open one.
-_AFTERWARDS: Final[dict[str, _Takes]] = {
-    "Start the preemption asynchronously": _victims,
-    "Preemptor Pod preempted victim Pod": _victim,
-    "Pod moved to an internal scheduling queue": _queue,
-}
-_OF_PREEMPTION: Final = frozenset({"Start the preemption asynchronously", "Preemptor Pod preempted victim Pod"})
+_AFTERWARDS: Final[dict[str, _Takes]] = {**_OF_PREEMPTION, "Pod moved to an internal scheduling queue": _queue}
+_NODE_ADDED: Final = ("Added node to NodeTree", "Added node in listed group to NodeTree")  # the latter in v1.31
+_NODE_REMOVED: Final = ("Removed node from NodeTree", "Removed node in listed group from NodeTree")
 _OF_THE_SCHEDULER: Final = frozenset(
     {
         "Starting Kubernetes Scheduler",
         "the scheduler starts to work with those plugins",
-        "Added node to NodeTree",
-        "Removed node from NodeTree",
+        *_NODE_ADDED,
+        *_NODE_REMOVED,
     }
 )
 MESSAGES: Final = frozenset(_OF_AN_ATTEMPT) | frozenset(_AFTERWARDS) | _OF_THE_SCHEDULER

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 START_S = 12 * 3600
+REFERENCES = ("pod", "preemptor", "victim", "waitingPod", "podInPreBind")  # keys whose values name a pod
 
 
 def text(message: str, at_ms: int = 0, **pairs: Any) -> str:
@@ -19,7 +20,7 @@ def text(message: str, at_ms: int = 0, **pairs: Any) -> str:
 
 def as_json(message: str, at_ms: int = 0, **pairs: Any) -> str:
     """Return a line of the JSON form."""
-    fields = {k: _reference(v) if k in ("pod", "preemptor", "victim") else v for k, v in pairs.items()}
+    fields = {k: _reference(v) if k in REFERENCES else v for k, v in pairs.items()}
     return json.dumps({"ts": 1772884800000.0 + at_ms, "caller": "s.go:1", "msg": message, "v": 2, **fields})
 
 
