@@ -61,6 +61,6 @@ class VersionWatch:
                 continue
             pause_s = self._every_s
             if self._known.is_replaced_by(found):
-                klog.info(0, "kube-scheduler was upgraded", before=str(self._known.version), now=str(found.version))
+                klog.info(0, "kube-scheduler was upgraded", before=self._known.describe(), now=found.describe())
                 self._on_change()
                 return
