@@ -90,6 +90,11 @@ def format_notes(found: Iterable[Reason]) -> list[str]:
     return [format_note(note) for note in found]
 
 
+def list_missing_rules(found: Iterable[Reason]) -> list[str]:
+    """Return the sentences of those notes that name a change of a version that is not built."""
+    return [format_note(note) for note in found if note.code == NOT_BUILT]
+
+
 def format_decision_notes(decision: Decision) -> list[str]:
     """Return all notes of a decision as sentences, including those that earlier versions wrote as text."""
     return [*format_notes(decision.notes), *decision.text_notes]

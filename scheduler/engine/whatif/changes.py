@@ -91,7 +91,8 @@ def answer_review(
         return ClusterReviewStatus(node_groups=found, notes=notes)
     if spec.upgrade is not None:
         try:
-            return ClusterReviewStatus(upgrade=compare_versions(state, spec.upgrade, report))
+            upgrade, notes = compare_versions(state, spec.upgrade, report)
+            return ClusterReviewStatus(upgrade=upgrade, notes=notes)
         except UpgradeError as e:
             raise ClusterReviewError(str(e)) from e
     simulation = Simulation(state, report, seed)

@@ -22,7 +22,7 @@ import numpy as np
 
 from herodotus_record.cluster_reviews import RemovedPod, ReviewedGroup, ReviewedPlacement
 from herodotus_record.model import DecisionPath
-from herodotus_record.notes import NOT_BUILT, format_note
+from herodotus_record.notes import list_missing_rules
 from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
@@ -335,7 +335,7 @@ class Simulation:
             return None
         self._seed += 1
         result = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), self._seed)
-        self.notes.update((format_note(note), None) for note in result.trace.notes if note.code == NOT_BUILT)
+        self.notes.update(dict.fromkeys(list_missing_rules(result.trace.notes)))
         return result
 
     def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:

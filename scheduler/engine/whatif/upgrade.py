@@ -1,6 +1,6 @@
 """Which decisions would be others under the rules of another version of Kubernetes, and by which rule.
 
-    compare_versions(state, question, report) -> UpgradeReview
+    compare_versions(state, question, report) -> UpgradeReview, notes
 
 Every pod is decided alone, as if it had no node, once by the present rules and once by those of the other version. The
 cluster stays as it is: the review compares decisions, and not what follows if all pods were created anew.
@@ -22,6 +22,7 @@ import numpy as np
 from herodotus_record.cluster_reviews import UpgradedDecisions, UpgradedRule, UpgradeQuestion, UpgradeReview
 from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import DecisionPath
+from herodotus_record.notes import list_missing_rules
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
@@ -82,8 +83,8 @@ class _Difference:
     causes: list[str] = field(default_factory=list)
 
 
-def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Report) -> UpgradeReview:
-    """Decide pods by the present rules and by those of another version, and return what differs.
+def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Report) -> tuple[UpgradeReview, list[str]]:
+    """Decide pods by the present rules and by those of another version, and return what differs, with notes.
 
     It changes how pods count on their nodes, so nothing else can be decided afterwards. Raises UpgradeError for a
     version that is not known, or in which a feature gate that is set does not exist.
@@ -107,7 +108,7 @@ def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Repo
     changed = list(_list_changed_rules(before, after))
     explained = [each for each in differences.values() if each.kind != OTHER_MESSAGE][:MAX_EXPLAINED]
     comparison.explain(explained, before, after, [rule.name for rule in changed])
-    return UpgradeReview(
+    review = UpgradeReview(
         from_version=str(before.version),
         to_version=str(after.version),
         pods=total,
@@ -115,6 +116,7 @@ def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Repo
         changes=[_describe(each, state.nodes) for each in sorted(differences.values(), key=_rank)],
         rules=changed,
     )
+    return review, [*comparison.notes]
 
 
 class _Comparison:
@@ -124,6 +126,7 @@ class _Comparison:
         self._state, self._report, self._total = state, report, total
         self._claims = SimulatedClaims(state.objects)
         self._done = 0
+        self.notes: dict[str, None] = {}  # sentences on rules that some decided pod lacks, in order
 
     def decide(self, subjects: Iterable[_Subject], rules: Rules) -> Iterator[_Outcome]:
         """Yield the outcome of each pod by these rules."""
@@ -153,6 +156,7 @@ class _Comparison:
             if subject.node:
                 claims.undo(0)
                 nodes.add_pod(PodInfo(subject.pod, running=True), subject.node)
+        self.notes.update(dict.fromkeys(list_missing_rules(result.trace.notes)))
         own = nodes.index.get(subject.node)
         fits = own is not None and bool(result.trace.feasible[own]) and result.path is not DecisionPath.ERROR
         return _Outcome(_pack_best(result), fits, result.message)

@@ -67,6 +67,16 @@ def test_a_pod_that_would_get_another_node_is_named_with_the_rule() -> None:
     assert [(each.best_before, each.best_after) for each in found.changes] == [(["n1"], ["n2"])]
 
 
+@pytest.mark.parametrize(("to", "told"), [("v1.36", []), ("v1.37", ["allocation of devices"])])
+def test_an_upgrade_says_what_is_not_built_of_the_other_version(to: str, told: list[str]) -> None:
+    claiming = a_pod("p", "n1")
+    claiming["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+    spec = ClusterReviewSpec(upgrade=UpgradeQuestion(to=to))
+    state = a_state([a_node("n1"), claiming, a_pod("q", "n1")], "v1.35")
+    notes = answer_review(state, spec, lambda _done, _total: None, seed=0).notes
+    assert [note.partition(": decided as in v1.36")[0] for note in notes] == told
+
+
 def test_the_same_version_changes_nothing() -> None:
     objects = [a_node("n1"), a_pod("p", "n1"), a_pod("big", cpu="9")]
     found = upgrade(a_state(objects, "v1.34.9"), "v1.34")
