@@ -101,9 +101,16 @@ def test_ordinary_requests_are_read_whole(sent: bytes, body: bytes, piece: int) 
     assert body_of(events) == body
 
 
-def test_a_body_of_tiny_chunks_is_refused_after_the_first_64() -> None:
+def test_a_body_of_tiny_chunks_is_refused_before_a_chunk_is_parsed() -> None:
     events, _, status = parse(CHUNKED + chunk(1) * 100_000)
-    assert (len(body_of(events)), status) == (64, 400)
+    assert (len(body_of(events)), status) == (0, 400)
+
+
+@PIECES
+@pytest.mark.parametrize("size", [b"+5", b"0x5", b"1_0", b"-5", b"", b";", b"g", b"1" * 21])
+def test_a_malformed_chunk_size_is_refused(size: bytes, piece: int) -> None:
+    _, error, status = parse(CHUNKED + chunk(20) + size + b"\r\nxxxxx\r\n0\r\n\r\n", piece)
+    assert ("illegal chunk header" in error, status) == (True, 400)
 
 
 class Endless:
