@@ -26,6 +26,7 @@ from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 from herodotus_serving import logs
+from herodotus_serving.flag_types import add_probe_bind
 from herodotus_serving.sockets import ListenError
 from scheduler.engine.formulas.measurements import COST
 from scheduler.prometheus import PrometheusError
@@ -88,6 +89,7 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=flag_type(Port), help="0 takes a free one and prints it (default HTTP_PORT, or 80)"
     )
+    add_probe_bind(parser, "/livez and /readyz")
     parser.add_argument(
         "--watch-nodes", action="store_true", help="cache all nodes, for schedulers with nodeCacheCapable: true"
     )

@@ -40,6 +40,7 @@ from herodotus_agents.settings import SettingsError
 from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import find_credentials
 from herodotus_record.escaping import escape
+from herodotus_serving.sockets import Address
 from scheduler.prometheus import Prometheus
 
 _log: Final = logging.getLogger(__name__)
@@ -93,7 +94,8 @@ def serve(arguments: argparse.Namespace) -> None:
         return create_app(loaded, node_cache)
 
     port = service.http_port if arguments.port is None else arguments.port
-    server.serve(arguments.address or service.address, port, service.threads, create)
+    address = Address(arguments.address or service.address, port)
+    server.serve(address, arguments.probe_bind or (), service.threads, create)
 
 
 def monitor(arguments: argparse.Namespace) -> None:

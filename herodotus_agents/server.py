@@ -23,9 +23,11 @@ from herodotus_serving.listener import Listener, Server
 from herodotus_serving.memory import MemoryGate, estimate_json_bytes
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, RequestHead, Response, with_retry_after
 from herodotus_serving.pools import WorkerPool
+from herodotus_serving.probes import OK, ProbeServer
 from herodotus_serving.sockets import Address, get_bound_address, listen
 from scheduler.extenders import wire
 
+PROBE_PATHS: Final = ("/livez", "/readyz")  # it serves only after its agents are loaded and its nodes are cached
 GRACE_S: Final = 5  # for requests in progress at shutdown; a scheduler's own timeout is as long
 MAX_BODY_BYTES: Final = 32 << 20  # 5,000 nodes of 6 kB; larger clusters send names (nodeCacheCapable)
 LIMITS: Final = ListenerLimits(bytes_in_flight=96 << 20)  # three bodies of the maximum size
@@ -35,20 +37,22 @@ QUEUED_CALLS: Final = 64  # a scheduler calls all its extenders at once
 BODY_COPIES: Final = 3  # a request's body, its nodes and the response, besides the decoded objects
 
 
-def serve(address: str, port: int, threads: int, create_app: Callable[[], Flask]) -> None:
-    """Run the extender service until SIGTERM. Raises ListenError if it cannot listen on the address.
+def serve(address: Address, probes: Sequence[Address], threads: int, create_app: Callable[[], Flask]) -> None:
+    """Run the extender service until SIGTERM. Raises ListenError if it cannot listen on an address.
 
     `create_app` is called in the worker process. `threads` is the number of requests that are processed at the same
-    time.
+    time. `probes` are addresses that serve only /livez and /readyz.
     """
-    listening = listen(Address(address, port))
+    sockets = [listen(each) for each in (address, *probes)]
 
     def create_server(sockets: Sequence[socket.socket]) -> Server:
-        listeners = [Listener(each, build_service(create_app(), threads), LIMITS) for each in sockets]
+        listeners = [Listener(sockets[0], build_service(create_app(), threads), LIMITS)]
         gc.freeze()
-        return Server(listeners)
+        return Server(listeners, probes=ProbeServer(sockets[1:], dict.fromkeys(PROBE_PATHS, lambda: OK)))
 
-    workers.run([listening], create_server, [f"listening on http://{get_bound_address(listening)}"], GRACE_S)
+    ready = [f"listening on http://{get_bound_address(sockets[0])}"]
+    ready += [f"listening on http://{get_bound_address(each)} (probes)" for each in sockets[1:]]
+    workers.run(sockets, create_server, ready, GRACE_S)
 
 
 def build_service(app: Flask, threads: int) -> HttpService:

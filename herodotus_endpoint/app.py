@@ -36,7 +36,7 @@ from herodotus_endpoint.errors import json_response, retry_later
 from herodotus_endpoint.fair_queue import FairQueue
 from herodotus_endpoint.kubeapi import routes
 from herodotus_endpoint.metrics import EndpointMetrics
-from herodotus_endpoint.readiness import Readiness
+from herodotus_endpoint.readiness import Readiness, describe_failed
 from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
 from herodotus_endpoint.routing import TEXT, Access, PoolKind, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
@@ -108,7 +108,7 @@ def _service_blueprint(
     def readyz() -> Response:
         failed = readiness.failed()
         if failed:
-            raise retry_later(503, f"not ready: {', '.join(failed)} failed: reason withheld")
+            raise retry_later(503, describe_failed(failed))
         return Response("ok", content_type="text/plain; charset=utf-8")
 
     @declare(

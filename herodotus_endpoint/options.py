@@ -23,7 +23,7 @@ from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, Servi
 from herodotus_endpoint.store import RetentionLimits, sqlite_url
 from herodotus_endpoint.tls import TlsFiles
 from herodotus_record.version import __version__
-from herodotus_serving.flag_types import ByteSize
+from herodotus_serving.flag_types import ByteSize, add_probe_bind, parse_address
 from herodotus_serving.sockets import Address
 
 DEFAULT_BIND: Final = Address("127.0.0.1", 8000)  # the first Herodotus' port, on loopback only
@@ -168,24 +168,18 @@ def _add_listening_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--bind",
         action="append",
-        type=_parse_address,
+        type=parse_address,
         metavar="HOST:PORT",
         help=f"address to serve on, repeatable; port 0 takes a free one and prints it (default {DEFAULT_BIND})",
     )
     group.add_argument(
         "--ingest-bind",
         action="append",
-        type=_parse_address,
+        type=parse_address,
         metavar="HOST:PORT",
         help="serve ingest on this address and on no other, so that a NetworkPolicy can separate it from queries",
     )
-    group.add_argument(
-        "--probe-bind",
-        action="append",
-        type=_parse_address,
-        metavar="HOST:PORT",
-        help="serve /livez and /readyz on this address too, without TLS and independent of readers",
-    )
+    add_probe_bind(group, "/livez and /readyz")
     group.add_argument(
         "--tls-cert-file", type=Path, metavar="FILE", help="certificate for TLS; read again when it changes"
     )
@@ -369,13 +363,6 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         help="trust this machine's clock at the start, and remove everything over its age at once; without it, at"
         " most a quarter of the decisions is removed in a day",
     )
-
-
-def _parse_address(value: str) -> Address:
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
-    if not match or int(match[3]) > 65535:
-        raise argparse.ArgumentTypeError(f"{value!r} is not HOST:PORT")
-    return Address(match[1] or match[2], int(match[3]))
 
 
 def _parse_http_url(value: str) -> str:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 SENDER_PREFIX: Final = "/ingest/"  # paths that schedulers request
-PROBE_PATHS: Final = ("/livez", "/readyz")
 SENDER_THREADS: Final = 8  # for senders' other requests, which are short, while MAX_WAITING batches wait
 QUEUED_BATCHES: Final = 32  # senders' requests that wait while all these threads are in use
 QUEUED_QUERIES: Final = 64  # wait for their reader's turn, each in a thread of the pool
@@ -65,10 +64,6 @@ class Pools:
             PoolKind.QUERIES.value: create_queue(threads),
             PoolKind.REVIEWS.value: create_queue(settings.max_reviews, REVIEWS_PER_READER),
         }
-
-    def assign_probe(self, _head: RequestHead) -> PoolAssignment:
-        """Return the worker pool and body limit for a request that arrived at a listener for probes."""
-        return PoolAssignment(self._by_kind[PoolKind.PROBES], MAX_IGNORED_BODY)
 
     def assign_by_route(self, app: Flask, serves_ingest: bool) -> Callable[[RequestHead], PoolAssignment]:
         """Return a function that returns the worker pool and body limit for a request, as its route declares them.
@@ -110,17 +105,5 @@ def refuse_ingest(application: WSGIApplication) -> WSGIApplication:
         refused = refuse(403, "ingest is not served on this listener (--ingest-bind)")
         start_response("403 Forbidden", [*refused.headers, ("Content-Length", str(len(refused.body)))])
         return [refused.body]
-
-    return answer
-
-
-def restrict_to_probes(application: WSGIApplication) -> WSGIApplication:
-    """Wrap an application so that it serves only PROBE_PATHS and answers 404 to every other path."""
-
-    def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        if environ.get("PATH_INFO") in PROBE_PATHS and environ.get("REQUEST_METHOD") in ("GET", "HEAD"):
-            return application(environ, start_response)
-        start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "0")])
-        return []
 
     return answer

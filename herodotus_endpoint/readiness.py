@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_serving.probes import OK, ProbeAnswer
 
 if TYPE_CHECKING:
     from herodotus_endpoint.store import Store
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 CHECK_INTERVAL_S: Final = 1.0
 MAX_AGE_S: Final = 10.0  # a check that takes longer fails: twice the longest wait for the database
 _log: Final = logging.getLogger(__name__)
+
+
+def describe_failed(failed: Sequence[str]) -> str:
+    """Return the sentence about failed checks, given their names, for a client."""
+    return f"not ready: {', '.join(failed)} failed: reason withheld"
 
 
 class Readiness:
@@ -64,6 +70,11 @@ class Readiness:
         if self._clock() - self._checked_at > MAX_AGE_S:
             return tuple(self._checks)
         return self._failed
+
+    def answer_probe(self) -> ProbeAnswer:
+        """Return the answer to a readiness probe."""
+        failed = self.failed()
+        return ProbeAnswer(503, f"{describe_failed(failed)}\n") if failed else OK
 
     def _run(self) -> None:
         while True:

@@ -23,6 +23,7 @@ from herodotus_endpoint.tls import ServingTls, TlsFiles
 from herodotus_serving import workers
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
+from herodotus_serving.probes import OK, ProbeServer
 from herodotus_serving.sockets import Address, get_bound_address, listen
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
 SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # as `metrics.MULTIPROCESS_VARIABLE`, which is imported later
-PROBE_LIMITS: Final = {"connections": 64, "per_address": 16}  # a kubelet and a few other clients
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Worker:
         # Imported here because prometheus_client decides when it is imported whether workers share metrics.
         from herodotus_endpoint.app import create_app
         from herodotus_endpoint.metrics import EndpointMetrics
-        from herodotus_endpoint.pools import Pools, build_service, refuse_ingest, restrict_to_probes
+        from herodotus_endpoint.pools import Pools, build_service, refuse_ingest
         from herodotus_endpoint.readiness import Readiness
         from herodotus_endpoint.routing import RouteDeclarationError
 
@@ -125,11 +125,9 @@ class _Worker:
             Listener(each, service, listen_on.limits, contexts)
             for each, service in zip(sockets, services, strict=False)
         ]
-        probes = build_service(restrict_to_probes(app.wsgi_app), pools.assign_probe)
-        limits = replace(listen_on.limits, **PROBE_LIMITS)
-        probe_listeners = [Listener(each, probes, limits) for each in sockets[len(services) :]]
+        probes = ProbeServer(sockets[len(services) :], {"/livez": lambda: OK, "/readyz": readiness.answer_probe})
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
-        return Server(listeners, traces.stop if traces else None, probe_listeners)
+        return Server(listeners, traces.stop if traces else None, probes)
 
     def _client_authority(self) -> str:
         return self.tls.client_authority() if self.tls else ""

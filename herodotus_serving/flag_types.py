@@ -1,6 +1,7 @@
 """Types of command-line flags that several servers have, for the argument `type` of argparse.
 
-Owns: sizes in bytes, and names of namespaced Kubernetes objects. Does not own: flags and their defaults.
+Owns: sizes in bytes, addresses to listen on, names of namespaced Kubernetes objects, and the flag for probes. Does not
+own: other flags and their defaults.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import argparse
 import re
 from typing import Final
+
+from herodotus_serving.sockets import Address
 
 MAX_BYTES: Final = 1 << 50  # 1024Ti
 _SHIFTS: Final = {"Ti": 40, "Gi": 30, "Mi": 20, "Ki": 10, "": 0}
@@ -30,6 +33,25 @@ class ByteSize:
             bounds = f"{_format_size(self._minimum)} to {_format_size(MAX_BYTES)}"
             raise argparse.ArgumentTypeError(f"{text!r} is not a size from {bounds}, such as {self._example}")
         return size
+
+
+def parse_address(text: str) -> Address:
+    """Return the address that HOST:PORT denotes; an IPv6 address is in brackets. Raises argparse.ArgumentTypeError."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", text)
+    if not match or int(match[3]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return Address(match[1] or match[2], int(match[3]))
+
+
+def add_probe_bind(parser: argparse._ActionsContainer, paths: str) -> None:
+    """Add the flag --probe-bind to a command-line parser; `paths` names what the server answers there."""
+    parser.add_argument(
+        "--probe-bind",
+        action="append",
+        type=parse_address,
+        metavar="HOST:PORT",
+        help=f"serve {paths} on this address too, for the kubelet: without TLS, and independent of other clients",
+    )
 
 
 def parse_object_name(text: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from herodotus_serving.connection import READ_SIZE, HttpConnection, Phase
 from herodotus_serving.limits import ByteBudget, ListenerLimits
 from herodotus_serving.messages import HttpService
 from herodotus_serving.parsing import ParsingQueue
+from herodotus_serving.probes import ProbeServer
 
 # Before an address evicts its own connection; otherwise reconnecting clients occupy the loop. A connection without a
 # complete request leaves earlier: a kubelet's probe must not wait for silent clients that share its address.
@@ -237,20 +238,19 @@ class Listener:
 
 
 class Server:
-    """The HTTP server of one event loop, with one listener for each listening socket.
+    """The HTTP server of one event loop, with one listener for each listening socket, and a server of probes.
 
-    `at_end` runs after the last request, in a thread. The listeners in `probes` have another event loop, in a thread,
-    so that clients of the others do not delay them.
+    `at_end` runs after the last request, in a thread.
     """
 
     def __init__(
         self,
         listeners: Sequence[Listener],
         at_end: Callable[[], None] | None = None,
-        probes: Sequence[Listener] = (),
+        probes: ProbeServer | None = None,
     ) -> None:
         self.listeners = listeners
-        self._probes = ServerThread(Server(probes)) if probes else None
+        self._probes = probes
         self._at_end = at_end
         self._context_reader = ThreadPoolExecutor(1, "tls-context")
 
@@ -262,7 +262,7 @@ class Server:
             self._probes.start()
 
     async def stop(self, grace_s: float) -> None:
-        """Stop all listeners, those of probes last; wait at most `grace_s` for requests in progress."""
+        """Stop all listeners, then the answers to probes; wait at most `grace_s` for requests in progress."""
         await asyncio.gather(*(listener.stop(grace_s) for listener in self.listeners))
         if self._probes:
             await asyncio.to_thread(self._probes.close)

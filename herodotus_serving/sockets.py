@@ -22,11 +22,11 @@ class Address:
 
 
 class ListenError(Exception):
-    """The process cannot listen on an address. `reason` is the cause without the address."""
+    """The process cannot listen on `address`. `reason` is the cause without the address."""
 
     def __init__(self, address: Address, reason: str) -> None:
         super().__init__(f"cannot listen on {address}: {reason}")
-        self.reason = reason
+        self.address, self.reason = address, reason
 
 
 def listen(address: Address) -> socket.socket:

@@ -86,12 +86,18 @@ def stop_on_signals() -> threading.Event:
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve the HTTPS port in threads and return a function that stops it. Raise StartupError if that is impossible."""
+    """Serve the HTTPS port and probes in threads, and return a function that stops them.
+
+    Raise StartupError if that is impossible.
+    """
     try:
         return port.serve(options, api, content)
-    except (ListenError, CertificateError) as e:
-        where, why = f"{options.host}:{options.port}", e.reason if isinstance(e, ListenError) else e
-        raise StartupError(f"cannot serve on {where} (--bind-address, --secure-port): {why}") from e
+    except ListenError as e:
+        flags = "--probe-bind" if e.address in options.probes else "--bind-address, --secure-port"
+        raise StartupError(f"cannot serve on {e.address} ({flags}): {e.reason}") from e
+    except CertificateError as e:
+        where = f"{options.host}:{options.port}"
+        raise StartupError(f"cannot serve on {where} (--bind-address, --secure-port): {e}") from e
 
 
 class ConnectedCluster(NamedTuple):

@@ -1,4 +1,7 @@
-"""The HTTPS port: its command-line options, named as in kube components, and its start."""
+"""The HTTPS port and the addresses for probes alone: their command-line options, and their start.
+
+Options are named as in kube components, where those have them.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from herodotus_serving.flag_types import add_probe_bind
+from herodotus_serving.probes import ProbeServer
+from herodotus_serving.sockets import Address, listen
 from scheduler import klog
 from scheduler.kube.http import ApiServer
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS, RequestAuthorizer
 from scheduler.serving.certificates import CertificateFiles, Certificates, ClientAuthorities
-from scheduler.serving.routes import Content, StatusRoutes
+from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import StatusServer
 
 PORT: Final = 10259  # kube-scheduler's
@@ -22,12 +28,13 @@ PORT: Final = 10259  # kube-scheduler's
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """The parsed options of the HTTPS port. If `port` is 0, the port is not opened."""
+    """The parsed options of the HTTPS port and of the addresses for probes. If `port` is 0, the port is not opened."""
 
     host: str
     port: int
     certificates: CertificateFiles
     always_allowed: tuple[str, ...]
+    probes: tuple[Address, ...] = ()
 
 
 def add_serving_options(parser: argparse._ActionsContainer) -> None:
@@ -61,6 +68,7 @@ def add_serving_options(parser: argparse._ActionsContainer) -> None:
         metavar="PATHS",
         help=f"for everyone, with commas (default {','.join(ALWAYS_ALLOWED_PATHS)})",
     )
+    add_probe_bind(parser, "/healthz, /livez and /readyz")
 
 
 def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
@@ -72,15 +80,22 @@ def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
             arguments.tls_cert_file, arguments.tls_private_key_file, arguments.cert_dir, arguments.client_ca_file
         ),
         arguments.authorization_always_allow_paths,
+        tuple(arguments.probe_bind or ()),
     )
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
-    """Serve the HTTPS port in threads, and return the function that stops it. Serve nothing if the port number is 0.
+    """Serve the HTTPS port and probes in threads, and return the function that stops both.
 
-    Raise ListenError or CertificateError if the port or its certificate cannot be used.
+    Serve no HTTPS port if its number is 0. Raise ListenError or CertificateError if an address or the certificate
+    cannot be used.
     """
     with ExitStack() as closing:
+        if options.probes:
+            probes = ProbeServer([listen(address) for address in options.probes], build_probes(content))
+            closing.callback(probes.close)
+            probes.start()
+            klog.info(0, "Serving probes", addresses=" ".join(map(str, probes.addresses)))
         if options.port:
             authorities = ClientAuthorities(api, options.certificates.client_ca_file)
             certificates = Certificates(options.certificates, options.host, authorities, time.monotonic)

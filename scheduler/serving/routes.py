@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from herodotus_serving.probes import ProbeAnswer
 from scheduler import klog
 from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.health import PING, HealthCheck, build_check_response, build_summary
@@ -54,8 +56,8 @@ class StatusRoutes:
                 200, json.dumps({"componentconfig": content.configuration}).encode(), JSON
             ),
         }
-        for name, checks in (("healthz", content.healthz), ("livez", content.livez), ("readyz", content.readyz)):
-            self._answers |= _health(name, checks or (PING,))
+        for name, checks in _health_checks(content).items():
+            self._answers |= _health(name, checks)
         if content.profiling:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
@@ -64,6 +66,22 @@ class StatusRoutes:
         self._access.check(request)
         answer = self._answers.get(request.path)
         return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
+
+
+def build_probes(content: Content) -> dict[str, Callable[[], ProbeAnswer]]:
+    """Return the answers for addresses of probes alone: the health endpoints without parameters."""
+
+    def answer(name: str, checks: Sequence[HealthCheck]) -> ProbeAnswer:
+        summary = build_summary(name, checks, {})
+        return ProbeAnswer(summary.code, summary.body.decode())
+
+    return {f"/{name}": partial(answer, name, checks) for name, checks in _health_checks(content).items()}
+
+
+def _health_checks(content: Content) -> dict[str, Sequence[HealthCheck]]:
+    """Return the checks of each health endpoint by its name."""
+    named = {"healthz": content.healthz, "livez": content.livez, "readyz": content.readyz}
+    return {name: checks or (PING,) for name, checks in named.items()}
 
 
 def _metrics(request: StatusRequest, registry: CollectorRegistry) -> StatusResponse:

@@ -66,9 +66,11 @@ def test_the_scheduler_s_extender_urls_are_served(name: str) -> None:
     for container in extenders:
         given = environment(container)
         arguments = command._parser().parse_args(container["args"])
-        (port,) = container["ports"]
+        port, probes = container["ports"]
         assert settings.load_extender_service_settings(None, given).http_port == port["containerPort"]
-        assert container["livenessProbe"]["httpGet"] == {"path": "/version", "port": port["containerPort"]}
+        assert [address.port for address in arguments.probe_bind] == [probes["containerPort"]]
+        for kind, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            assert container[kind]["httpGet"] == {"path": path, "port": probes["containerPort"]}
         loaded = load_agents(arguments.agents.split(","), {}, given)
         assert not loaded.failed
         assert arguments.watch_nodes

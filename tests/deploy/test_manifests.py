@@ -228,13 +228,16 @@ def test_client_certificates_are_verified_with_the_cluster_s_authority() -> None
     assert account == {"kind": "ServiceAccount", "name": "herodotus-scheduler", "namespace": "herodotus"}
 
 
-def test_probes_and_policy_use_the_served_port() -> None:
+def test_probes_and_policy_use_the_served_ports() -> None:
     spec = container("herodotus-scheduler")
-    (port,) = spec["ports"]
-    assert port["containerPort"] == app._parser().parse_args(spec["args"]).secure_port == PORT
+    arguments = app._parser().parse_args(spec["args"])
+    served = {port["name"]: port["containerPort"] for port in spec["ports"]}
+    (probes,) = arguments.probe_bind
+    assert served == {"https": arguments.secure_port, "probes": probes.port}
+    assert arguments.secure_port == PORT
     for probe in ("livenessProbe", "readinessProbe"):
         asked = spec[probe]["httpGet"]
-        assert (asked["port"], asked["scheme"]) == (port["name"], "HTTPS")
+        assert (asked["port"], asked.get("scheme")) == ("probes", None)
         assert asked["path"] in ALWAYS_ALLOWED_PATHS
     assert named("NetworkPolicy", "herodotus-scheduler")["spec"]["ingress"] == [], "the kubelet needs no rule"
 

@@ -170,6 +170,11 @@ def test_the_api_server_trusts_the_certificate_that_helm_creates(real: Cluster, 
         assert release.there() == set()
 
 
+def probe_address(recorder: Process) -> str:
+    """Return the address at which a scheduler or an observer answers probes."""
+    return recorder.wait_for(r'"Serving probes" addresses="(\S+)"')[1]
+
+
 def check_certificate(data: dict[str, str], host: str) -> None:
     """Check that the Secret has a certificate for the host, another one of its authority, and no key of that."""
     assert data.keys() == {"ca.crt", "tls.crt", "tls.key"}
@@ -213,6 +218,8 @@ class Pod:
         self._places = dict.fromkeys(files, str(self.folder))
         for port, address in at.items():
             self._places |= {f"0.0.0.0:{port}": address, f".svc:{port}": f".svc:{address.rpartition(':')[2]}"}
+        if component != "endpoint":  # each container of a cluster has a port 8002
+            self._places["0.0.0.0:8002"] = "127.0.0.1:0"
 
     def arguments(self, containers: str = "containers") -> list[str]:
         found = self._release.arguments(self.component, containers)
@@ -268,6 +275,8 @@ def test_processes_work_with_their_accounts_and_have_no_other_rights(real: Clust
             running[0].wait_for(r"listening on http://\S+ \(probes\)")
             running += [pods[c].started("scheduler", "--secure-port=0") for c in ("scheduler", "observer")]
             running[2].wait_for("Everything was listed")
+            for recorder in running[1:]:
+                assert httpx.get(f"http://{probe_address(recorder)}/readyz").text == "ok"
             check_both_are_recorded(real, OURS, f"https://{at['8000']}")
             check_forbidden_requests(real, OURS, pods, f"https://{at['8001']}")
             publish(real, at["8000"], "queries")

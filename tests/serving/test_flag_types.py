@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from herodotus_serving.flag_types import MAX_BYTES, ByteSize, parse_object_name
+from herodotus_serving.flag_types import MAX_BYTES, ByteSize, parse_address, parse_object_name
+from herodotus_serving.sockets import Address
 
 SIZE = ByteSize(64 << 10, "512Mi")
 
@@ -45,3 +46,14 @@ def test_object_names(name: str) -> None:
 def test_what_kubernetes_does_not_allow_as_a_name_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not NAMESPACE/NAME"):
         parse_object_name(text)
+
+
+@pytest.mark.parametrize(("text", "host"), [("127.0.0.1:80", "127.0.0.1"), ("[::1]:80", "::1"), ("a.b:80", "a.b")])
+def test_addresses(text: str, host: str) -> None:
+    assert parse_address(text) == Address(host, 80)
+
+
+@pytest.mark.parametrize("text", ["", ":80", "a", "a:", "a:65536", "::1:80", "[x]:80", "a:8 0", "a:80\n", "a:\u0668"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not HOST:PORT"):
+        parse_address(text)

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from herodotus_record.version import __version__
+from herodotus_serving.sockets import Address
 from scheduler.commands import main as app
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
@@ -249,6 +250,12 @@ class TestRunRefuses:
         where = f"cannot serve on 127.0.0.1:{port} (--bind-address, --secure-port)"
         assert said == f"error: {where}: Address already in use"
 
+    def test_an_address_for_probes_that_is_taken(self, capsys: Captured) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            where = f"127.0.0.1:{taken.getsockname()[1]}"
+            said = refused(capsys, "run", "--master", "http://127.0.0.1:9", "--secure-port", "0", "--probe-bind", where)
+        assert said == f"error: cannot serve on {where} (--probe-bind): Address already in use"
+
     def test_a_certificate_without_its_key(self, capsys: Captured, tmp_path: Path) -> None:
         said = refused(capsys, "run", "--master", "http://127.0.0.1:9", "--tls-cert-file", str(tmp_path))
         assert said.endswith("--tls-cert-file and --tls-private-key-file must be given together")
@@ -353,6 +360,8 @@ def test_options_of_the_port_are_kube_scheduler_s() -> None:
     files = CertificateFiles(Path("c"), Path("k"), Path("d"), Path("a"))
     assert parse_serving_options(parsed) == ServingOptions("::", 443, files, ("/healthz", "/metrics"))
     assert parsed.logging_format == "json"
+    parsed = app._parser().parse_args(["observe", "--probe-bind", "[::]:8002"])
+    assert parse_serving_options(parsed).probes == (Address("::", 8002),)
     default = parse_serving_options(app._parser().parse_args(["run"]))
     assert default == ServingOptions("0.0.0.0", 10259, CertificateFiles(), ("/healthz", "/readyz", "/livez"))
 

@@ -30,7 +30,7 @@ from scheduler.serving.certificates import (
 )
 from scheduler.serving.health import HealthCheck
 from scheduler.serving.http import StatusRequest, StatusResponse
-from scheduler.serving.routes import Content, StatusRoutes
+from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import LIMITS, StatusServer
 from tests.processes import eventually
 from tests.scheduler.kube.servers import api_of, status
@@ -341,6 +341,16 @@ class TestRoutes:
         answer = ask(served, path)
         assert (answer.status_code, answer.text) == (code, body)
         assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+    def test_probes_alone_have_the_summaries_without_a_right(self) -> None:
+        """On an address of their own: the same summaries, and nothing else that the HTTPS port serves."""
+        checks = (HealthCheck("good", lambda: None), HealthCheck("bad", lambda: "broken"))
+        answers = build_probes(Content({}, SchedulerMetrics().registry, readyz=checks))
+        assert {path: answer() for path, answer in answers.items()} == {
+            "/healthz": (200, "ok"),
+            "/livez": (200, "ok"),
+            "/readyz": (500, "[+]good ok\n[-]bad failed: reason withheld\nreadyz check failed\n"),
+        }
 
     @pytest.mark.parametrize("path", ["/readyz/bad", "/metrics", "/configz", "/debug/flags/v", "/nonsense"])
     def test_every_other_path_needs_a_right_even_if_it_is_unknown(self, served: StatusServer, path: str) -> None:

@@ -123,6 +123,7 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 {{- if $root.Values.records.nodeGroups }}
 - --record-node-groups
 {{- end }}
+- --probe-bind=0.0.0.0:8002
 - --v={{ $values.verbosity }}
 {{- end }}
 
@@ -132,16 +133,18 @@ http{{ if include "herodotus.tls" . }}s{{ end }}
 ports:
 - name: https # health, metrics, configuration; a certificate of its own, made in memory
   containerPort: 10259
+- name: probes # from the kubelet; other clients of the HTTPS port do not delay them
+  containerPort: 8002
 # Alive while the loop goes round. Ready while it can do its work, which for a standby is to wait for the Lease; a
 # decisions service that is away makes it neither.
 livenessProbe:
-  httpGet: {path: /livez, port: https, scheme: HTTPS}
+  httpGet: {path: /livez, port: probes}
   initialDelaySeconds: 10
   periodSeconds: 10
   timeoutSeconds: 15
   failureThreshold: 8
 readinessProbe:
-  httpGet: {path: /readyz, port: https, scheme: HTTPS}
+  httpGet: {path: /readyz, port: probes}
   periodSeconds: 5
   timeoutSeconds: 5
 {{- with (index $root.Values (index . 1)).extraEnv }}
