@@ -20,6 +20,7 @@ import enum
 import io
 import logging
 import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from typing import Any, Final, Protocol, cast
 
 import h11
 
-from herodotus_serving.limits import ListenerLimits
+from herodotus_serving.limits import ListenerLimits, RefusalPace
 from herodotus_serving.messages import (
     STATUSES_WITHOUT_BODY,
     HttpService,
@@ -44,8 +45,9 @@ from herodotus_serving.parsing import EVENTS_PER_STEP, ParsingQueue, RequestPars
 
 READ_AHEAD: Final = 64 << 10
 READ_SIZE: Final = 64 << 10  # at once
-TLS_READ_SIZE: Final = 4 << 10  # asyncio reads each record by itself, and a record may hold one byte
+TLS_READ_SIZE: Final = 512  # asyncio reads each record by itself, and a record may hold one byte: 1 ms at once
 SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
+BUSY_STATUSES: Final = (429, 503)  # clients try again, so the next refusal follows at once
 LINGER_S: Final = 2.0  # for a client to read that its body is refused; closing earlier would reset the connection
 CLOSE_S: Final = 2.0  # for the last bytes and TLS's close_notify
 _log: Final = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Phase(enum.Enum):
     HANDSHAKE = enum.auto()  # until the transport is ready, with plain TCP too
     RECEIVING = enum.auto()
     WORKING = enum.auto()
+    REFUSING = enum.auto()  # until the refusal is due
     SENDING = enum.auto()
     STREAMING = enum.auto()
     IDLE = enum.auto()
@@ -68,7 +71,15 @@ class Phase(enum.Enum):
     CLOSED = enum.auto()
 
 
-WAITING_FOR_CLIENT: Final = {Phase.HANDSHAKE, Phase.RECEIVING, Phase.SENDING, Phase.IDLE, Phase.LINGERING}
+# Closing a connection in one of these phases loses no work of the server.
+EVICTABLE: Final = {
+    Phase.HANDSHAKE,
+    Phase.RECEIVING,
+    Phase.REFUSING,
+    Phase.SENDING,
+    Phase.IDLE,
+    Phase.LINGERING,
+}
 
 
 class ConnectionOwner(Protocol):
@@ -77,6 +88,7 @@ class ConnectionOwner(Protocol):
     service: HttpService
     limits: ListenerLimits
     turns: ParsingQueue
+    refusal_pace: RefusalPace
     read_buffer: memoryview
 
     def hold(self, connection: HttpConnection, size: int) -> bool:
@@ -111,7 +123,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser = RequestParser(self._limits)
         self._http = self._parser.http
         self._timer: asyncio.TimerHandle | None = None
-        self._tls = False
+        self._tls: ssl.SSLObject | None = None
         self._certificate, self._subject = b"", cast("dict[str, object]", {})
         self._begin_request()
 
@@ -124,13 +136,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         # Writing is paused until the last byte is with the kernel. asyncio's TLS pauses at `high`, TCP beyond it.
         self._transport.set_write_buffer_limits(high=0 if tls is None else 1, low=0)
         if tls is not None:
-            self._tls = True
+            self._tls = tls
             self._certificate, self._subject = tls.getpeercert(True) or b"", tls.getpeercert() or {}
         self._enter(Phase.RECEIVING, self._limits.request_s)
 
     def get_buffer(self, _size_hint: int) -> memoryview:
         """Return where asyncio writes the next bytes; `buffer_updated` copies them before another connection reads."""
-        return self._listener.read_buffer[:TLS_READ_SIZE] if self._tls else self._listener.read_buffer
+        if self._tls is None:
+            return self._listener.read_buffer
+        return self._listener.read_buffer[: max(TLS_READ_SIZE, self._tls.pending())]  # the rest of a long record
 
     def buffer_updated(self, size: int) -> None:
         """Keep the bytes that arrived until the connection's turn, or until the response in progress is written."""
@@ -152,7 +166,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser.ended = True
         if self.phase is Phase.RECEIVING:
             self._listener.turns.add(self)
-        return not self._tls and self.phase in (Phase.RECEIVING, Phase.WORKING, Phase.SENDING)
+        return not self._tls and self.phase in (Phase.RECEIVING, Phase.WORKING, Phase.REFUSING, Phase.SENDING)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel the request in progress, and release the memory that the connection holds."""
@@ -190,7 +204,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     @property
     def waits_for_client(self) -> bool:
         """Whether the connection waits for its client, so that closing it would lose no work of the server."""
-        return self.phase in WAITING_FOR_CLIENT
+        return self.phase in EVICTABLE
 
     def abort(self) -> None:
         """Close the connection immediately and discard unwritten bytes."""
@@ -304,7 +318,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             body,
             self.peer,
             local,
-            self._tls,
+            self._tls is not None,
             self._certificate,
             self._subject,
             self._cancelled,
@@ -337,7 +351,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _post(self, response: Response | None) -> None:
         if response is not None:
             with contextlib.suppress(ClientDisconnectedError):
-                self._call(self._respond, response)
+                self._call(self._refuse if response.status in BUSY_STATUSES else self._respond, response)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -462,17 +476,31 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._open_transport.resume_reading()
             self._enter(Phase.IDLE, self._limits.idle_s)
 
+    def _refuse(self, response: Response) -> None:
+        """Respond with a refusal when one is due to the client's address, and read nothing more until then."""
+        if self.phase is Phase.CLOSED:
+            return
+        self._listener.release(self)
+        self._body = io.BytesIO()
+        delay_s = self._listener.refusal_pace.delay_s(self.peer[0], self._loop.time())
+        if not delay_s:
+            self._respond(response)
+            return
+        self._enter(Phase.REFUSING, None)
+        self._open_transport.pause_reading()
+        self._loop.call_later(delay_s, self._respond, response)
+
     def _refuse_too_large(self) -> None:
         assert self._route is not None
-        self._respond(self._service.refuse(413, f"the body must be at most {self._route.max_body >> 10} KiB as sent"))
+        self._refuse(self._service.refuse(413, f"the body must be at most {self._route.max_body >> 10} KiB as sent"))
 
     def _refuse_busy(self, message: str, status: int = 503) -> None:
-        self._respond(with_retry_after(self._service.refuse(status, message)))
+        self._refuse(with_retry_after(self._service.refuse(status, message)))
 
     def _refuse_unreadable(self, status: int, reason: str) -> None:
         _log.debug("unreadable request from %s: %s", self.peer[0], reason)
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._respond(self._service.refuse(status, f"cannot parse the request: {reason}"))
+            self._refuse(self._service.refuse(status, f"cannot parse the request: {reason}"))
         else:
             self._close()
 

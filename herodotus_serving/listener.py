@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from herodotus_serving.connection import READ_SIZE, HttpConnection, Phase
-from herodotus_serving.limits import ByteBudget, ListenerLimits
+from herodotus_serving.limits import ByteBudget, ListenerLimits, RefusalPace
 from herodotus_serving.messages import HttpService
 from herodotus_serving.parsing import ParsingQueue
 from herodotus_serving.probes import ProbeServer
@@ -62,6 +62,7 @@ class Listener:
         self.service, self.limits = service, limits
         self._listening, self._contexts = listening, contexts
         self._budget = ByteBudget(limits.bytes_in_flight)
+        self.refusal_pace = RefusalPace()
         self._open: dict[HttpConnection, None] = {}  # in order of acceptance
         self._open_by_address: Counter[str] = Counter()
         self._surplus: set[socket.socket] = set()  # accepted and unread
@@ -144,7 +145,9 @@ class Listener:
                 _log.warning("cannot accept a connection: %s", e)
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if not self._open_connection(accepted, peer[:2], context_reader):
+            if _has_left(accepted):
+                accepted.close()
+            elif not self._open_connection(accepted, peer[:2], context_reader):
                 self._keep_waiting(accepted, peer[:2], context_reader)
             if number % ACCEPTS_PER_STEP == 0:
                 await asyncio.sleep(0)
@@ -235,6 +238,16 @@ class Listener:
         finally:
             if connection.phase is Phase.HANDSHAKE:
                 self.forget(connection)
+
+
+def _has_left(accepted: socket.socket) -> bool:
+    """Return whether the client of a new connection has closed or reset it, so that it needs no handshake."""
+    try:
+        return not accepted.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class Server:

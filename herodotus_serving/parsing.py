@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import Final, Protocol
 
 import h11
@@ -187,6 +186,8 @@ def _parse_chunk_size(line: bytearray) -> int:
 class SteppedParser(Protocol):
     """A connection that parses in steps, for `ParsingQueue`."""
 
+    peer: tuple[str, int]
+
     def parse_step(self, until: float) -> bool:
         """Handle at most EVENTS_PER_STEP events, and none after `until`; return whether more may follow at once."""
 
@@ -195,35 +196,39 @@ class SteppedParser(Protocol):
 
 
 class ParsingQueue:
-    """The queue of connections that have bytes to parse, which take turns. Not thread-safe: for use on the event loop.
+    """The queue of connections that have bytes to parse. Not thread-safe: for use on the event loop.
 
-    A turn ends after TURN_S seconds. The loop then serves its sockets and other callbacks before the next turn.
+    Client addresses take turns, and so do the connections of one: a client with many connections delays another one by
+    a step. A turn of the queue ends after TURN_S seconds. The loop then serves its sockets and other callbacks before
+    the next turn.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[SteppedParser] = deque()
-        self._queued: set[SteppedParser] = set()
+        self._by_address: dict[str, dict[SteppedParser, None]] = {}  # both in the order of turns
         self._scheduled = False
 
     def add(self, connection: SteppedParser) -> None:
         """Let a connection parse at its turn, once however often it is added before."""
-        if connection not in self._queued:
-            self._queued.add(connection)
-            self._waiting.append(connection)
-            self._schedule()
-
-    def _schedule(self) -> None:
-        if self._waiting and not self._scheduled:
+        self._by_address.setdefault(connection.peer[0], {})[connection] = None
+        if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._run)
 
+    def _next(self) -> SteppedParser:
+        """Remove and return the connection whose turn it is, and let its address wait for all others."""
+        address = next(iter(self._by_address))
+        connections = self._by_address.pop(address)
+        connection = next(iter(connections))
+        del connections[connection]
+        if connections:
+            self._by_address[address] = connections
+        return connection
+
     def _run(self) -> None:
-        self._scheduled = False
         until = self._loop.time() + TURN_S
-        for _ in range(len(self._waiting)):
-            connection = self._waiting.popleft()
-            self._queued.discard(connection)
+        while self._by_address:
+            connection = self._next()
             try:
                 if connection.parse_step(until):
                     self.add(connection)
@@ -232,4 +237,6 @@ class ParsingQueue:
                 connection.abort()
             if self._loop.time() >= until:
                 break
-        self._schedule()
+        self._scheduled = bool(self._by_address)
+        if self._scheduled:
+            self._loop.call_soon(self._run)

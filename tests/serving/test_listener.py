@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from herodotus_serving.connection import HttpConnection
-from herodotus_serving.limits import ListenerLimits
+from herodotus_serving.connection import TLS_READ_SIZE, HttpConnection
+from herodotus_serving.limits import REFUSAL_INTERVAL_S, REFUSALS_AT_ONCE, ListenerLimits, RefusalPace
 from herodotus_serving.listener import Listener, Server, ServerThread
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
+from scheduler.serving.certificates import CertificateFiles, Certificates
 from tests.processes import eventually
 
 BIG = b"x" * (4 << 20)
@@ -26,19 +30,22 @@ GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 class RunningServer:
     """A server on loopback whose paths are /small, /big, /wait (until `go_on`) and /stream."""
 
-    def __init__(self, pool: WorkerPool, max_body: int, limits: ListenerLimits) -> None:
+    def __init__(self, pool: WorkerPool, max_body: int, limits: ListenerLimits, tls: bool) -> None:
         self.go_on, self.cancelled = threading.Event(), threading.Event()
+        self.waiting: SimpleQueue[Request] = SimpleQueue()
         listening = listen(Address("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         service = HttpService(
             lambda _: PoolAssignment(pool, max_body), self._handle, lambda code, why: Response(code, [], why.encode())
         )
-        self.listener = Listener(listening, service, limits)
+        certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
+        self.listener = Listener(listening, service, limits, certificates.context if tls else None)
         self.thread = ServerThread(Server([self.listener]))
         self.thread.start()
 
     def _handle(self, request: Request) -> Response:
         if request.head.path == "/wait":
+            self.waiting.put(request)
             self.go_on.wait(30)
         if request.head.path == "/stream":
             return Response(200, [], stream=self._parts(request))
@@ -70,8 +77,10 @@ class RunningServer:
 def start() -> Iterator[Callable[..., RunningServer]]:
     started: list[RunningServer] = []
 
-    def make(threads: int = 4, queue: int = 4, max_body: int = 1 << 20, **limits: Any) -> RunningServer:
-        started.append(RunningServer(WorkerPool("test", threads, queue), max_body, ListenerLimits(**limits)))
+    def make(
+        threads: int = 4, queue: int = 4, max_body: int = 1 << 20, tls: bool = False, **limits: Any
+    ) -> RunningServer:
+        started.append(RunningServer(WorkerPool("test", threads, queue), max_body, ListenerLimits(**limits), tls))
         return started[-1]
 
     yield make
@@ -229,6 +238,81 @@ def test_a_client_that_closes_before_it_is_refused_is_no_fault(
     closed.set()
     assert b"200 OK" in running.exchange(GET % b"/small")
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_refusals_of_an_address_are_spread_over_time() -> None:
+    pace = RefusalPace()
+    assert [pace.delay_s("a", 100.0) for _ in range(REFUSALS_AT_ONCE + 1)] == [0.0] * (REFUSALS_AT_ONCE + 1)
+    delays_s = [pace.delay_s("a", 100.0) for _ in range(3)]
+    assert delays_s == pytest.approx([REFUSAL_INTERVAL_S * n for n in (1, 2, 3)])
+    assert pace.delay_s("b", 100.0) == 0.0
+    assert pace.delay_s("a", 110.0) == 0.0
+
+
+def test_the_pace_of_refusals_forgets_addresses_that_need_not_wait() -> None:
+    pace = RefusalPace()
+    for number in range(100_000):
+        pace.delay_s(str(number), float(number))
+    assert len(pace._next_s) < 2000
+
+
+def test_refusing_one_address_at_a_high_rate_delays_no_other(start: Callable[..., RunningServer]) -> None:
+    running, count = start(), 4 * REFUSALS_AT_ONCE
+    began = time.monotonic()
+    with ExitStack() as strangers:
+        refused = [strangers.enter_context(running.connect("127.0.0.2")) for _ in range(count)]
+        for connection in refused:
+            connection.sendall(b"nonsense\r\n\r\n")
+        assert b"400" in running.exchange(b"nonsense\r\n\r\n")[:20]
+        assert b"200 OK" in running.exchange(GET % b"/small")
+        assert all(connection.recv(12) == b"HTTP/1.1 400" for connection in refused)
+    assert time.monotonic() - began > (count - REFUSALS_AT_ONCE - 2) * REFUSAL_INTERVAL_S
+
+
+@pytest.mark.parametrize(
+    ("record", "at_least", "at_most"), [(1, 1, TLS_READ_SIZE), (16_000, 16_000 - TLS_READ_SIZE, 16_000)]
+)
+def test_a_step_reads_one_long_tls_record_or_a_bounded_number_of_short_ones(
+    start: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch, record: int, at_least: int, at_most: int
+) -> None:
+    sizes: list[int] = []
+    buffer_updated = HttpConnection.buffer_updated
+
+    def count_and_keep(connection: HttpConnection, size: int) -> None:
+        sizes.append(size)
+        buffer_updated(connection, size)
+
+    monkeypatch.setattr(HttpConnection, "buffer_updated", count_and_keep)
+    running = start(tls=True)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    body = b"x" * 6 * max(record, 1000)
+    with client.wrap_socket(running.connect()) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
+        for at in range(0, len(body), record):
+            connection.sendall(body[at : at + record])
+        answer = b""
+        while not answer.endswith(body):
+            answer += connection.recv(1 << 16)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert at_least <= max(sizes) <= at_most
+
+
+def test_the_end_answers_a_request_in_progress_and_cancels_only_waits(start: Callable[..., RunningServer]) -> None:
+    running = start()
+    loop = running.thread._loop
+    assert loop is not None
+    with running.connect() as connection:
+        connection.sendall(GET % b"/wait")
+        request = running.waiting.get(timeout=10)
+        stopped = asyncio.run_coroutine_threadsafe(running.listener.stop(30), loop)
+        assert request.cancelled.wait(10)
+        assert not request.client_left.is_set()
+        running.go_on.set()
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        stopped.result(10)
+    with pytest.raises(ConnectionError):
+        running.connect()
 
 
 def test_stream_is_cancelled_when_its_client_disconnects(start: Callable[..., RunningServer]) -> None:

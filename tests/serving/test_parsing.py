@@ -116,8 +116,8 @@ def test_a_malformed_chunk_size_is_refused(size: bytes, piece: int) -> None:
 class Endless:
     """A connection that always has more to parse, at some seconds a step."""
 
-    def __init__(self, step_s: float = 0.0) -> None:
-        self.steps, self.step_s = 0, step_s
+    def __init__(self, step_s: float = 0.0, address: str = "127.0.0.1") -> None:
+        self.steps, self.step_s, self.peer = 0, step_s, (address, 1)
 
     def parse_step(self, until: float) -> bool:
         self.steps += 1
@@ -131,7 +131,7 @@ class Endless:
 class Faulty:
     """A connection whose bytes cannot be parsed because of a fault of the server."""
 
-    aborted = False
+    aborted, peer = False, ("127.0.0.1", 1)
 
     def parse_step(self, until: float) -> bool:
         raise ValueError("a fault")
@@ -176,6 +176,20 @@ def test_other_callbacks_run_between_turns_and_connections_alternate() -> None:
     steps = [connection.steps for connection in connections]
     assert sum(steps) > 20
     assert max(steps) - min(steps) <= 1
+
+
+def test_an_address_with_many_connections_delays_another_one_by_a_step() -> None:
+    async def run() -> None:
+        turns = ParsingQueue(asyncio.get_running_loop())
+        for connection in (*strangers, ordinary):
+            turns.add(connection)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    strangers, ordinary = [Endless(0.002, "127.0.0.2") for _ in range(32)], Endless(0.002)
+    asyncio.run(run())
+    assert abs(ordinary.steps - sum(connection.steps for connection in strangers)) <= 1
+    assert ordinary.steps > 10
 
 
 def test_a_step_handles_a_bounded_number_of_events() -> None:
