@@ -1,12 +1,20 @@
-"""`python -m bench.attack`: throughput, probes and memory while slow clients occupy every port.
+"""`python -m bench.attack`: throughput, probes and memory while slow and wasteful clients occupy every port.
 
 python -m bench.attack [--seconds 300] [--clients 200]
 
 The program starts a decisions service, a scheduler and the extender service. It measures ingest, queries, agent calls
-and probes with --clients slow clients on each port, and without them for a fifth of the time (at most 30 s) before and
-afterwards. It prints rates, the longest probe, peak memory and restarts. Then it sends 100 bodies of the maximum size
-at once to the extender service. Exit code 1 if a target is missed: probes below 1 s, rates at least 0.9 of the
-undisturbed ones, memory within the limits of the manifests.
+and probes undisturbed, for a fifth of the time (at most 30 s) before everything and afterwards, and meanwhile under
+four attacks, all but the second for a fifth of the time (at most 60 s):
+
+1. 32 clients on each port send bodies in chunks of one byte;
+2. --clients slow clients of all kinds on each port;
+3. 32 clients on each port send TLS records of one byte, reset new connections, or repeat what is refused;
+4. 200 watches of two users, in several spellings.
+
+On ports for probes the clients have the address of the probes. It prints rates, the longest answer, peak memory and
+restarts. Then it sends 100 bodies of the maximum size at once to the extender service. Exit code 1 if a target is
+missed: probes, discovery and lists below 1 s, rates at least 0.8 of the undisturbed ones (without floods and watches),
+memory within the limits of the manifests.
 """
 
 from __future__ import annotations
@@ -30,20 +38,25 @@ from pathlib import Path
 from typing import Final
 
 from bench import extender
-from bench.slow_clients import Target
+from bench.slow_clients import FLOODS, KUBELET_ADDRESS, SOURCE_ADDRESS, WATCH, Target
 from herodotus_agents.server import MAX_BODY_BYTES
 from herodotus_record import codec
 from herodotus_sim import SimulatedCluster
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.processes import Process, free_port, in_session, python
 
-MAX_PROBE_S: Final = 1.0
-MIN_RATE_SHARE: Final = 0.9  # of the undisturbed rate
+DEADLINE_S: Final = 1.0  # for probes, and under watches for discovery and lists
+MIN_RATE_SHARE: Final = 0.8  # of the undisturbed rate
+CHUNKING_CLIENTS: Final = 32  # on each port, 1.2 MB/s
+FLOODING_CLIENTS: Final = 32  # on each port
+WATCHES: Final = 200
+WATCHING_ADDRESSES: Final = ("127.0.0.2", "127.0.0.3")  # of two users: without authentication an address is a user
 MEMORY_LIMITS_MIB: Final = {"decisions service": 1024, "scheduler": 1024, "agents": 512}  # of the manifests
 LARGE_BODIES: Final = 100
 PROBE_PAUSE_S: Final = 0.2
 REQUEST_TIMEOUT_S: Final = 30.0
-UNDISTURBED_S: Final = 30.0  # at most, before the attack and after it
+UNDISTURBED_S: Final = 30.0  # at most, before the attacks and after them
+SHORT_ATTACK_S: Final = 60.0  # at most
 API: Final = "/apis/herodotus.dev/v1alpha1"
 JSON_TYPE: Final = {"Content-Type": "application/json"}
 
@@ -55,7 +68,8 @@ Request = tuple[str, str, bytes | None, dict[str, str]]
 class RequestLoop:
     """Requests of one kind, sent one after the other until the loop is stopped.
 
-    `build_request` gets the number of the request, from 1. With `reconnect` each request has a new connection.
+    `build_request` gets the number of the request, from 1. With `reconnect` each request has a new connection. If
+    `has_deadline`, the duration of each request counts, and not their rate.
     """
 
     name: str
@@ -63,14 +77,10 @@ class RequestLoop:
     build_request: Callable[[int], Request]
     reconnect: bool = False
     pause_s: float = 0.0
+    has_deadline: bool = False
     durations_s: list[float] = field(default_factory=list)
     results: Counter[str] = field(default_factory=Counter)
     """Requests by HTTP status or name of the exception."""
-
-    @property
-    def is_probe(self) -> bool:
-        """Whether the duration of each request counts, and not their rate."""
-        return self.name.startswith("probe")
 
     def run(self, stop: threading.Event) -> None:
         """Send requests until `stop` is set."""
@@ -107,46 +117,102 @@ def send_request(connection: http.client.HTTPConnection, request: Request) -> st
     return str(response.status)
 
 
+@dataclass(frozen=True)
+class Ports:
+    """The open ports of the three programs."""
+
+    queries: Target
+    ingest: Target
+    scheduler: Target
+    agents: Target
+    probes: Sequence[Target]
+    """Of the service, the scheduler and the agents."""
+
+    def attacks(self, count: int, *kinds: str) -> list[Attack]:
+        """Return an attack on each port by `count` clients, on ports for probes from the address of the probes."""
+        ordinary = [Attack(each, count, kinds) for each in (self.queries, self.ingest, self.scheduler, self.agents)]
+        return ordinary + [Attack(each, count, kinds, KUBELET_ADDRESS) for each in self.probes]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Slow clients of one port; without `kinds` they are of all kinds."""
+
+    target: Target
+    count: int
+    kinds: Sequence[str] = ()
+    source: str = SOURCE_ADDRESS
+
+    def command(self) -> list[str]:
+        """Return the command that runs the clients."""
+        kinds = [word for kind in self.kinds for word in ("--kind", kind)]
+        options = ["--count", str(self.count), "--source", self.source, *kinds]
+        return python("bench.slow_clients", *self.target.arguments(), *options)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Attacks at the same time, how long they last, and whether there is an aim for the rates of requests."""
+
+    name: str
+    attacks: Sequence[Attack]
+    seconds: float
+    has_rate_aim: bool = True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, attack and print; return 1 if a target is missed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.attack", description="Slow clients on every port.")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--clients", type=int, default=200, help="on each port (default %(default)s)")
     args = parser.parse_args(arguments)
-    undisturbed_s = min(UNDISTURBED_S, args.seconds / 5)
+    undisturbed_s, short_s = min(UNDISTURBED_S, args.seconds / 5), min(SHORT_ATTACK_S, args.seconds / 5)
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        service, service_ports = running.enter_context(run_decisions_service(folder))
-        scheduler, scheduler_port = running.enter_context(_run_scheduler(folder))
+        service, (queries, ingest, service_probes) = running.enter_context(run_decisions_service(folder))
+        scheduler, scheduler_port, scheduler_probes = running.enter_context(_run_scheduler(folder))
         agents = running.enter_context(extender.run_extender_service())
-        agents_port = Target(int(agents.address.rpartition(":")[2]), post_path="/scheduler/predicates/foo")
+        agents_port, agents_probes = (
+            Target(int(address.rpartition(":")[2]), post_path="/scheduler/predicates/foo")
+            for address in (agents.address, agents.probes)
+        )
+        ports = Ports(queries, ingest, scheduler_port, agents_port, (service_probes, scheduler_probes, agents_probes))
         processes = {"decisions service": service, "scheduler": scheduler, "agents": agents.process}
         sequences = itertools.count(1)
         pids = {name: _pids(process) for name, process in processes.items()}
 
         def measure(seconds: float) -> tuple[list[RequestLoop], dict[str, float]]:
-            return _measure(_request_loops(service_ports, scheduler_port, agents_port, sequences), processes, seconds)
+            return _measure(_request_loops(ports, sequences), processes, seconds)
 
+        watchers = [Attack(queries, WATCHES // 2, [WATCH], address) for address in WATCHING_ADDRESSES]
+        chunking, flooding = f"{CHUNKING_CLIENTS} clients on each port", f"{FLOODING_CLIENTS} clients on each port"
+        scenarios = [
+            Scenario(f"{chunking} send chunks of one byte", ports.attacks(CHUNKING_CLIENTS, "tiny-chunks"), short_s),
+            Scenario(f"{args.clients} slow clients on each port", ports.attacks(args.clients), args.seconds),
+            Scenario(f"{flooding} flood it", ports.attacks(FLOODING_CLIENTS, *FLOODS), short_s, False),
+            Scenario(f"{WATCHES} watches of two users", watchers, short_s, False),
+        ]
         before, _ = measure(undisturbed_s)
-        with _attacked(folder, [*service_ports, scheduler_port, agents_port], args.clients):
-            disturbed, peak_mib = measure(args.seconds)
+        disturbed = []
+        for scenario in scenarios:
+            with _attacked(folder, scenario.attacks):
+                disturbed.append((scenario, *measure(scenario.seconds)))
         after, _ = measure(undisturbed_s)
         restarts = {name: len(set(_pids(process)) - set(pids[name])) for name, process in processes.items()}
         answered = Counter[str]()
         for loop in (*before, *after):
             answered[loop.name] += loop.results["200"]
         rates = {name: count / (2 * undisturbed_s) for name, count in answered.items()}
-        missed = _print_rates(rates, disturbed, args.seconds)
-        missed |= _print_processes(peak_mib, restarts)
+        missed = False
+        for scenario, loops, peak_mib in disturbed:
+            missed |= _print_rates(rates, loops, scenario)
+            missed |= _print_processes(peak_mib, restarts)
         missed |= _send_large_bodies(agents_port, agents)
         return int(missed)
 
 
-def _request_loops(
-    service: Sequence[Target], scheduler: Target, agents: Target, sequences: Iterator[int]
-) -> list[RequestLoop]:
-    """Return a loop for ingest, queries, agent calls and each probe; `sequences` numbers the decisions."""
-    queries, ingest, probes = service
+def _request_loops(ports: Ports, sequences: Iterator[int]) -> list[RequestLoop]:
+    """Return a loop for ingest, queries, agent calls, discovery and each probe; `sequences` numbers the decisions."""
     node_rows = codec.encode(a_table(["worker-1", "worker-2", "worker-3"]).rows(CLUSTER, INCARNATION))
 
     def build_batch(_number: int) -> Request:
@@ -157,19 +223,23 @@ def _request_loops(
     def get(path: str) -> Callable[[int], Request]:
         return lambda _: ("GET", path, None, {})
 
+    def ask(name: str, target: Target, path: str) -> RequestLoop:
+        return RequestLoop(name, target, get(path), True, PROBE_PAUSE_S, True)
+
     agent_call: Request = ("POST", "/scheduler/priorities/foo", extender.NAMES, JSON_TYPE)
-    probe_paths = (
-        ("probe service /livez", probes, "/livez"),
-        ("probe service /readyz", probes, "/readyz"),
-        ("probe scheduler /livez", scheduler, "/livez"),
-        ("probe scheduler /readyz", scheduler, "/readyz"),
-        ("probe agents /version", agents, "/version"),
-    )
+    service, scheduler, agents = ports.probes
     return [
-        RequestLoop("ingest", ingest, build_batch),
-        RequestLoop("queries", queries, get(f"{API}/decisions?limit=10")),
-        RequestLoop("agents", agents, lambda _: agent_call, pause_s=0.01),
-        *(RequestLoop(name, target, get(path), True, PROBE_PAUSE_S) for name, target, path in probe_paths),
+        RequestLoop("ingest", ports.ingest, build_batch),
+        RequestLoop("queries", ports.queries, get(f"{API}/decisions?limit=10")),
+        RequestLoop("agents", ports.agents, lambda _: agent_call, pause_s=0.01),
+        ask("discovery", ports.queries, API),
+        ask("list", ports.queries, f"{API}/decisions?limit=10"),
+        ask("probe service /livez", service, "/livez"),
+        ask("probe service /readyz", service, "/readyz"),
+        ask("probe scheduler /livez", scheduler, "/livez"),
+        ask("probe scheduler /readyz", scheduler, "/readyz"),
+        ask("probe agents /livez", agents, "/livez"),
+        ask("scheduler's HTTPS /livez", ports.scheduler, "/livez"),
     ]
 
 
@@ -193,17 +263,18 @@ def _measure(
     return loops, peak_mib
 
 
-def _print_rates(undisturbed: dict[str, float], disturbed: Sequence[RequestLoop], seconds: float) -> bool:
+def _print_rates(undisturbed: dict[str, float], disturbed: Sequence[RequestLoop], scenario: Scenario) -> bool:
     """Print a row per kind of request; return whether a probe is too slow or a rate too low."""
     missed = False
+    print(f"\n{scenario.name}, {scenario.seconds:.0f} s")
     print(f"{'REQUESTS':26} {'UNDISTURBED/S':>13} {'DISTURBED/S':>11} {'SHARE':>6} {'P50 MS':>7} {'MAX MS':>8}  CODES")
     for loop in disturbed:
-        alone, rate = undisturbed[loop.name], loop.results["200"] / seconds
+        alone, rate = undisturbed[loop.name], loop.results["200"] / scenario.seconds
         share, longest_s = rate / alone if alone else 0.0, max(loop.durations_s)
         p50_s = sorted(loop.durations_s)[len(loop.durations_s) // 2]
-        if loop.is_probe:
-            missed |= longest_s >= MAX_PROBE_S or set(loop.results) != {"200"}
-        else:
+        if loop.has_deadline:
+            missed |= longest_s >= DEADLINE_S or set(loop.results) != {"200"}
+        elif scenario.has_rate_aim:
             missed |= share < MIN_RATE_SHARE
         results = ", ".join(f"{result}: {count}" for result, count in loop.results.items())
         figures = f"{alone:13.1f} {rate:11.1f} {share:6.2f} {p50_s * 1e3:7.1f} {longest_s * 1e3:8.0f}"
@@ -287,34 +358,39 @@ def run_decisions_service(folder: Path) -> Iterator[tuple[Process, list[Target]]
     try:
         names = ("queries", "ingest", "probes")
         found = [process.wait_for(rf"listening on http://127\.0\.0\.1:(\d+) \({name}\)") for name in names]
-        yield process, [Target(int(m[1]), long_path="/openapi.json", post_path="/ingest/v1/frames") for m in found]
+        yield process, [_service_target(int(m[1])) for m in found]
     finally:
         process.stop()
 
 
+def _service_target(port: int) -> Target:
+    return Target(port, long_path="/openapi.json", post_path="/ingest/v1/frames", watch_path=f"{API}/decisions")
+
+
 @contextmanager
-def _run_scheduler(folder: Path) -> Iterator[tuple[Process, Target]]:
-    """Run a scheduler of a simulated cluster while the block runs; yield it with its HTTPS port."""
+def _run_scheduler(folder: Path) -> Iterator[tuple[Process, Target, Target]]:
+    """Run a scheduler of a simulated cluster while the block runs; yield it, its HTTPS port and its port for probes."""
     with SimulatedCluster(objects=extender.NODE_LIST) as cluster:
         kubeconfig, port = cluster.write_kubeconfig(folder / "kubeconfig"), free_port()
         flags = ["--kubeconfig", str(kubeconfig), "--secure-port", str(port), "--bind-address", "127.0.0.1"]
-        command = python("scheduler", "run", *flags, "--no-record")
+        command = python("scheduler", "run", *flags, "--probe-bind", "127.0.0.1:0", "--no-record")
         process = Process("scheduler", command, folder / "scheduler.log")
         try:
             process.wait_for("Serving securely")
-            yield process, Target(port, tls=True, long_path="/livez", post_path="/debug/flags/v")
+            probes = process.wait_for(r'"Serving probes" addresses="127\.0\.0\.1:(\d+)"')
+            https = Target(port, tls=True, long_path="/livez", post_path="/debug/flags/v")
+            yield process, https, Target(int(probes[1]), long_path="/livez", post_path="/livez")
         finally:
             process.stop()
 
 
 @contextmanager
-def _attacked(folder: Path, targets: Sequence[Target], count: int) -> Iterator[None]:
-    """Run `count` slow clients of every kind against each target while the block runs."""
+def _attacked(folder: Path, attacks: Sequence[Attack]) -> Iterator[None]:
+    """Run the clients of every attack while the block runs."""
     clients = []
     try:
-        for target in targets:
-            command = python("bench.slow_clients", *target.arguments(), "--count", str(count))
-            clients.append(Process("clients", command, folder / f"clients-{target.port}.log"))
+        for number, attack in enumerate(attacks):
+            clients.append(Process("clients", attack.command(), folder / f"clients-{number}.log"))
         for process in clients:
             process.wait_for("attacking")
         yield

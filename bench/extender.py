@@ -71,9 +71,10 @@ BODIES: Final = {"names": NAMES, "whole nodes": WHOLE}
 
 @dataclass(frozen=True)
 class ExtenderService:
-    """A running service. `address` is HOST:PORT."""
+    """A running service. `address` and `probes` are HOST:PORT."""
 
     address: str
+    probes: str
     process: Process
 
     def calls(self, verb: str, body: bytes, count: int, accept: str = "*/*") -> list[float]:
@@ -112,10 +113,12 @@ def run_extender_service(**environment: str) -> Iterator[ExtenderService]:
     """Run the service with every agent beside a simulated API server; stop it with the block."""
     with SimulatedCluster(objects=NODE_LIST) as cluster, TemporaryDirectory() as folder:
         command = python("herodotus_agents", "serve", "--address", "127.0.0.1", "--port", "0", "--watch-nodes")
+        command += ["--probe-bind", "127.0.0.1:0"]
         environment = {"LOG_LEVEL": "WARNING", **environment}
         running = Process("agents", [*command, "--server", cluster.url], Path(folder) / "agents.log", environment)
         try:
-            yield ExtenderService(running.wait_for(r"listening on http://([0-9.:]+)")[1], running)
+            probes = running.wait_for(r"listening on http://([0-9.:]+) \(probes\)")[1]
+            yield ExtenderService(running.wait_for(r"listening on http://([0-9.:]+)\n")[1], probes, running)
         finally:
             code = running.stop()
         if code != 0:

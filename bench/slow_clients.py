@@ -1,4 +1,4 @@
-"""Clients that are slow, send nothing or never read, for tests and for `python -m bench.attack`.
+"""Clients that are slow or wasteful, send nothing or never read, for tests and for `python -m bench.attack`.
 
 python -m bench.slow_clients PORT [--tls] [--count 100] [--kind trickle] [--long-path PATH] [--post-path PATH]
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import random
 import select
 import socket
 import ssl
+import struct
 import sys
 import threading
 import time
@@ -26,24 +28,29 @@ RECONNECT_PAUSE_S: Final = 0.5  # after the server closed the connection
 BYTE_PAUSE_S: Final = 0.5  # between two bytes of a slow request
 CHUNKS_AT_ONCE: Final = 4096  # of one byte, 24 KiB in all
 CHUNKS_PAUSE_S: Final = 0.65  # 32 clients then send 1.2 MB/s
+RECORDS_AT_ONCE: Final = 1000  # TLS records of one byte, 23 KiB in all
+FLOOD_PAUSE_S: Final = 0.03  # 32 clients then make a thousand connections a second
+WATCH_SPELLINGS: Final = ("watch=true", "watch", "watch=1", "%77atch=1", "limit=1&w%61tch", "watch=%31", "watch=")
 PIPELINED_REQUESTS: Final = 2000  # of a client that never reads
 # Slow clients have another source address than the measured ones, as another pod has: servers limit connections by it.
 SOURCE_ADDRESS: Final = "127.0.0.2"
+KUBELET_ADDRESS: Final = "127.0.0.1"  # of the measured clients: pods in the host's network have a kubelet's
 RECEIVE_BUFFER_BYTES: Final = 4096  # small, so that the server's send buffer fills
 
 
 @dataclass(frozen=True)
 class Target:
-    """A port under attack. `long_path` has a long response to GET; `post_path` takes a body."""
+    """A port under attack. `long_path` has a long response, `post_path` takes a body, `watch_path` can be watched."""
 
     port: int
     tls: bool = False
     long_path: str = "/"
     post_path: str = "/"
+    watch_path: str = "/"
 
     def arguments(self) -> list[str]:
         """Return the command-line arguments of this program for the target."""
-        paths = ["--long-path", self.long_path, "--post-path", self.post_path]
+        paths = ["--long-path", self.long_path, "--post-path", self.post_path, "--watch-path", self.watch_path]
         return [str(self.port), *paths, *(["--tls"] if self.tls else [])]
 
 
@@ -91,6 +98,63 @@ def send_tiny_chunks(connection: socket.socket, target: Target) -> None:
             connection.sendall(b"1\r\nx\r\n" * CHUNKS_AT_ONCE)
 
 
+def send_tiny_records(connection: socket.socket, target: Target) -> None:
+    """Send a body in TLS records of one byte, or in segments of one byte without TLS, and another body after it."""
+    head = f"POST {target.post_path} HTTP/1.1\r\nHost: x\r\nContent-Length: {RECORDS_AT_ONCE}\r\n\r\n".encode()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not target.tls:
+        while not wait_for_close(connection, CHUNKS_PAUSE_S):
+            connection.sendall(head)
+            for _ in range(RECORDS_AT_ONCE // 10):
+                connection.sendall(b"x")
+        return
+    arrived, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = _lenient_context().wrap_bio(arrived, sent)
+    while True:
+        try:
+            session.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            connection.sendall(sent.read())
+            arrived.write(connection.recv(1 << 16))
+    while not wait_for_close(connection, CHUNKS_PAUSE_S):
+        session.write(head)
+        for _ in range(RECORDS_AT_ONCE):
+            session.write(b"x")
+        connection.sendall(sent.read())
+
+
+def reconnect(connection: socket.socket, target: Target) -> None:
+    """Connect and reset the connection, again and again."""
+    while True:
+        with socket.socket() as each:
+            each.bind((connection.getsockname()[0], 0))
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no port waits afterwards
+            each.connect(("127.0.0.1", target.port))
+        time.sleep(FLOOD_PAUSE_S)
+
+
+def repeat_refused(connection: socket.socket, target: Target) -> None:
+    """Send a request with a path that is too long, and the next one when the server has closed the connection."""
+    while True:
+        with wrap_in_tls(connection, target) as connection:
+            connection.sendall(b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            source = connection.getsockname()[0]
+            while connection.recv(1 << 16):
+                continue
+        connection = socket.create_connection(("127.0.0.1", target.port), 5.0, (source, 0))
+
+
+def watch(connection: socket.socket, target: Target) -> None:
+    """Watch the target's list, in a random spelling, until the server ends it."""
+    spelling = random.choice(WATCH_SPELLINGS)
+    with wrap_in_tls(connection, target) as connection:
+        connection.sendall(f"GET {target.watch_path}?{spelling} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.settimeout(None)
+        while connection.recv(1 << 16):
+            continue
+
+
 def read_no_response(connection: socket.socket, target: Target) -> None:
     """Send many requests at once and read no response."""
     with wrap_in_tls(connection, target) as connection:
@@ -111,15 +175,22 @@ KINDS: Final[dict[str, Behaviour]] = {
     "tiny-chunks": send_tiny_chunks,
     "never-reads": read_no_response,
 }
+FLOODS: Final[dict[str, Behaviour]] = {
+    "tiny-records": send_tiny_records,
+    "reconnect": reconnect,
+    "refused": repeat_refused,
+}
+WATCH: Final = "watch"
+ALL_KINDS: Final = {**KINDS, **FLOODS, WATCH: watch}
 
 
-def run_client(target: Target, behave: Behaviour, on_connect: Callable[[], object]) -> None:
-    """Act as one client for ever; connect again whenever the server closes the connection."""
+def run_client(target: Target, behave: Behaviour, source: str, on_connect: Callable[[], object]) -> None:
+    """Act as one client of a source address for ever; connect again whenever the server closes the connection."""
     while True:
         with contextlib.suppress(OSError), socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             connection.settimeout(5.0)
-            connection.bind((SOURCE_ADDRESS, 0))
+            connection.bind((source, 0))
             connection.connect(("127.0.0.1", target.port))
             on_connect()
             behave(connection, target)
@@ -133,9 +204,14 @@ def wrap_in_tls(connection: socket.socket, target: Target) -> socket.socket:
     """
     if not target.tls:
         return connection
+    return _lenient_context().wrap_socket(connection)
+
+
+def _lenient_context() -> ssl.SSLContext:
+    """Return a TLS context that accepts every certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(connection)
+    return context
 
 
 def wait_for_close(connection: socket.socket, timeout_s: float) -> bool:
@@ -152,16 +228,21 @@ def main() -> int:
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--count", type=int, default=100, help="number of clients (default %(default)s)")
     parser.add_argument(
-        "--kind", action="append", choices=[*KINDS], help="repeatable (default: all kinds, alternating)"
+        "--kind",
+        action="append",
+        choices=ALL_KINDS,
+        help="repeatable (default: all slow kinds, alternating)",
     )
+    parser.add_argument("--source", default=SOURCE_ADDRESS, help="address of the clients (default %(default)s)")
     parser.add_argument("--long-path", default="/", help="path with a long response (default %(default)s)")
     parser.add_argument("--post-path", default="/", help="path that takes a body (default %(default)s)")
+    parser.add_argument("--watch-path", default="/", help="path that can be watched (default %(default)s)")
     args = parser.parse_args()
-    target = Target(args.port, args.tls, args.long_path, args.post_path)
-    kinds = [KINDS[name] for name in args.kind or KINDS]
+    target = Target(args.port, args.tls, args.long_path, args.post_path, args.watch_path)
+    kinds = [ALL_KINDS[name] for name in args.kind or KINDS]
     connected = threading.Semaphore(0)
     for i in range(args.count):
-        client = (target, kinds[i % len(kinds)], connected.release)
+        client = (target, kinds[i % len(kinds)], args.source, connected.release)
         threading.Thread(target=run_client, args=client, daemon=True).start()
     deadline = time.monotonic() + CONNECT_DEADLINE_S
     for _ in range(args.count):  # the server may refuse some of them until then

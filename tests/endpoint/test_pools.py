@@ -12,8 +12,8 @@ from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.pools import Pools, refuse_ingest
 from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, Route
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_serving.messages import PoolAssignment, RequestHead
-from herodotus_serving.wsgi import POOL
+from herodotus_serving.messages import PoolAssignment, Request, RequestHead
+from herodotus_serving.wsgi import POOL, build_environ
 from tests.endpoint.service import API, Service, declared_routes, envelope
 
 Assign = Callable[[str, str], PoolAssignment]
@@ -46,6 +46,35 @@ def assign(service: Service) -> Assign:
 @pytest.mark.parametrize("query", WATCHES)
 def test_a_watch_in_any_spelling_runs_in_the_pool_of_watches(assign: Assign, path: str, query: str) -> None:
     assert assign("GET", f"{path}?{query}").pool.name == "watches"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{API}/decisions/",
+        f"{API}//decisions",
+        f"{API}/./decisions",
+        f"{API}/x/../decisions",
+        f"{API}/Decisions",
+        f"{API.upper()}/decisions",
+        f"{API}%2Fdecisions",
+        f"{API}/decisions;x",
+        f"{API}/decisions%3Fwatch=true",
+        f"http://elsewhere{API}/decisions",
+        f"{API}/watch/decisions",
+    ],
+)
+def test_a_path_in_any_spelling_is_watched_in_the_pool_of_watches_or_not_at_all(
+    service: Service, assign: Assign, path: str
+) -> None:
+    target = f"{path}?watch=true&timeoutSeconds=1"
+    pool = assign("GET", target).pool.name
+    if pool != "watches":
+        request = Request(
+            RequestHead("GET", target, [("Host", "x")]), b"", ("127.0.0.1", 1), ("127.0.0.1", 2), pool=pool
+        )
+        status = run_wsgi_app(service.client.application.wsgi_app, build_environ(request))[1]
+        assert not status.startswith("200"), status
 
 
 @pytest.mark.parametrize("query", LISTS)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from bench.slow_clients import KINDS, Target
+from bench.slow_clients import FLOODS, KINDS, Target
 from herodotus_record import codec
 from scheduler.serving.certificates import CertificateFiles, Certificates
 from scheduler.serving.health import HealthCheck
@@ -30,7 +30,7 @@ RESPONSE_TIMEOUT_S = 5.0  # a response takes milliseconds on an idle machine
 BATCH = codec.encode(a_table(["worker-1"]).rows(CLUSTER, INCARNATION))
 FRAMES = {"Content-Type": codec.CONTENT_TYPE}
 PREFIX = "/apis/herodotus.dev/v1alpha1"
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", [*KINDS, *FLOODS])
 
 
 @contextmanager
