@@ -83,13 +83,14 @@ class Watch:
     """The state of one watch of decisions, which polls the store.
 
     `version` is the highest row ID that the watch has processed. `unsettled` holds the row IDs of decisions that had no
-    result yet.
+    result yet. `is_behind` says whether the last poll read as many decisions as it may, so that more are likely stored.
     """
 
     listing: MaskedListing
     conditions: Sequence[AnyCondition]
     version: int
     unsettled: dict[int, None] = field(default_factory=dict)  # ids, oldest first
+    is_behind: bool = False
 
     def begin(self) -> Iterator[Event]:
         """Yield events for results that were stored shortly before the watch began.
@@ -107,7 +108,9 @@ class Watch:
         for row in [row for row in waiting if row.state != UNSETTLED]:
             del self.unsettled[row.id]
             yield from self._settled(row)
-        for row in self.listing.list_after(self.version, BATCH):
+        rows = self.listing.list_after(self.version, BATCH)
+        self.is_behind = len(rows) == BATCH
+        for row in rows:
             self.version = row.id
             self._remember([row])
             if self._selects(row, row.state):
@@ -160,14 +163,11 @@ def iterate_events(
     """
     deadline, bookmark_at = clock() + timeout_s, clock() + BOOKMARK_S
     while True:
-        found = False
-        for event in watch.poll():
-            found = True
-            yield event
+        yield from watch.poll()
         if clock() >= deadline:
             return
         if bookmarks and clock() >= bookmark_at:
             bookmark_at = clock() + BOOKMARK_S
             yield "BOOKMARK", None
-        if not found and sleep(min(POLL_S, max(0.0, deadline - clock()))):
+        if not watch.is_behind and sleep(min(POLL_S, max(0.0, deadline - clock()))):
             return

@@ -16,7 +16,7 @@ import pytest
 
 from herodotus_serving.connection import TLS_READ_SIZE, HttpConnection
 from herodotus_serving.limits import REFUSAL_INTERVAL_S, REFUSALS_AT_ONCE, ListenerLimits, RefusalPace
-from herodotus_serving.listener import Listener, Server, ServerThread
+from herodotus_serving.listener import MIN_STAY_UNUSED_S, Listener, Server, ServerThread
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
@@ -201,7 +201,7 @@ def test_silent_clients_of_the_same_address_give_way_to_a_probe(start: Callable[
     with ExitStack() as silent:
         for _ in range(30):
             silent.enter_context(running.connect())
-        time.sleep(0.5)
+        time.sleep(MIN_STAY_UNUSED_S + 0.3)
         for _ in range(9):
             assert b"200 OK" in running.exchange(GET % b"/small")
         assert running.listener.connections <= 16

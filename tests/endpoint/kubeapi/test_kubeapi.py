@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,9 @@ import pytest
 from werkzeug.test import TestResponse
 
 from herodotus_endpoint.api.selectors import parse_field_selector
+from herodotus_endpoint.kubeapi import watches
 from herodotus_endpoint.kubeapi.representations import format_age
-from herodotus_endpoint.kubeapi.watches import RESEND_WITHIN_S, Watch, iterate_events
+from herodotus_endpoint.kubeapi.watches import POLL_S, RESEND_WITHIN_S, Watch, iterate_events
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
@@ -207,10 +209,10 @@ def test_watch_sends_results_between_list_and_watch(stored: Service) -> None:
 
 
 def test_result_changes_whether_a_selector_matches(stored: Service) -> None:
-    watches = [Watch(stored.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
-    assert [list_changes(w.begin()) for w in watches] == [[], []]
+    followed = [Watch(stored.listing, parse_field_selector(f"status.state={s}"), 3) for s in ("Binding", "Bound")]
+    assert [list_changes(w.begin()) for w in followed] == [[], []]
     stored.stored(bound(THIRD, TABLE, sequence=6))
-    assert [list_changes(w.poll()) for w in watches] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
+    assert [list_changes(w.poll()) for w in followed] == [[("DELETED", "job-1")], [("ADDED", "job-1")]]
 
 
 def test_watch_of_tables(stored: Service) -> None:
@@ -299,6 +301,41 @@ def test_watch_sends_bookmarks(stored: Service) -> None:
 
     followed = Watch(stored.listing, [], 3)
     assert list(iterate_events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
+
+
+class CountingWatch(Watch):
+    """A watch that counts its polls."""
+
+    polls = 0
+
+    def poll(self) -> Iterator[Any]:
+        self.polls += 1
+        return super().poll()
+
+
+def test_a_watch_waits_between_polls_while_decisions_arrive(stored: Service) -> None:
+    """Otherwise 32 watches poll without a pause for as long as schedulers send."""
+    now, sequences = [0.0], itertools.count(5)
+
+    def sleep(seconds: float) -> bool:
+        now[0] += seconds
+        stored.stored(a_decision(pod=f"p-{now[0]}", sequence=next(sequences)))
+        return False
+
+    followed, polls = CountingWatch(stored.listing, [], 3), 7
+    found = list_changes(iterate_events(followed, 3.0, False, lambda: now[0], sleep))
+    assert found == [("ADDED", f"p-{POLL_S * n}") for n in range(1, polls)]
+    assert (now[0], followed.polls) == (3.0, polls)
+
+
+def test_a_watch_that_is_behind_polls_again_at_once(stored: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "BATCH", 1)
+    stored.stored(*(a_decision(pod=f"p-{n}", sequence=n) for n in range(5, 9)))
+    pauses: list[float] = []
+    followed = Watch(stored.listing, [], 3)
+    found = iterate_events(followed, 3.0, False, lambda: 0.0, lambda pause_s: pauses.append(pause_s) or True)
+    assert len(list_changes(found)) == 4
+    assert pauses == [POLL_S]
 
 
 def test_watches_end_with_the_process(stored: Service) -> None:
