@@ -332,9 +332,13 @@ def test_a_watch_that_is_behind_polls_again_at_once(stored: Service, monkeypatch
     monkeypatch.setattr(watches, "BATCH", 1)
     stored.stored(*(a_decision(pod=f"p-{n}", sequence=n) for n in range(5, 9)))
     pauses: list[float] = []
-    followed = Watch(stored.listing, [], 3)
-    found = iterate_events(followed, 3.0, False, lambda: 0.0, lambda pause_s: pauses.append(pause_s) or True)
-    assert len(list_changes(found)) == 4
+
+    def pause_and_end(seconds: float) -> bool:
+        pauses.append(seconds)
+        return True
+
+    found = list_changes(iterate_events(Watch(stored.listing, [], 3), 3.0, False, lambda: 0.0, pause_and_end))
+    assert found == [("ADDED", f"p-{n}") for n in range(5, 9)]
     assert pauses == [POLL_S]
 
 
