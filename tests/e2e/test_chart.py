@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,11 @@ def test_the_api_server_trusts_the_certificate_that_helm_creates(real: Cluster, 
         assert release.there() == set()
 
 
+def is_ready(process: Process) -> bool:
+    """Return whether the process answers its readiness probe with ok."""
+    return httpx.get(f"http://{probe_address(process)}/readyz").text == "ok"
+
+
 def probe_address(recorder: Process) -> str:
     """Return the address at which a scheduler or an observer answers probes."""
     return recorder.wait_for(r'"Serving probes" addresses="(\S+)"')[1]
@@ -276,7 +282,7 @@ def test_processes_work_with_their_accounts_and_have_no_other_rights(real: Clust
             running += [pods[c].started("scheduler", "--secure-port=0") for c in ("scheduler", "observer")]
             running[2].wait_for("Everything was listed")
             for recorder in running[1:]:
-                assert httpx.get(f"http://{probe_address(recorder)}/readyz").text == "ok"
+                eventually(partial(is_ready, recorder), "a process to be ready")
             check_both_are_recorded(real, OURS, f"https://{at['8000']}")
             check_forbidden_requests(real, OURS, pods, f"https://{at['8001']}")
             publish(real, at["8000"], "queries")
