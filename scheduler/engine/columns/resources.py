@@ -162,7 +162,7 @@ class ResourceColumns:
         """Return a copy with only the nodes in the slots `chosen` (row indices of the node columns)."""
         part = ResourceColumns.__new__(ResourceColumns)
         part._names, part._rows, part._offers = self._names, self._rows, self._offers
-        part._amounts = self._amounts[:, : len(self._names) + 1].take(chosen, axis=2)
+        part._amounts = self._amounts.take(chosen, axis=2)  # of a part of the rows, take() would first copy all slots
         part._sparse_allocatable = self._sparse_allocatable  # of a part, it does not change
         if self._sparse_allocatable.by_slot:
             part._sparse_allocatable = self._sparse_allocatable.select(chosen)
