@@ -27,9 +27,6 @@ from scheduler.engine.cel.values import (
 )
 
 _Predicate: TypeAlias = Callable[[Value], bool]
-_CONCRETE: Final = frozenset(
-    {Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.STRING, Kind.STRUCT, Kind.TIMESTAMP, Kind.UINT}
-)
 PARSERS: Final = frozenset({"quantity", "semver", "ip", "cidr"})  # functions whose result for a constant is kept
 NEEDS_LIST: Final = {  # the overloads whose cost upstream takes from an argument that must be a list, and which one
     "list_distinct": 0,
@@ -80,14 +77,10 @@ def invocation(node: Call, arguments: list[Closure]) -> Closure:
     chosen = [overload for overload in overloads if overload.id in node.overloads]
     if len(chosen) == 1:
         overload = chosen[0]
-        checks = [
-            (i, _predicate(wanted))
-            for i, (wanted, operand) in enumerate(zip(overload.arguments, node.operands, strict=True))
-            if not (operand.type == wanted and wanted.kind in _CONCRETE)
-        ]
-        if overload.implementation is not None and (overload.accepts_all or not checks):
+        if overload.implementation is not None and overload.accepts_all:
             return plain_call(overload.implementation, arguments)
-        return _guarded_call(overload, checks, arguments)
+        # A value may have another type than its expression: `orValue` returns what is no optional as it is.
+        return _guarded_call(overload, list(enumerate(map(_predicate, overload.arguments))), arguments)
     return _dispatching_call(node.function, overloads, arguments)
 
 

@@ -41,8 +41,6 @@ def _is_quantity(text: str) -> bool:
 
 
 def _compare(one: Quantity, two: Quantity) -> int:
-    if not (isinstance(one, Quantity) and isinstance(two, Quantity)):  # `orValue` of what is no optional
-        raise CelRuntimeError("no such overload")
     return (one > two) - (two > one)
 
 

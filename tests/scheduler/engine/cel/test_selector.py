@@ -52,6 +52,10 @@ def test_a_selector_matches_devices(expression: str, matches: bool) -> None:
             f'{ATTRIBUTES}.model.isGreaterThan(semver("1.0.0"))',
             "no such overload: isGreaterThan(string, kubernetes.Semver)",
         ),
+        (
+            f'{ATTRIBUTES}.?ecc.value().orValue(quantity("1")).isLessThan(quantity("1"))',
+            "no such overload: isLessThan(bool, kubernetes.Quantity)",
+        ),
     ],
 )
 def test_a_failed_evaluation_has_the_words_of_kube_scheduler(expression: str, message: str) -> None:
