@@ -142,7 +142,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
     records.add_argument(
         "--record-node-groups",
         action="store_true",
-        help="with --endpoint: record which node groups would take a pod that no node takes (docs/node-groups.md)",
+        help="with --endpoint: record which node groups would take a pod that no node takes (docs/planning.md)",
     )
     port.add_serving_options(command.add_argument_group("health, metrics and configuration"))
 
@@ -194,7 +194,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
     behaviour.add_argument(
         "--log-trace-ids",
         action="store_true",
-        help="log lines about an attempt have trace_id, the ID of the pod's trace (docs/tracing.md)",
+        help="log lines about an attempt have trace_id, the ID of the pod's trace (docs/monitoring.md)",
     )
     behaviour.add_argument(
         "--node-series",

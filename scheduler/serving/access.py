@@ -2,7 +2,7 @@
 
 Invariant: fail closed. A token that cannot be checked is 401, a right that cannot be checked is 500, and a client
 without credentials is `system:anonymous`. Source: k8s.io/apiserver delegating authentication and authorization, with
-the options of kube-scheduler; headers of a front proxy are not accepted (docs/limits.md).
+the options of kube-scheduler; headers of a front proxy are not accepted (docs/parity.md).
 """
 
 from __future__ import annotations

@@ -108,6 +108,13 @@ def _replace_table(page: str, heading: str, table: str) -> str:
     return f"{before}{mark}{introduction.rstrip()}\n\n{table}\n{following}{after}"
 
 
+def _replace_from(page: str, heading: str, text: str) -> str:
+    """Return the page with `text` instead of everything from the line `heading` to the end."""
+    before, mark, _ = page.partition(f"\n{heading}\n")
+    assert mark, heading
+    return f"{before}\n{text}\n"
+
+
 def flags() -> str:
     """Return docs/flags.md."""
     parts = [
@@ -227,7 +234,7 @@ def _load(where: str) -> Any:
 
 
 def configuration() -> str:
-    """Return docs/configuration-reference.md."""
+    """Return docs/configuration-reference.md with the sections on fields written anew."""
     sections: dict[str, type[msgspec.Struct]] = {
         "The file": Configuration,
         "`leaderElection`": LeaderElectionConfiguration,
@@ -239,11 +246,6 @@ def configuration() -> str:
         "`extenders[].managedResources[]`": ManagedResource,
     }
     parts = [
-        "# Configuration reference",
-        "For authors of a `KubeSchedulerConfiguration`: every field that `python -m scheduler` reads, with its default,"
-        f" and every plugin's arguments. {AGAIN} How files are read, and files of earlier versions:"
-        " [configuration.md](configuration.md). What each plugin does: [parity.md](parity.md). `python -m scheduler"
-        " validate FILE` prints a file with every default filled in.",
         *(f"## {title}\n\n{_doc(kind)}\n\n{_struct(kind)}" for title, kind in sections.items()),
         "`POINT` is preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind,"
         " bind, postBind or multiPoint.",
@@ -251,7 +253,8 @@ def configuration() -> str:
         "Under `profiles[].pluginConfig[]`: `name`, and in `args` the fields below. Other plugins have no arguments.",
         *_arguments(),
     ]
-    return "\n\n".join(parts) + "\n"
+    page = (ROOT / "docs/configuration-reference.md").read_text()
+    return _replace_from(page, f"## {next(iter(sections))}", "\n\n".join(parts))
 
 
 def _arguments() -> Iterator[str]:
@@ -338,17 +341,11 @@ def _said(value: Any) -> Any:
 
 
 def metrics() -> str:
-    """Return docs/metrics.md: the metrics that the programs declare, read from the source of their modules."""
-    parts = [
-        "# Metrics",
-        "For operators who write dashboards and alerts: every metric of the scheduler, the observer and the decisions"
-        " service, with its type and labels. Where to read them: [alerts.md](alerts.md#read-the-metrics)."
-        f" {AGAIN} Names, labels and buckets of `scheduler_*` and `rest_client_*` are kube-scheduler's"
-        " ([differences](parity.md#operations)). The observer has `rest_client_*`, too. What Grafana shows of them:"
-        " [dashboards.md](dashboards.md).",
-        *(f"## {title}\n\n{_table(METRIC, sorted(_declared(files)))}" for title, files in _metric_modules().items()),
-    ]
-    return "\n\n".join(parts) + "\n"
+    """Return docs/monitoring.md with the tables of the metrics that the modules of the programs declare."""
+    modules = _metric_modules()
+    tables = [f"### {title}\n\n{_table(METRIC, sorted(_declared(files)))}" for title, files in modules.items()]
+    page = (ROOT / "docs/monitoring.md").read_text()
+    return _replace_from(page, f"### {next(iter(modules))}", "\n\n".join(tables))
 
 
 def _metric_modules() -> dict[str, list[Path]]:
@@ -387,8 +384,8 @@ def record() -> str:
     parts = [
         "# The record",
         "For programs that read decisions: every field of the record of one attempt, as in `kubectl herodotus pod NAME"
-        " -o json --full`, `kubectl get decisions -o json` and [exports](export.md). Lists omit the fields with an"
-        f" entry per node. {AGAIN} With an APIService, `kubectl explain decisions` prints the same.",
+        " -o json --full`, `kubectl get decisions -o json` and [exports](records.md#export). Lists omit the fields with"
+        f" an entry per node. {AGAIN} With an APIService, `kubectl explain decisions` prints the same.",
         f"Documents have the version `herodotus.dev/v1alpha1`; frames on the wire and in the spool have version"
         f" {codec.VERSION}. Every field exists since the first version. What may change, and when:"
         " [versioning.md](versioning.md). Readers ignore fields that they do not know.",

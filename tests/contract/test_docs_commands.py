@@ -46,9 +46,9 @@ GUIDES = [
     f"docs/{name}.md"
     for name in (
         "alerts",
-        "backup",
         "getting-started",
         "installing",
+        "records",
         "replace-default-scheduler",
         "security",
         "troubleshooting",

@@ -346,7 +346,7 @@ def test_the_chart_has_this_version_and_the_supported_api_servers() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     oldest, _, newest = SUPPORTED
-    assert f"v{oldest} to v{newest}" in (ROOT / "docs/limits.md").read_text()
+    assert f"v{oldest} to v{newest}" in (ROOT / "docs/installing.md").read_text()
     after = f"1.{int(newest.removeprefix('1.')) + 1}"
     assert chart["kubeVersion"] == f">={oldest}.0-0 <{after}.0-0"
 

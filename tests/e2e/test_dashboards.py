@@ -13,7 +13,7 @@ from tests.processes import ROOT, eventually
 
 pytestmark = pytest.mark.e2e
 
-PAGE = ROOT / "docs/dashboards.md"
+PAGE = ROOT / "docs/monitoring.md"
 SELECTOR = f'cluster="{CLUSTER}", job="JOB", instance=~".+"'
 
 
@@ -60,7 +60,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
 
 def documented(heading: str) -> dict[str, str]:
     """Return the second cell of each row of the table under a heading of the page, by the first cell."""
-    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition(f"\n### {heading}\n")[2].partition("\n##")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
     return {row[0]: row[1] for row in rows[2:]}
 

@@ -202,7 +202,7 @@ def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
 ) -> None:
     """Overwrite 64 bytes at a random place behind the header of a checkpointed file.
 
-    A damaged index hides rows from queries; only `check` finds it (docs/limits.md).
+    A damaged index hides rows from queries; only `check` finds it (docs/reliability.md).
     """
     rng = random.Random(seed)
     opened = a_service(tmp_path)

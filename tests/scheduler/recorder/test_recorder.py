@@ -401,7 +401,7 @@ def test_a_write_that_is_cut_short_ends_the_segment_and_what_is_lost_is_exactly_
 
 @pytest.mark.parametrize(("nodes", "whole"), [(50, 4_000), (500, 9_000), (5_000, 60_000)])
 def test_decision_and_outcome_have_the_documented_size(tmp_path: Path, nodes: int, whole: int) -> None:
-    """docs/limits.md derives from it how long an outage the spool covers. `whole`: a template's first decision."""
+    """docs/installing.md derives from it how long an outage the spool covers. `whole`: a template's first decision."""
     recorder = a_recorder(tmp_path)
     columns = columns_of([make_node(f"worker-{i}") for i in range(nodes)])
     plugins = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
