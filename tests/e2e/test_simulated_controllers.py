@@ -24,7 +24,8 @@ CONTROLLERS = (
     "deployment-controller,replicaset-controller,statefulset-controller,job-controller,garbage-collector-controller"
 )
 CONTAINER = {"name": "main", "image": "registry.example/app:1"}
-# Of kube-apiserver's own making, and named in docs/getting-started.md or of no consequence to what follows from an object.
+# Of kube-apiserver's own making, and named in docs/getting-started.md or of no consequence to what follows from an
+# object.
 NOT_COMPARED = {
     "uid", "resourceVersion", "creationTimestamp", "managedFields", "startTime", "completionTime", "lastUpdateTime",
     "lastTransitionTime", "lastProbeTime", "hash", "terminationMessagePath", "terminationMessagePolicy",
