@@ -70,10 +70,12 @@ $(STAMP): $(LOCKS)/dev.txt $(LOCKS)/s3.txt pyproject.toml
 	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/s3 --require-hashes -r $(LOCKS)/s3.txt
 	@touch $@
 
-lint: $(STAMP) ## ruff, codespell, shellcheck, hadolint, the workflows
+lint: $(STAMP) ## ruff, imports, spelling and prose, shellcheck, hadolint, the workflows
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/codespell
+	$(VENV)/bin/proselint check *.md docs
 	$(VENV)/bin/shellcheck --shell=sh install.sh packages/images/install.sh scripts/*.sh
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml

@@ -20,16 +20,6 @@ settings.load_profile("herodotus")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let failed tests of whole systems run once more; pytest reports them as RERUN.
-
-    Half a dozen processes share two cores, and a stall of the machine is not a failure of the code.
-    """
-    for item in items:
-        if item.path.parent.name in SYSTEMS:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 class _SystemsOnOneWorker(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """A distribution over workers: whole systems run one after the other on one of them, other files stay whole.
 

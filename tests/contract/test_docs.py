@@ -30,6 +30,13 @@ def test_readme_sets_up_with_two_commands() -> None:
     assert [c for c in commands if c[0] == "./install.sh"] == [["./install.sh", "--local"], ["./install.sh", "--demo"]]
 
 
+@pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name)
+def test_each_page_begins_with_its_audience(document: Path) -> None:
+    title, first_paragraph, *_ = document.read_text().split("\n\n")
+    assert title.startswith("# ")
+    assert first_paragraph.startswith("For ")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_link_targets_exist(document: Path) -> None:
     """Covers every relative link, and every path in backquotes that looks like one of our files."""

@@ -1,4 +1,4 @@
-"""From plugin sets to plugins in order: kube-scheduler's merge rules (reference: section 6.3)."""
+"""From plugin sets to plugins in order: kube-scheduler's merge rules."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which pod is next, and when a rejected one is tried again (reference: section 5)."""
+"""Which pod is next, and when a rejected one is tried again."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step])
 @given(steps)
 def test_nodes_are_visited_zones_in_turn_in_order_of_arrival(sequence: list[Step]) -> None:
     world = World()
-    zones: dict[str, list[str]] = {}  # the node tree of section 1.17, plainly
+    zones: dict[str, list[str]] = {}  # kube-scheduler's node tree, plainly
     for step in sequence:
         world.apply(step)
         if step[0] not in ("node", "remove node"):

@@ -180,7 +180,7 @@ def test_balance_upstream(
 
 
 def plain_balance(node: list[tuple[int, int]]) -> int:
-    """Section 10.8's function, in its order of operations."""
+    """kube-scheduler's function, in its order of operations."""
     shares = [min(1.0, float(q) / float(a)) for a, q in node if a]
     deviation = 0.0
     if len(shares) == 2:
@@ -224,7 +224,7 @@ def test_gain_in_balance(nodes: list[list[tuple[int, int]]], more: int) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.booleans()), min_size=1), st.booleans())
 def test_default_normalisation(nodes: list[tuple[int, bool]], reverse: bool) -> None:
-    """Section 2.4 over the feasible nodes; what the others get does not matter."""
+    """The formula over the feasible nodes; what the others get does not matter."""
     raw, feasible = int64([r for r, _ in nodes]), np.array([f for _, f in nodes])
     scores = [r for r, f in nodes if f]
     top = max(scores, default=0)

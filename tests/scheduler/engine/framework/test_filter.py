@@ -65,7 +65,7 @@ def test_an_error_behind_a_rejection_has_no_effect() -> None:
 
 @pytest.mark.parametrize("code", [Code.ERROR, Code.WAIT, Code.SKIP])
 def test_an_error_that_comes_first_fails_the_attempt(code: Code) -> None:
-    """Wait and Skip mean nothing at Filter, so they are errors too (section 1.9)."""
+    """Wait and Skip mean nothing at Filter, so they are errors too."""
     bad = Filters("Bad", {"b": text("broken", code)})
     result = run(framework(filter=(Filters("Fit", {"a": FULL}), bad)), cluster())
     assert (result.path, result.chosen) == (DecisionPath.ERROR, None)
@@ -131,7 +131,7 @@ def test_slot_without_a_node_is_absent_regardless_of_filters() -> None:
     ],
 )
 def test_post_filter(said: list[Verdict | Exception], ran: int, suffix: str) -> None:
-    """Whatever it answers, the pod stays unschedulable (section 1.14)."""
+    """Whatever it answers, the pod stays unschedulable."""
     plugins = tuple(PostFilters(f"P{i}", each) for i, each in enumerate(said))
     result = run(framework(filter=(Filters("Fit", {"a": FULL, "b": TAINTED}),), post_filter=plugins), cluster("a", "b"))
     assert sum(len(p.calls) for p in plugins) == ran

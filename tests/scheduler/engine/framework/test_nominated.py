@@ -1,4 +1,4 @@
-"""A nominated node that fits is taken without looking further (reference: section 1.6)."""
+"""A nominated node that fits is taken without looking further."""
 
 from herodotus_record.model import Code, DecisionPath, Evaluation
 from scheduler.engine.columns import NodeColumns

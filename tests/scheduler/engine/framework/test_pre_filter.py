@@ -1,4 +1,4 @@
-"""PreFilter: who ends the phase, who only decides it, who narrows (reference: section 1.5)."""
+"""PreFilter: who ends the phase, who only decides it, who narrows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which nodes are looked at where not all are: vectors of section 10.1, rotation of section 1.8."""
+"""Which nodes are looked at where not all are: vectors of kube-scheduler, and rotation between cycles."""
 
 from typing import Any
 

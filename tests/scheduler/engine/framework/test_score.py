@@ -1,4 +1,4 @@
-"""Scores: skipped, normalised, weighed, summed, drawn (reference: sections 1.11 and 1.12)."""
+"""Scores: skipped, normalised, weighed, summed, drawn."""
 
 from collections import Counter
 

@@ -16,7 +16,7 @@ values = st.sampled_from(
 
 
 def naive(operator: str, wanted: list[str], value: str | None) -> bool:
-    """Return whether the operator matches, by the table of section 3.6."""
+    """Return whether the operator matches, as kube-scheduler defines each operator."""
 
     def int64(text: str) -> int | None:
         try:

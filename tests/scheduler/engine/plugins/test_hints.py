@@ -1,4 +1,4 @@
-"""What makes each plugin think again about a pod that it rejected (reference: section 5.6).
+"""What makes each plugin think again about a pod that it rejected.
 
 Each row: the event, the waiting pod, the object before and after, and whether the pod is tried again.
 """

@@ -55,7 +55,7 @@ def said(columns: NodeColumns, pod: PodBuilder, config: str = "") -> list[list[t
 
 
 def test_the_worked_example() -> None:
-    """Section 10.9, with the balance of v1.36 (the gain, not the balance itself) in the last column but one."""
+    """Three nodes with a column per score; the last but one is the gain in balance of v1.36, not the balance itself."""
     columns = columns_of(
         [make_node("n1"), make_node("n2"), make_node("n3")],
         [make_pod("a").request(cpu="2", memory="4Gi").node("n1"), make_pod("b").request().node("n2")],

@@ -1,0 +1,37 @@
+"""What no linter checks of the code's structure; the layers of imports are import-linter's contracts."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import tomllib
+
+ROOT = Path(__file__).parents[2]
+CHECKED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+GENERATED = ROOT / "herodotus_client/answers.py"  # named after what the API answers
+
+# Class names in more than one module because they mean the same concept there.
+SAME_CONCEPT: Final = {
+    "NodeAffinity": "the field of a pod's spec, and the plugin that Kubernetes names after it",
+    "Workload": "a kind of load in a benchmark, as scheduler_perf names it, and a controller's object",
+    "StatusError": "an error answered as a Kubernetes Status, in two servers that share no package",
+}
+
+
+def test_every_package_takes_part_in_the_contracts_of_imports() -> None:
+    """Only bench takes none: it may import every package."""
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == {*CHECKED, "bench"}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    modules: dict[str, set[Path]] = defaultdict(set)
+    for package in (*CHECKED, "bench", "deploy", "packages", "scripts"):
+        for path in {*(ROOT / package).rglob("*.py")} - {GENERATED}:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules[node.name].add(path.relative_to(ROOT))
+    modules = {name: paths for name, paths in modules.items() if len(paths) > 1}
+    assert modules.keys() == SAME_CONCEPT.keys(), modules
