@@ -6,9 +6,10 @@ ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
-COPY packages/locks packages/locks
+COPY packages/lock.txt packages/locked.sh packages/
 RUN python -m venv /build \
-    && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement packages/locks/build.txt
+    && packages/locked.sh build > /build/build.txt \
+    && /build/bin/python -m pip install --no-cache-dir --only-binary :all: --require-hashes --requirement /build/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_client herodotus_client
@@ -28,15 +29,15 @@ RUN /build/bin/python -m hatchling build --target wheel --directory /wheels
 WORKDIR /src
 
 FROM build AS endpoint-environment
-# otlp.txt also has what --otlp-endpoint needs, archive.txt that and what the archive needs
-ARG LOCK=endpoint.txt
-RUN packages/images/install.sh ${LOCK}
+# otlp also has what --otlp-endpoint needs, archive that and what the archive needs
+ARG INSTALLATION=endpoint
+RUN packages/images/install.sh ${INSTALLATION}
 
 FROM build AS agents-environment
-RUN packages/images/install.sh agents.txt
+RUN packages/images/install.sh agents
 
 FROM build AS scheduler-environment
-RUN packages/images/install.sh scheduler.txt
+RUN packages/images/install.sh scheduler
 
 FROM ${BASE} AS runtime
 ARG BASE

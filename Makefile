@@ -5,7 +5,8 @@ RUN := $(VENV)/bin/python -m
 # Of pytest: one for whole systems, one for everything else (tests/conftest.py).
 WORKERS ?= 2
 STAMP := $(VENV)/.installed
-LOCKS := packages/locks
+# INSTALLATION...: the requirements that these installations take from packages/lock.txt.
+LOCKED := packages/locked.sh
 PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
@@ -54,20 +55,18 @@ system: ## Debian packages that some tests need (as root; otherwise those tests 
 	  fi; \
 	fi
 
-# What packages/locks names, and nothing else: as wheels for the tests of installing, and into the environment.
-$(STAMP): $(LOCKS)/dev.txt $(LOCKS)/s3.txt pyproject.toml
+# What packages/lock.txt names, and nothing else: as wheels for the tests of installing, and into the environment.
+$(STAMP): packages/lock.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
-	@$(FETCH) -r $(LOCKS)/servers.txt
-	@$(FETCH) -r $(LOCKS)/build.txt
-	@sed 's/ ;[^\\]*//' $(LOCKS)/plugin.txt > $(VENV)/plugin.txt # for whatever Python: krew's archive has it
-	@$(FETCH) -r $(VENV)/plugin.txt
-	@$(FETCH) -r $(LOCKS)/mcp.txt
-	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(LOCKS)/dev.txt
+	@for installation in servers build mcp dev s3; do $(LOCKED) $$installation > $(VENV)/$$installation.txt || exit; done
+	@$(LOCKED) plugin | sed 's/ ;[^\\]*//' > $(VENV)/plugin.txt # for whatever Python: krew's archive has it
+	@for installation in servers build plugin mcp; do $(FETCH) -r $(VENV)/$$installation.txt || exit; done
+	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(VENV)/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/s3
-	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/s3 --require-hashes -r $(LOCKS)/s3.txt
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/s3 --require-hashes -r $(VENV)/s3.txt
 	@touch $@
 
 lint: $(STAMP) ## ruff, imports, spelling and prose, shellcheck, hadolint, the workflows
@@ -76,7 +75,7 @@ lint: $(STAMP) ## ruff, imports, spelling and prose, shellcheck, hadolint, the w
 	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/codespell
 	$(VENV)/bin/proselint check *.md docs
-	$(VENV)/bin/shellcheck --shell=sh install.sh packages/images/install.sh scripts/*.sh
+	$(VENV)/bin/shellcheck --shell=sh install.sh packages/locked.sh packages/images/install.sh scripts/*.sh
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
@@ -207,26 +206,8 @@ headlamp: ## the Headlamp plugin: lint, types, tests, bundle; needs Node.js and 
 manifests: $(STAMP) ## the plain manifests in deploy/, from the chart
 	$(RUN) scripts.manifests
 
-# Again after a change of dependencies in one of the two pyproject files. UPGRADE=--upgrade also takes newer versions of
-# what they leave open. No line of a lock names where a package comes from: that is the installer's setting.
-COMPILE = $(VENV)/bin/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-strip-extras --no-header \
-	--no-emit-package kubectl-herodotus --no-emit-package kubectl-herodotus-servers --find-links dist
-lock: $(STAMP) wheels ## packages/locks, after a change of dependencies (UPGRADE=--upgrade)
-	$(COMPILE) --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --all-extras --group dev -o $(LOCKS)/dev.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml -o $(LOCKS)/servers.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp \
-		--excludes packages/images/common.txt --excludes packages/images/endpoint.txt -o $(LOCKS)/otlp.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml --extra otlp --extra archive \
-		--excludes packages/images/common.txt --excludes packages/images/endpoint.txt -o $(LOCKS)/archive.txt
-	$(COMPILE) --python-version 3.11 --group s3 -o $(LOCKS)/s3.txt
-	for image in scheduler endpoint agents; do \
-	  $(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml packages/servers/pyproject.toml \
-	    --excludes packages/images/common.txt --excludes packages/images/$$image.txt -o $(LOCKS)/$$image.txt || exit; \
-	done
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 pyproject.toml -o $(LOCKS)/plugin.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.11 pyproject.toml --extra mcp -o $(LOCKS)/mcp.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group build -o $(LOCKS)/build.txt
-	$(COMPILE) -c $(LOCKS)/dev.txt --python-version 3.10 --group kubectl -o $(LOCKS)/kubectl.txt
+lock: $(STAMP) wheels ## packages/lock.txt, after a change of dependencies (UPGRADE=--upgrade: newer versions of indirect ones, too)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) scripts.lock $(UPGRADE)
 
 wheels: $(STAMP) ## both wheels, into dist
 	rm -f dist/*.whl
@@ -247,7 +228,8 @@ sbom: wheels ## bills of materials, into dist
 	for part in plugin servers; do \
 	  $(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/$$part && \
 	  set -- --quiet --python $(VENV)/$$part --no-index --find-links $(VENV)/wheels --find-links dist && \
-	  $(VENV)/bin/uv pip install "$$@" --require-hashes -r $(LOCKS)/$$part.txt && \
+	  $(LOCKED) $$part > $(VENV)/$$part-locked.txt && \
+	  $(VENV)/bin/uv pip install "$$@" --require-hashes -r $(VENV)/$$part-locked.txt && \
 	  $(VENV)/bin/uv pip install "$$@" --no-deps kubectl-herodotus $$([ $$part = plugin ] || echo kubectl-herodotus-servers) && \
 	  $(VENV)/bin/cyclonedx-py environment --output-reproducible -o dist/herodotus-$$part.cdx.json $(VENV)/$$part || exit; \
 	done

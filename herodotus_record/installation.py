@@ -17,7 +17,7 @@ PLUGIN, SERVERS = "kubectl-herodotus", "kubectl-herodotus-servers"
 DISTRIBUTIONS = {"local": PLUGIN, "mcp": PLUGIN, "archive": SERVERS, "otlp": SERVERS, "parquet": SERVERS}  # by extra
 
 IMAGE_MARK = "herodotus-image"  # packages/images/install.sh creates this file in the environment of an image
-_IMAGE_LOCKS = {"archive": "archive.txt", "otlp": "otlp.txt", "parquet": "archive.txt"}
+_IMAGES = {"archive": "archive", "otlp": "otlp", "parquet": "archive"}  # by extra: the name in packages/lock.txt
 _INSTALLED = "installed"  # install.sh writes this file beside its environment
 _ENGINE = "scheduler"
 _ENGINE_MARK = f'DISTRIBUTION = "{SERVERS}"'  # a line of scheduler/__init__.py
@@ -59,10 +59,10 @@ def _packages() -> Path:
 
 
 def _describe_image(extra: str) -> str:
-    lock = _IMAGE_LOCKS.get(extra)
-    if lock is None:
+    image = _IMAGES.get(extra)
+    if image is None:
         return f"images hold the servers alone; on your machine: ./install.sh --with {extra}"
-    return f"build the image with it: scripts/build-images.sh --build-arg LOCK={lock}"
+    return f"build the image with it: scripts/build-images.sh --build-arg INSTALLATION={image}"
 
 
 def find_installer(folder: Path) -> str | None:

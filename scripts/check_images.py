@@ -173,8 +173,8 @@ def check(stage: BuildStage, root: Path, work: Path) -> None:
         "no compiler",
         not [c for c in COMPILERS for d in ("bin", "usr/bin", "usr/local/bin") if (root / d / c).exists()],
     )
-    lines = (ROOT / f"packages/locks/{stage.name}.txt").read_text("utf-8")
-    locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines, re.MULTILINE)) | {PLUGIN, SERVERS}
+    lines = subprocess.run([ROOT / "packages/locked.sh", stage.name], capture_output=True, text=True, check=True)
+    locked = set(re.findall(r"^([\w.-]+)(?:\[[^]]+\])?==", lines.stdout, re.MULTILINE)) | {PLUGIN, SERVERS}
     listed = "import importlib.metadata as m, json; print(json.dumps([d.name for d in m.distributions()]))"
     python = "/opt/herodotus/bin/python"
     names = json.loads(output(stage, root, work, "-c", listed, program=python))

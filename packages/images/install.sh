@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the environment of one image, /opt/herodotus, from a lock and from the wheels in /wheels.
+# Makes the environment of one image, /opt/herodotus, from the lock and from the wheels in /wheels.
 #
-#   packages/images/install.sh LOCK
+#   packages/images/install.sh INSTALLATION
 #
-# `--no-deps`: a lock names everything, without what packages/images/*.txt leave out.
+# INSTALLATION is a name of packages/lock.txt. `--no-deps`: the lock names everything, without what packages/images/*.txt leave out.
 set -eu
 
 pip() {
@@ -11,7 +11,8 @@ pip() {
 }
 
 python -m venv --without-pip /opt/herodotus
-pip --only-binary :all: --require-hashes --requirement "packages/locks/$1"
+packages/locked.sh "$1" >/build/requirements.txt
+pip --only-binary :all: --require-hashes --requirement /build/requirements.txt
 pip --no-index /wheels/*.whl
 : >/opt/herodotus/herodotus-image # herodotus_record/installation.py tells by it how an image gets an extra
 

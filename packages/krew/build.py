@@ -1,7 +1,8 @@
 """Builds krew's archive of the plugin and its manifest: `python packages/krew/build.py OUTPUT WHEEL...`.
 
 Owns: the contents of the archive, and that equal wheels give equal bytes. Does not own: the list of wheels
-(packages/locks/plugin.txt; the Makefile downloads them), and the start of the program (kubectl-herodotus).
+(what the plugin takes from packages/lock.txt; the Makefile downloads them), and the start of the program
+(kubectl-herodotus).
 
 The archive holds a folder instead of a zipapp, because Python then caches bytecode and starts in two thirds of the
 time. It contains no platform-specific code: PyYAML's C extension, the only one, is left out, and PyYAML works without

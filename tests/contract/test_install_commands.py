@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from packaging.utils import canonicalize_name
 
 from herodotus_record.installation import PLUGIN, SERVERS
-from tests.packages.test_locks import LOCKS, locked
+from scripts.lock import INSTALLATIONS
+from tests.packages.lock import locked
 from tests.processes import ROOT
 
 OURS = {PLUGIN, SERVERS}
-LOCKED = {canonicalize_name(entry.name) for lock in LOCKS.iterdir() for entry in locked(lock.name)}
+LOCKED = {canonicalize_name(entry.name) for installation in INSTALLATIONS for entry in locked(installation)}
 TOOLS = {"install", "packaging", "pip", "pipx", "uv"}  # what installs; `pipx runpip NAME install`
 COMMAND = re.compile(
     r"\b(?:pip3?|pip3?\.\d+) +(?:install|download|wheel)\b|\bpipx +(?:install|inject|run|runpip)\b"
@@ -40,7 +41,7 @@ TEXTS = (
 )
 NOT_READ = (
     ":!CHANGELOG.md",
-    ":!packages/locks",
+    ":!packages/lock.txt",
     ":!tests/contract/test_install_commands.py",
     ":!plugins/headlamp/node_modules",
 )
@@ -84,5 +85,5 @@ def test_a_strangers_distribution_is_found_in_every_form() -> None:
         "uvx herodotus",
     ):
         assert foreign(command), command
-    for command in ("pip install .", "pip install 'kubectl-herodotus[mcp]'", "pip install -r packages/locks/dev.txt"):
+    for command in ("pip install .", "pip install 'kubectl-herodotus[mcp]'", "pip install -r requirements.txt"):
         assert not foreign(command), command

@@ -13,6 +13,7 @@ import pytest
 
 from scripts.check_images import IMAGES
 from scripts.dockerfile import BuildStage, parse_stages
+from tests.packages.lock import locked
 from tests.packages.test_wheels import DISTRIBUTIONS, PROGRAMS, installed
 from tests.processes import ROOT
 
@@ -47,14 +48,14 @@ def test_another_base_can_be_chosen_also_by_its_digest(base: str) -> None:
     assert other["runtime"].labels["org.opencontainers.image.base.name"] == base
 
 
-@pytest.mark.parametrize("lock", ["otlp.txt", "archive.txt"])
-def test_an_image_with_an_extra_is_built_from_another_lock(lock: str) -> None:
-    built = parse_stages(TEXT, {**GIVEN, "LOCK": lock})
+@pytest.mark.parametrize("installation", ["otlp", "archive"])
+def test_an_image_with_an_extra_is_another_installation_of_the_lock(installation: str) -> None:
+    built = parse_stages(TEXT, {**GIVEN, "INSTALLATION": installation})
     (step,) = FOUND["endpoint-environment"].steps
     (other,) = built["endpoint-environment"].steps
-    assert step.words == ("packages/images/install.sh ${LOCK}",)
-    assert [step.environment["LOCK"], other.environment["LOCK"]] == ["endpoint.txt", lock]
-    assert (ROOT / "packages/locks" / lock).is_file()
+    assert step.words == ("packages/images/install.sh ${INSTALLATION}",)
+    assert [step.environment["INSTALLATION"], other.environment["INSTALLATION"]] == ["endpoint", installation]
+    assert locked(installation)
 
 
 OWN = {
@@ -80,7 +81,7 @@ for package in sys.argv[1:]:
 def test_the_packages_of_an_image_suffice_for_every_module_of_its_programs(
     name: str, wheel_dir: Path, tmp_path: Path
 ) -> None:
-    programs = installed(DISTRIBUTIONS, f"{name}.txt", wheel_dir, tmp_path, check=False)
+    programs = installed(DISTRIBUTIONS, name, wheel_dir, tmp_path, check=False)
     command = [str(programs / "python"), "-c", IMPORT_ALL, *OWN[name]]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stderr) == (0, "")

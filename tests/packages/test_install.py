@@ -364,7 +364,7 @@ def test_an_unknown_extra_is_wrong_usage() -> None:
 def test_an_extra_is_added_and_an_upgrade_keeps_it(prefix: Path, wheel_dir: Path) -> None:
     words = ("--prefix", str(prefix), "--wheels", str(wheel_dir))
     if not list(wheel_dir.glob("mcp-*.whl")):
-        pytest.skip("NOT RUN: the wheels of mcp.txt were not fetched; make setup does that")
+        pytest.skip("NOT RUN: the wheels of mcp were not fetched; make setup does that")
     assert install(*words).returncode == 0
     assert install(*words, "--with", "mcp").returncode == 0
     assert install(*words).returncode == 0

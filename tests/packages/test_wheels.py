@@ -1,4 +1,4 @@
-"""The two wheels: their contents, installation from the locks alone, and the start of what they install."""
+"""The two wheels: their contents, installation from the lock alone, and the start of what they install."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 from herodotus_record.version import __version__
-from tests.packages.test_locks import locked
+from tests.packages.lock import export, locked
 from tests.packages.wheels import PROJECTS, build
 from tests.processes import ROOT
 
@@ -105,7 +105,9 @@ def test_a_source_distribution_builds_the_same_wheel(project: Path, wheel_dir: P
 # --- installed
 
 
-def installed(distributions: list[str], lock: str, wheel_dir: Path, environment: Path, *, check: bool = True) -> Path:
+def installed(
+    distributions: list[str], installation: str, wheel_dir: Path, environment: Path, *, check: bool = True
+) -> Path:
     """Create an environment with the locked packages and ours from the directory; return its folder of programs.
 
     `check` says that every package must have what it asks for.
@@ -118,7 +120,9 @@ def installed(distributions: list[str], lock: str, wheel_dir: Path, environment:
 
     run("venv", "--python", sys.executable, str(environment / "venv"))
     install = ["pip", "install", "--python", str(environment / "venv"), "--no-index", "--find-links", str(wheel_dir)]
-    run(*install, "--no-deps", "--require-hashes", "--requirement", str(ROOT / "packages" / "locks" / lock))
+    requirements = environment / "requirements.txt"
+    requirements.write_text(export(installation))
+    run(*install, "--no-deps", "--require-hashes", "--requirement", str(requirements))
     run(*install, "--no-deps", *(f"{distribution}=={__version__}" for distribution in distributions))
     if check:
         run("pip", "check", "--python", str(environment / "venv"))
@@ -127,12 +131,12 @@ def installed(distributions: list[str], lock: str, wheel_dir: Path, environment:
 
 @pytest.fixture(scope="module")
 def plugin(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(["kubectl-herodotus"], "plugin.txt", wheel_dir, tmp_path_factory.mktemp("plugin"))
+    return installed(["kubectl-herodotus"], "plugin", wheel_dir, tmp_path_factory.mktemp("plugin"))
 
 
 @pytest.fixture(scope="module")
 def servers(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(DISTRIBUTIONS, "servers.txt", wheel_dir, tmp_path_factory.mktemp("servers"))
+    return installed(DISTRIBUTIONS, "servers", wheel_dir, tmp_path_factory.mktemp("servers"))
 
 
 def output(*command: str | Path) -> str:
@@ -199,7 +203,7 @@ def test_a_bill_of_materials_names_every_package_with_its_licence(plugin: Path) 
     """Generated as by `make sbom`."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     bill = json.loads(output(program, "environment", "--output-reproducible", str(plugin / "python")))
-    here = {e.name for e in locked("plugin.txt") if not e.marker or Marker(e.marker).evaluate()}
+    here = {e.name for e in locked("plugin") if not e.marker or Marker(e.marker).evaluate()}
     assert {canonicalize_name(c["name"]) for c in bill["components"]} == here | {"kubectl-herodotus"}
     assert all(c["licenses"] and c["purl"].startswith("pkg:pypi/") for c in bill["components"])
     assert str(plugin) not in json.dumps(bill)

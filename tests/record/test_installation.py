@@ -49,9 +49,9 @@ def test_pipx_uv_tool_and_images_have_their_own_ways(environment: Path, mark: st
     assert installation.describe_extra_installation("mcp") == command
 
 
-def test_an_image_names_the_lock_that_has_the_extra(environment: Path) -> None:
+def test_an_image_names_the_build_that_has_the_extra(environment: Path) -> None:
     (environment / installation.IMAGE_MARK).write_text("")
-    assert installation.describe_extra_installation("otlp").endswith("--build-arg LOCK=otlp.txt")
+    assert installation.describe_extra_installation("otlp").endswith("--build-arg INSTALLATION=otlp")
 
 
 def test_another_environment_names_the_pip_of_its_python(environment: Path) -> None:
