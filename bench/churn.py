@@ -25,9 +25,9 @@ from bench.reliability.client import RetryingClient
 from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
 from bench.reliability.system import Election, SimulatedApi, System, children, memory_mib, wait_for_leader
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiServer
+from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.engine.objects.types import Object, Struct
-from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 
 Json = dict[str, Any]
 

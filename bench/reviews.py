@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from bench import mixed
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record import codec
 from herodotus_record.templates import parse_pod_template
 from scheduler.backend.cluster_state import ClusterState
@@ -33,7 +34,6 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import build_pods
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics

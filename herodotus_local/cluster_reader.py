@@ -22,7 +22,7 @@ from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import ALL_KINDS, DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.whatif.pods import PriorityClass
 
-PAGE: Final = 2500  # objects in one response; smaller pages cost the API server more (see scheduler.kube.watch)
+PAGE: Final = 2500  # objects in one response; smaller pages cost the API server more (see herodotus_kube.watch)
 _CONNECTIONS: Final = 4  # requests at a time
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler import klog
+from herodotus_record import klog
 from scheduler.engine.framework.plugin import MetricAnswer
 
 TIMEOUT_S: Final = 30.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bench.reliability.client import RetryingClient
 from bench.reliability.system import LEASE, LeaderEnd, Replica, System
-from scheduler.kube.writes import micro_time
+from herodotus_kube.http import micro_time
 
 Json = dict[str, Any]
 

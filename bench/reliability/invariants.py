@@ -25,7 +25,7 @@ from bench.reliability.state import (
     replay_history,
     reserving_pods,
 )
-from scheduler.kube.writes import DECISION
+from scheduler.live.writes import DECISION
 from scheduler.offline.evaluate import CaseError, evaluate_lines
 
 Json = dict[str, Any]

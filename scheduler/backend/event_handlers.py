@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from herodotus_kube.watch import ListResult, WatchEvent
+from herodotus_record import klog
 from herodotus_record.model import Reason
-from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.engine.columns import columns_differ
@@ -26,7 +27,6 @@ from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.rules.feature_gates import GANG_SCHEDULING
-from scheduler.kube.watch import ListResult, WatchEvent
 
 NODES, PODS = "nodes", "pods"
 

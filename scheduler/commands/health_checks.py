@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scheduler.kube.lease import LeaderElector
+from herodotus_kube.lease import LeaderElector
 from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor

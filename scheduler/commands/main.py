@@ -19,9 +19,9 @@ import msgspec
 import yaml
 
 from herodotus_kube.credentials import KubeconfigError
+from herodotus_record import klog
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
-from scheduler import klog
 from scheduler.commands import flags, observe, process, read_log
 from scheduler.commands import ship as shipping
 from scheduler.commands import snapshot as snapshots

@@ -17,7 +17,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from herodotus_kube.credentials import find_credentials
-from scheduler import klog
+from herodotus_kube.http import ApiServer
+from herodotus_kube.request_metrics import RequestMetrics
+from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
@@ -30,8 +32,6 @@ from scheduler.config.rules import resolve_rules
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.records.build import Origin
 from scheduler.extenders.manifests import KeptManifests
-from scheduler.kube.http import ApiServer
-from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.agreement import ObservedScheduler
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of

@@ -20,10 +20,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from herodotus_kube import discovery
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.published_authority import PublishedAuthority
+from herodotus_kube.watch import ListWatch, Reflector, Sink
+from herodotus_record import klog
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
 from herodotus_serving.sockets import ListenError
-from scheduler import klog
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.config import Configuration
@@ -35,10 +39,6 @@ from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.engine.rules import Rules, feature_gates
 from scheduler.extenders.manifests import KeptManifests
-from scheduler.kube import discovery
-from scheduler.kube.http import ApiError, ApiServer
-from scheduler.kube.published_authority import PublishedAuthority
-from scheduler.kube.watch import ListWatch, Reflector, Sink
 from scheduler.recorder import endpoint
 from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder

@@ -18,10 +18,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from herodotus_kube import discovery
 from herodotus_kube.credentials import find_credentials
+from herodotus_kube.http import TIMEOUT_S, ApiServer
+from herodotus_kube.lease import LeaderElector, LeaseSettings
+from herodotus_kube.request_metrics import RequestMetrics
+from herodotus_record import klog
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
-from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
@@ -43,17 +47,13 @@ from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
-from scheduler.kube import discovery
-from scheduler.kube.events import EventSender
-from scheduler.kube.http import TIMEOUT_S, ApiServer
-from scheduler.kube.lease import LeaderElector, LeaseSettings
-from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live import kubelet_rejections as refusals
 from scheduler.live.api_writes import ApiWrites
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
 from scheduler.live.event_explanations import EventExplainer
+from scheduler.live.events import EventSender
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries

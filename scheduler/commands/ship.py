@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from herodotus_record import klog
 from herodotus_record.escaping import escape
-from scheduler import klog
 from scheduler.recorder import endpoint, shipper
 
 DEFAULT_SPOOL: Final = Path("/var/lib/herodotus/spool")

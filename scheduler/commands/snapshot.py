@@ -18,7 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_kube import discovery
 from herodotus_kube.credentials import find_credentials
+from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
 from herodotus_record.node_results import pluralize
 from scheduler.commands import process
@@ -27,8 +29,6 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import LoadedCluster, load_cluster
 from scheduler.engine.objects.autoscaling import NODE_ANNOTATIONS
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.kube import discovery
-from scheduler.kube.http import ApiError, ApiServer
 from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.files import parse_document, parse_items
 from scheduler.offline.snapshots.document import KIND, snapshot

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from scheduler import klog
+from herodotus_kube.http import ApiError
+from herodotus_record import klog
 from scheduler.config.cluster_version import FoundVersion
-from scheduler.kube.http import ApiError
 
 EVERY_S: Final = 60.0  # an upgrade of a control plane takes minutes
 RETRY_S: Final = 5.0  # while the API server does not answer, as in an upgrade

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from scheduler import klog
+from herodotus_kube.http import NOT_SENT, RETRYABLE_CODES, TIMEOUT_S, ApiError, ApiServer
+from herodotus_record import klog
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.pod import PodInfo
@@ -22,13 +23,12 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.preemptor import Preemptor, find_scheduler_name, name_kind
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.kube import writes
-from scheduler.kube.events import EventSender
-from scheduler.kube.http import NOT_SENT, RETRYABLE_CODES, TIMEOUT_S, ApiError, ApiServer
-from scheduler.kube.writes import Binding
+from scheduler.live import writes
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import BindingReconciler
+from scheduler.live.events import EventSender
 from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence, Writes
+from scheduler.live.writes import Binding
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
 CONFLICT: Final = 409

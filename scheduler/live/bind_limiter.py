@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from scheduler.kube.connection_pool import MAX_CONNECTIONS
+from herodotus_kube.connection_pool import MAX_CONNECTIONS
 
 MAX_IN_FLIGHT: Final = MAX_CONNECTIONS  # more requests would wait for a connection
 MIN_IN_FLIGHT: Final = 14

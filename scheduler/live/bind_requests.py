@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from herodotus_record import klog
 from herodotus_record.model import Code
-from scheduler import klog
 from scheduler.live.bind_limiter import BindLimiter
 from scheduler.live.in_flight import InFlightBinding
 from scheduler.recorder.recorder import PhaseResult, Recorder

@@ -13,8 +13,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from herodotus_record import klog
 from herodotus_record.model import Code, PluginVerdict
-from scheduler import klog
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.reserve_and_bind import DeferredBind
 from scheduler.engine.framework.verdicts import Pending, error

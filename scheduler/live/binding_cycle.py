@@ -23,9 +23,8 @@ from typing import Final
 
 import numpy as np
 
-from herodotus_record import reasons
+from herodotus_record import klog, reasons
 from herodotus_record.model import Code, Decision, PluginVerdict, Verdict
-from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from scheduler import klog
-from scheduler.kube import writes
-from scheduler.kube.http import ApiError, ApiServer
-from scheduler.kube.writes import Binding, PodBinding
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
+from scheduler.live import writes
+from scheduler.live.writes import Binding, PodBinding
 
 UNAVAILABLE_PAUSE_S: Final = (0.1, 5.0)  # first and longest pause while the API server does not answer reads
 REFUSED_PAUSE_S: Final = 10.0  # after an error that concerns this pod alone

@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler import klog
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.watch import PAGE
+from herodotus_record import klog
 from scheduler.backend.cache import Cache
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Struct
-from scheduler.kube.http import ApiError, ApiServer
-from scheduler.kube.watch import PAGE
 from scheduler.live.loop import Loop
 from scheduler.live.scheduler import LoopTask
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.model import Code
 from scheduler.backend.event_handlers import PODS
 from scheduler.engine.objects.types import Pod
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.binding_cycle import BindingCycles
 from scheduler.live.in_flight import InFlightBinding
 from scheduler.live.scheduler import Scheduler

@@ -17,10 +17,10 @@ from typing import Final
 
 import msgspec
 
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 from herodotus_record.model import FOUND_LATER, Code, Outcome
-from scheduler import klog
-from scheduler.kube import writes
-from scheduler.kube.http import ApiError, ApiServer
+from scheduler.live import writes
 from scheduler.live.binding_reconciler import CONFIRM_S, failure_of_bound_pod
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint

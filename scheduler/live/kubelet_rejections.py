@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from herodotus_kube.http import ApiServer
+from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.engine.objects.types import Object, Struct
-from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 
 FAILED: Final = "failed pods"
 # What a kubelet writes to status.reason (pkg/kubelet/lifecycle/predicate.go v1.36) where a filter's check fails there.

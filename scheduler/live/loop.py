@@ -8,7 +8,7 @@ Each attempt passes these stages; `Loop.schedule_one` calls them in this order:
 
 Owns: the order of these stages, and the inbox with the messages of other threads. Does not own: decisions (`cycle`),
 how cluster events change the cache and the queue (`event_handlers`), the way from the chosen node to the bound pod
-(`binding_cycle`), requests to the API server (`scheduler.kube`, through `Writes`), the form of a record (`recorder`).
+(`binding_cycle`), requests to the API server (`herodotus_kube`, through `Writes`), the form of a record (`recorder`).
 
 Source: pkg/scheduler/schedule_one.go v1.36.
 """
@@ -23,9 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from herodotus_record import reasons
+from herodotus_record import klog, reasons
 from herodotus_record.model import Decision, DecisionPath, PodGroupCycle, Reason, Retry, Times
-from scheduler import klog
 from scheduler.backend.event_handlers import EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cache_verification import CacheVerifier

@@ -22,9 +22,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from herodotus_record import reasons
+from herodotus_record import klog, reasons
 from herodotus_record.model import POD_GROUP_PHASE, Code, Reason, Verdict
-from scheduler import klog
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.placement import (

@@ -14,8 +14,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from herodotus_record import klog
 from herodotus_record.model import Code, Decision, Reason
-from scheduler import klog
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor

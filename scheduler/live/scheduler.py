@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler import klog
+from herodotus_kube.http import TIMEOUT_S
+from herodotus_kube.watch import ListResult, WatchEvent
+from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.engine.columns import NodeColumns
@@ -26,8 +28,6 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.engine.objects.requests import CPU, MEMORY
-from scheduler.kube.http import TIMEOUT_S
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.in_flight import BindingResult, EvictionsFinished, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.metrics import BALANCE_QUANTILES, ERROR, UNSCHEDULABLE, LoopSizes, SchedulerMetrics

@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
+from herodotus_record import klog
 from herodotus_record.model import AttemptKey, Decision, SchedulerInfo, Source
-from scheduler import klog
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.records.ids import uuid7

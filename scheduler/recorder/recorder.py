@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from herodotus_record import codec
+from herodotus_record import codec, klog
 from herodotus_record.codec import deltas
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
@@ -35,7 +35,6 @@ from herodotus_record.model import (
     SchedulerInfo,
     Source,
 )
-from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordCaches, RecordIdentity

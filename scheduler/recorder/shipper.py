@@ -23,9 +23,8 @@ from typing import Any, Final
 
 import httpx
 
-from herodotus_record import codec
+from herodotus_record import codec, klog
 from herodotus_record.codec import deltas
-from scheduler import klog
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.progress import Progress

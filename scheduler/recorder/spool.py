@@ -35,7 +35,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from scheduler import klog
+from herodotus_record import klog
 
 SEGMENT_BYTES: Final = (4 << 20, 16 << 20)  # the bounds of a segment's size; it is held in memory, and lost at most
 TABLES_IN_SEGMENT: Final = 24  # a segment is this many times its node table and first decision: they add 4%

@@ -25,10 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from herodotus_record import codec
+from herodotus_record import codec, klog
 from herodotus_record.codec import deltas
 from herodotus_record.model import Gap, NodeRows, NodeTable
-from scheduler import klog
 from scheduler.recorder.frame_head import FrameHead, read_head
 from scheduler.recorder.spool import ACK, DAMAGED, DELIVERED, encode_delivered, encode_position
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from scheduler import klog
+from herodotus_record import klog
 from scheduler.recorder.endpoint import ServiceEndpoint
 
 RESTART_S: Final = (0.5, 30.0)  # first and longest pause before a shipper that ended is started again

@@ -35,7 +35,7 @@ from concurrent.futures import TimeoutError as NotInTimeError
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
-from scheduler import klog
+from herodotus_record import klog
 
 START_S: Final = 10.0  # the thread runs a task between two of its steps
 MAX_ANSWER_BYTES: Final = 16 << 20  # compressed; ten times a hundred records of 5,000 nodes

@@ -20,6 +20,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from herodotus_kube.http import ApiError
+from herodotus_record import klog
 from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.lru import Lru
 from herodotus_record.node_groups import (
@@ -28,8 +30,6 @@ from herodotus_record.node_groups import (
     RecordedNodeGroups,
     bound_node_groups,
 )
-from scheduler import klog
-from scheduler.kube.http import ApiError
 from scheduler.recorder.recorder import RecordedAttempt
 from scheduler.reviews.forked_copies import ForkedCopyError, RefusedQuestionError
 

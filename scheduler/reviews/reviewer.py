@@ -17,11 +17,11 @@ import threading
 from functools import partial
 from typing import Final
 
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
-from scheduler import klog
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.records.build import Origin
-from scheduler.kube.http import ApiError, ApiServer
 from scheduler.reviews import trials
 from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError, Report, Trial
 from scheduler.reviews.review_client import (

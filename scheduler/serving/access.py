@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from herodotus_kube.http import ApiError, ApiServer, Json
+from herodotus_record import klog
 from herodotus_serving.ttl_cache import TTLCache
-from scheduler import klog
-from scheduler.kube.http import ApiError, ApiServer, Json
 from scheduler.serving.http import HttpStatusError, StatusRequest
 
 ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")

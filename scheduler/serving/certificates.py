@@ -20,10 +20,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 from herodotus_serving.self_signed import create_self_signed
 from herodotus_serving.tls_contexts import CHECK_INTERVAL_S, TLSContextReloader, build_server_context
-from scheduler import klog
-from scheduler.kube.http import ApiError, ApiServer
 
 AUTHORITIES_EVERY_S: Final = 60.0  # how often the ConfigMap is read: they change once in years
 PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scheduler import klog
+from herodotus_record import klog
 from scheduler.serving.http import StatusResponse, build_text_response
 
 

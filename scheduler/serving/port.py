@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from herodotus_kube.http import ApiServer
+from herodotus_record import klog
 from herodotus_serving.flag_types import add_probe_bind
 from herodotus_serving.probes import ProbeServer
 from herodotus_serving.sockets import Address, listen
-from scheduler import klog
-from scheduler.kube.http import ApiServer
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS, RequestAuthorizer
 from scheduler.serving.certificates import CertificateFiles, Certificates, ClientAuthorities
 from scheduler.serving.routes import Content, StatusRoutes, build_probes

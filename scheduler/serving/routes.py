@@ -17,8 +17,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from herodotus_record import klog
 from herodotus_serving.probes import ProbeAnswer
-from scheduler import klog
 from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.health import PING, HealthCheck, build_check_response, build_summary
 from scheduler.serving.http import JSON, StatusRequest, StatusResponse, build_text_response

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
+from herodotus_record import klog
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, ServerThread
 from herodotus_serving.listener import Server as Listeners
@@ -19,7 +20,6 @@ from herodotus_serving.messages import Request as Received
 from herodotus_serving.messages import Response as Sent
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
-from scheduler import klog
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.http import TEXT, HttpStatusError, StatusRequest, StatusResponse
 

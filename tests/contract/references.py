@@ -350,7 +350,7 @@ def metrics() -> str:
 
 def _metric_modules() -> dict[str, list[Path]]:
     """Return the source files that may declare metrics, by program."""
-    scheduler = sorted((ROOT / "scheduler").rglob("*.py"))
+    scheduler = [*sorted((ROOT / "scheduler").rglob("*.py")), ROOT / "herodotus_kube/request_metrics.py"]
     observer = [file for file in scheduler if file.parent.name == "observe"]
     return {
         "Scheduler": [file for file in scheduler if file not in observer],

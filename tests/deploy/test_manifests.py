@@ -114,54 +114,54 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
     ],
     ("scheduler/serving/certificates.py", "_read", "get"): None,
-    ("scheduler/kube/published_authority.py", "refresh", "get"): [
+    ("herodotus_kube/published_authority.py", "refresh", "get"): [
         Right("get", "configmaps", name="herodotus-endpoint-ca", role=("Role", "herodotus-scheduler-ca"))
     ],
-    ("scheduler/kube/discovery.py", "fetch_server_version", "get"): None,
-    ("scheduler/kube/discovery.py", "fetch_cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
-    ("scheduler/kube/discovery.py", "find_absent_groups", "get"): None,
-    ("scheduler/kube/watch.py", "_list", "get"): [
+    ("herodotus_kube/discovery.py", "fetch_server_version", "get"): None,
+    ("herodotus_kube/discovery.py", "fetch_cluster_id", "get"): [Right("get", "namespaces", name="kube-system")],
+    ("herodotus_kube/discovery.py", "find_absent_groups", "get"): None,
+    ("herodotus_kube/watch.py", "_list", "get"): [
         right
         for path in ("/api/v1/nodes", "/api/v1/pods", *(kind.path for kind in ALL_KINDS))
         for right in watched(path)
     ],
-    ("scheduler/kube/watch.py", "_watch", "stream"): [],  # the same
+    ("herodotus_kube/watch.py", "_watch", "stream"): [],  # the same
     (
         "scheduler/offline/snapshots/taking.py",
         "_listed",
         "get",
     ): None,  # a command of an operator, with their own rights
-    ("scheduler/kube/writes.py", "send_binding", "send"): [Right("create", "pods/binding")],
-    ("scheduler/kube/writes.py", "read_binding", "get"): [Right("get", "pods")],
-    ("scheduler/kube/writes.py", "evict", "delete"): [Right("delete", "pods")],
-    ("scheduler/kube/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
-    ("scheduler/kube/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
-    ("scheduler/kube/writes.py", "patch_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    ("scheduler/live/writes.py", "send_binding", "send"): [Right("create", "pods/binding")],
+    ("scheduler/live/writes.py", "read_binding", "get"): [Right("get", "pods")],
+    ("scheduler/live/writes.py", "evict", "delete"): [Right("delete", "pods")],
+    ("scheduler/live/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
+    ("scheduler/live/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
+    ("scheduler/live/writes.py", "patch_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
     # The API server checks the subresource binding too when an allocation or a reservation changes.
-    ("scheduler/kube/writes.py", "patch_claim_status", "patch"): [
+    ("scheduler/live/writes.py", "patch_claim_status", "patch"): [
         Right("patch", "resourceclaims/status", DRA),
         Right("patch", "resourceclaims/binding", DRA),
     ],
-    ("scheduler/kube/writes.py", "read_claim", "get"): [Right("get", "resourceclaims", DRA)],
-    ("scheduler/kube/writes.py", "create_claim", "post"): [Right("create", "resourceclaims", DRA)],
-    ("scheduler/kube/writes.py", "delete_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
-    ("scheduler/kube/writes.py", "delete_claim", "delete"): [Right("delete", "resourceclaims", DRA)],
-    ("scheduler/kube/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
-    ("scheduler/kube/writes.py", "set_pod_group_condition", "patch"): [
+    ("scheduler/live/writes.py", "read_claim", "get"): [Right("get", "resourceclaims", DRA)],
+    ("scheduler/live/writes.py", "create_claim", "post"): [Right("create", "resourceclaims", DRA)],
+    ("scheduler/live/writes.py", "delete_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    ("scheduler/live/writes.py", "delete_claim", "delete"): [Right("delete", "resourceclaims", DRA)],
+    ("scheduler/live/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
+    ("scheduler/live/writes.py", "set_pod_group_condition", "patch"): [
         Right("patch", "podgroups/status", "scheduling.k8s.io")
     ],
-    ("scheduler/kube/events.py", "_send", "send"): [
+    ("scheduler/live/events.py", "_send", "send"): [
         Right("create", "events", "events.k8s.io"),
         Right("patch", "events", "events.k8s.io"),
     ],
-    ("scheduler/kube/lease.py", "_try_release", "put"): [
+    ("herodotus_kube/lease.py", "_try_release", "put"): [
         Right("update", "leases", name="herodotus-scheduler", **LEASE)
     ],
-    ("scheduler/kube/lease.py", "_try_acquire_or_renew", "post"): [Right("create", "leases", **LEASE)],
-    ("scheduler/kube/lease.py", "_try_acquire_or_renew", "put"): [
+    ("herodotus_kube/lease.py", "_try_acquire_or_renew", "post"): [Right("create", "leases", **LEASE)],
+    ("herodotus_kube/lease.py", "_try_acquire_or_renew", "put"): [
         Right("update", "leases", name="herodotus-scheduler", **LEASE)
     ],
-    ("scheduler/kube/lease.py", "_get", "get"): [Right("get", "leases", name="herodotus-scheduler", **LEASE)],
+    ("herodotus_kube/lease.py", "_get", "get"): [Right("get", "leases", name="herodotus-scheduler", **LEASE)],
 }
 RIGHTS = {right for rights in REQUESTS.values() for right in rights or ()}
 
@@ -186,8 +186,8 @@ METHODS = {"get", "post", "put", "patch", "delete", "send", "stream"}
 
 def test_every_request_of_the_scheduler_is_in_the_table() -> None:
     """A new request needs a row with its right."""
-    found = {request for path in sorted((ROOT / "scheduler").rglob("*.py")) for request in requests_in(path)}
-    assert found == REQUESTS.keys()
+    paths = [path for folder in ("herodotus_kube", "scheduler") for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert {request for path in paths for request in requests_in(path)} == REQUESTS.keys()
 
 
 def granted(right: Right) -> bool:

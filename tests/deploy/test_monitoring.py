@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from herodotus_endpoint.metrics import EndpointMetrics as ServiceMetrics
+from herodotus_kube.request_metrics import RequestMetrics
 from scheduler.commands.health_checks import ProcessHealth
-from scheduler.kube.request_metrics import RequestMetrics
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.offline.observe.metrics import ObserverMetrics
 from tests.deploy.charts import combined, list_queries, merged, named, objects

@@ -14,7 +14,7 @@ from tests.deploy import test_manifests as base
 from tests.deploy.test_manifests import DEPLOY, REQUESTS, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
-WRITES_OR_LEADS = ("scheduler/kube/writes.py", "scheduler/kube/events.py", "scheduler/kube/lease.py")
+WRITES_OR_LEADS = ("scheduler/live/writes.py", "scheduler/live/events.py", "herodotus_kube/lease.py")
 NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/live/cache_debugger.py")
 
 

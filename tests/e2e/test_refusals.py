@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from herodotus_kube.credentials import find_credentials
-from scheduler.kube.http import ApiServer
+from herodotus_kube.http import ApiServer
 from scheduler.live import kubelet_rejections as refusals
 from tests.e2e.cluster import SCHEDULER, Cluster, node, pod
 from tests.processes import eventually

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from scheduler.kube.writes import DECISION
+from scheduler.live.writes import DECISION
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, Json, node, placements, pod
 from tests.processes import eventually
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler import klog
+from herodotus_record import klog
 
 
 @pytest.fixture(autouse=True)

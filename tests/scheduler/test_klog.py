@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import klog
+from herodotus_record import klog
 
 
 @pytest.fixture

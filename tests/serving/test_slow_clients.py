@@ -22,8 +22,8 @@ from scheduler.serving.health import HealthCheck
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import StatusServer
 from tests.builders import CLUSTER, INCARNATION, a_table
+from tests.kube.servers import api_of, status
 from tests.processes import Process, python
-from tests.scheduler.kube.servers import api_of, status
 
 CLIENTS = 100
 RESPONSE_TIMEOUT_S = 5.0  # a response takes milliseconds on an idle machine

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from herodotus_record import klog
 from herodotus_record.model import NOT_RUN, SUCCESS, PluginVerdict, Reason
-from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.extender import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from scheduler import klog
+from herodotus_record import klog
 from scheduler.engine.framework.events import (
     ALL_EVENTS,
     QUEUE,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from herodotus_record import klog
 from herodotus_record.model import Code, PluginVerdict, Verdict
-from scheduler import klog
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.interface import BindAtOnce
 from scheduler.engine.framework.plugin_results import PluginError, call_plugin, join_reasons

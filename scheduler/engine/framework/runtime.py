@@ -14,9 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from herodotus_record import reasons
+from herodotus_record import klog, reasons
 from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
-from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.dry_run import FilterDryRun
 from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots, find_cache_revision

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record import klog
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
-from scheduler import klog
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import traffic
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from herodotus_kube.watch import WatchEvent
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import ResourceClaim
-from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.window import Message
 
 REMEMBERED: Final = 4096  # changes: each pod with a claim makes about four, and binding conditions may take minutes

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from herodotus_kube.watch import WatchEvent
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
@@ -19,7 +20,6 @@ from scheduler.engine.framework.interface import Scores
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.image_locality import ImageLocality
-from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.window import Message
 
 

@@ -19,9 +19,10 @@ from typing import Final
 
 import msgspec
 
+from herodotus_kube.watch import WatchEvent
+from herodotus_record import klog
 from herodotus_record.model import Agreement, Cause, Code, DecisionPath, Reason, Reconstruction, Suggestion, Times
 from herodotus_record.notes import SEEN_AT
-from scheduler import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
@@ -35,7 +36,6 @@ from scheduler.engine.objects.types import Object, Pod
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.suggestions.search import Suggester
-from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.agreement import ObservedScheduler, cause, follows, with_outcome
 from scheduler.offline.observe.batching import BatchDetection
 from scheduler.offline.observe.device_writes import SchedulerDeviceWrites

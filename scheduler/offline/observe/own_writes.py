@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from herodotus_kube.watch import WatchEvent
 from scheduler.backend.event_handlers import PODS
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
@@ -21,7 +22,6 @@ from scheduler.engine.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from scheduler.kube.watch import WatchEvent
 from scheduler.offline.observe.window import Message
 
 

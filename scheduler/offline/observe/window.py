@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.backend.cache import Cache
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.kube.watch import ListResult, WatchEvent
 
 MOST: Final = 16  # changes of a kind on each side: kube-scheduler has as many in flight at some thousand pods a second
 MOST_SNAPSHOTS: Final = 96  # of one outcome: half a second of work at 100 nodes, for the few that do not follow at once

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from herodotus_record import codec
-from scheduler import klog
+from herodotus_record import codec, klog
 from scheduler.offline.read_log.nodes import LogNodeTable
 from scheduler.offline.read_log.reader import AttemptFrames
 from scheduler.recorder.shipper import NotDeliveredError, Shipper

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_kube.http import ApiError, ApiServer
 from scheduler.engine.nodegroups.reading import read_autoscaling_objects
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_KIND
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS
 from scheduler.engine.whatif.pods import PriorityClass
-from scheduler.kube.http import ApiError, ApiServer
 
 Json = dict[str, Any]
 

@@ -2,6 +2,7 @@
 
 import time
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, EventHandlers
 from scheduler.backend.queue import SchedulingQueue
@@ -12,7 +13,6 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins import IN_TREE
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node, make_pod
 from tests.scheduler.config.test_load import HEAD

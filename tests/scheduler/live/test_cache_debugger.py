@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler import klog
+from herodotus_record import klog
 from scheduler.live import cache_debugger as module
 from scheduler.live.cache_debugger import CacheDebugger, CacheDump, NodeDump, compare
+from tests.kube.servers import api_of, status
 from tests.processes import eventually
 from tests.scheduler.builders import PROFILE, make_node, make_pod
-from tests.scheduler.kube.servers import api_of, status
 from tests.scheduler.live.test_loop import World
 
 SELECTOR = {"fieldSelector": "status.phase!=Failed"}

@@ -18,9 +18,9 @@ from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
+from tests.kube.servers import Script, api_of, status
 from tests.scheduler import spools
 from tests.scheduler.builders import make_pod
-from tests.scheduler.kube.servers import Script, api_of, status
 
 Json = dict[str, Any]
 

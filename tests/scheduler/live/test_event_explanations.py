@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_record.model import Decision, Reason, Suggestion
-from scheduler.kube import writes
+from scheduler.live import writes
 from scheduler.live.event_explanations import BURST, MAX_BYTES, RATE, EventExplainer
 from tests.builders import a_decision
 from tests.scheduler.builders import make_node

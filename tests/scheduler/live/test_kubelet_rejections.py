@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.engine.objects.types import Metadata
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.kubelet_rejections import FAILED, FailedPod, RejectionCounter, _Spec, _Status
 from scheduler.live.metrics import SchedulerMetrics
 

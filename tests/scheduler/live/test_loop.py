@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.model import Code, Decision, DecisionPath, Outcome, RequeueEvent
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS
@@ -29,7 +30,6 @@ from scheduler.engine.objects.requests import CPU
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.loop import Loop, LoopOptions

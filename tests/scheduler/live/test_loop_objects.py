@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record import notes
 from herodotus_record.model import Decision
 from scheduler.backend.cluster_state import ClusterState
@@ -20,7 +21,6 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from herodotus_kube.watch import ListResult
 from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
-from scheduler.kube.watch import ListResult
 from tests.scheduler.builders import Json, PodBuilder, make_node
 from tests.scheduler.engine.dra.builders import claim, device, device_class, exactly, slice_on
 from tests.scheduler.live.test_loop import World, waiting

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.model import SUCCESS, Code, Outcome, PodGroupCycle, Verdict
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
-from scheduler.kube.watch import ListResult, WatchEvent
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, Json, PodBuilder, make_node
 from tests.scheduler.live.test_binding_cycle import messages, ran, with_plugins

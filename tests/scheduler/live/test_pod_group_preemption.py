@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from herodotus_kube.watch import ListResult
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.workloads import PodDisruptionBudget
-from scheduler.kube.watch import ListResult
 from tests.scheduler.builders import PodBuilder, make_node
 from tests.scheduler.live.test_binding_cycle import messages, ran
 from tests.scheduler.live.test_pod_group_cycle import GroupWorld, a_group, bound, member

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store.schema import REVIEWS as REVIEW_ROWS
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiServer
 from herodotus_record import codec
 from herodotus_record.cluster_reviews import ClusterReviewStatus
 from herodotus_record.model import Code
@@ -25,7 +26,6 @@ from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.objects.autoscaling import NodePool
 from scheduler.engine.records.build import Origin
-from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.reviews import trials
 from scheduler.reviews.review_client import (

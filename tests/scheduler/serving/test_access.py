@@ -11,7 +11,7 @@ import pytest
 from herodotus_serving.ttl_cache import TTL_S
 from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, parse_certificate_user
 from scheduler.serving.http import HttpStatusError, StatusRequest
-from tests.scheduler.kube.servers import Json, api_of, status
+from tests.kube.servers import Json, api_of, status
 
 ADA = {"username": "ada", "uid": "7", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
 

@@ -32,8 +32,8 @@ from scheduler.serving.health import HealthCheck
 from scheduler.serving.http import StatusRequest, StatusResponse
 from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import LIMITS, StatusServer
+from tests.kube.servers import api_of, status
 from tests.processes import eventually
-from tests.scheduler.kube.servers import api_of, status
 from tests.scheduler.serving.authorities import Authority
 from tests.scheduler.serving.test_access import Clock, Reviewer
 

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
+from herodotus_record import klog
 from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
-from scheduler import klog
 from scheduler.backend.queue import BackoffLimits, SchedulingQueue
 from scheduler.engine.framework.events import QUEUE_SKIP, ActionType, ClusterEvent, EventResource
 from scheduler.engine.framework.queueing_hints import QueueingHints

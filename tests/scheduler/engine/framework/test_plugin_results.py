@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from herodotus_record import klog
 from herodotus_record.model import Code, DecisionPath, PluginVerdict
-from scheduler import klog
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from tests.scheduler.builders import columns_of, make_node, make_pod

@@ -11,8 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from herodotus_record import notes
-from scheduler import klog
+from herodotus_record import klog, notes
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.plugin import MetricAnswer as Samples
 from scheduler.engine.framework.runtime import Framework

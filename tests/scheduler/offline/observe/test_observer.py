@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record import notes
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import (
@@ -32,7 +33,6 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.kube.watch import ListResult, WatchEvent
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins
 from scheduler.offline.observe.metrics import ObserverMetrics

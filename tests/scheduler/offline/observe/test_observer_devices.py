@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from herodotus_kube.watch import WatchEvent
 from herodotus_record.model import Agreement, Decision, Reconstruction
 from herodotus_record.notes import NOT_BUILT
 from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.engine.objects.types import Object
-from scheduler.kube.watch import WatchEvent
 from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.scheduler.engine.dra.builders import DRIVER, Json, claim, device, device_class, exactly, slice_on

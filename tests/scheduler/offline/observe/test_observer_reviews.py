@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiServer
 from scheduler.config import Configuration
 from scheduler.config.load import parse_config
 from scheduler.engine.records.build import Origin
-from scheduler.kube.http import ApiServer
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.reviews.review_client import ReviewClient
 from scheduler.reviews.reviewer import ReviewWorker

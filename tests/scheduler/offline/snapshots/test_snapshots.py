@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import pytest
 
+from herodotus_kube.http import ApiError
 from scheduler.commands import main as app
 from scheduler.engine.objects.types import Object, Pod
-from scheduler.kube.http import ApiError
 from scheduler.offline.snapshots.document import SnapshotError, items_of, snapshot
 from scheduler.offline.snapshots.taking import PATHS, items
 from tests.e2e.random_cluster import RandomCluster

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from herodotus_kube.credentials import Credentials
-from scheduler.kube.http import ApiError, ApiRequest, ApiServer
-from scheduler.kube.request_metrics import BUCKETS_S, RequestMetrics
-from tests.scheduler.kube.servers import Pieces, Script, status
-from tests.scheduler.kube.test_connection_pool import OK, Server
+from herodotus_kube.http import ApiError, ApiRequest, ApiServer
+from herodotus_kube.request_metrics import BUCKETS_S, RequestMetrics
+from tests.kube.servers import Pieces, Script, status
+from tests.kube.test_connection_pool import OK, Server
 
 Answer = Callable[[bytes], bytes | None]
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from scheduler import klog
+from herodotus_kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Json, micro_time
+from herodotus_record import klog
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.preemptor import Preemptor
-from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Json
-from scheduler.kube.writes import build_event, micro_time
+from scheduler.live.writes import build_event
 
 LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.kube.responses import MAX_HEAD_BYTES, ApiResponse, NoResponseError, ResponseParser
+from herodotus_kube.responses import MAX_HEAD_BYTES, ApiResponse, NoResponseError, ResponseParser
 
 LENGTH = b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\nRetry-After:  1 \r\n\r\nbody"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"

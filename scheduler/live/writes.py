@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from herodotus_kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Done, Json, micro_time
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor, name_kind
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Object, Pod, PodAnnotations, PodMetadata
-from scheduler.kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Done, Json
 
 NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
 DECISION: Final = "herodotus.dev/decision"  # annotation of a bound pod: the id of the decision that bound it
@@ -257,11 +257,6 @@ def build_event(
         "regarding": _reference(pod),
     }
     return body if related is None else {**body, "related": _reference(related)}
-
-
-def micro_time() -> str:
-    """Return the present UTC time as text in the API's MicroTime format, with six digits of microseconds."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _reference(pod: Preemptor) -> Json:

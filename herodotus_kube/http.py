@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,9 +20,9 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 import msgspec
 
+from herodotus_kube.connection_pool import ConnectionPool, NotSentError
 from herodotus_kube.credentials import Credentials
-from scheduler.kube.connection_pool import ConnectionPool, NotSentError
-from scheduler.kube.responses import ApiResponse
+from herodotus_kube.responses import ApiResponse
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -272,6 +273,11 @@ class ApiServer:
                 raise error
             if time.monotonic() + error.retry_after_s > deadline or self._closed.wait(error.retry_after_s):
                 raise error
+
+
+def micro_time() -> str:
+    """Return the present UTC time as text in the API's MicroTime format, with six digits of microseconds."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _split_timeout(timeout_s: float) -> httpx.Timeout:

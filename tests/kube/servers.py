@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from herodotus_kube.credentials import Credentials
-from scheduler.kube.http import ApiServer
+from herodotus_kube.http import ApiServer
 
 Json = dict[str, Any]
 Handler = Callable[[httpx.Request], httpx.Response]

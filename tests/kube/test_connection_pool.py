@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube import connection_pool
 from herodotus_kube.credentials import Credentials
-from scheduler.kube import connection_pool
-from scheduler.kube.http import ApiError, ApiRequest, ApiServer
-from scheduler.kube.responses import ResponseParser
+from herodotus_kube.http import ApiError, ApiRequest, ApiServer
+from herodotus_kube.responses import ResponseParser
 from tests.processes import eventually
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"

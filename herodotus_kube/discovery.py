@@ -6,8 +6,8 @@ import json
 import re
 from typing import Final
 
-from scheduler import klog
-from scheduler.kube.http import ApiError, ApiServer
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 
 OLDEST, NEWEST = (1, 30), (1, 37)  # minor versions that the tests or the references cover; others get a warning
 EVENTS: Final = "events.k8s.io/v1"

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
+from herodotus_kube import watch
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiServer
+from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from herodotus_sim import SimulatedCluster
 from herodotus_sim.fault_plan import FaultPlan, FaultRule
 from scheduler.engine.objects.types import Pod
-from scheduler.kube import watch, writes
-from scheduler.kube.events import EventSender
-from scheduler.kube.http import ApiServer
-from scheduler.kube.watch import ListResult, ListWatch, Reflector, WatchEvent
+from scheduler.live import writes
 from scheduler.live.api_writes import ApiWrites
 from scheduler.live.bind_requests import BindRequests
+from scheduler.live.events import EventSender
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod
@@ -209,7 +210,7 @@ def test_a_binding_is_known_not_to_have_happened(sim: SimulatedCluster, api: Api
 def test_events_wait_for_the_server_to_come_back(
     sim: SimulatedCluster, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.05, 0.2))
+    monkeypatch.setattr("scheduler.live.events.PAUSE_S", (0.05, 0.2))
     sim.faults.restart(0.5)
     sender = EventSender(api, "me")
     sender.send(make_pod("web").info(), "s", writes.build_failed_event("no room"))

@@ -17,8 +17,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from scheduler import klog
-from scheduler.kube.http import ApiError, ApiServer
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 
 UNPUBLISHED_EVERY_S: Final = 1.0  # a new installation's first record waits for this, and it is one small request
 PUBLISHED_EVERY_S: Final = 10.0  # as often as connections look at their files (recorder.connection)

@@ -17,13 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from scheduler import klog
-from scheduler.engine.objects.types import Metadata, Object, Struct
-from scheduler.kube.http import ApiError, ApiServer
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record import klog
 
 # Objects a list request: some 25 MB. client-go's 500 cost the API server three times as much processor time with 50,000
 # pods, as it goes over all that are left for each page.
@@ -34,7 +33,20 @@ BACKOFF_S: Final = (0.2, 30.0)  # first and longest pause after a failure
 SHORT_S: Final = 1.0  # a watch that ends sooner is a failure too, client-go's limit
 ABSENT_S: Final = 60.0  # how often a kind that the server does not have is asked for again: it may get a newer one
 
-T = TypeVar("T", bound=Object)
+
+class _HasVersion(Protocol):
+    @property
+    def resource_version(self) -> str: ...
+
+
+class ApiObject(Protocol):
+    """A decoded object of the API, of which a watch reads the resource version."""
+
+    @property
+    def metadata(self) -> _HasVersion: ...
+
+
+T = TypeVar("T", bound=ApiObject)
 
 
 @dataclass(frozen=True)
@@ -61,26 +73,26 @@ class WatchEvent(Generic[T]):
 Sink = Callable[[ListResult[Any] | WatchEvent[Any]], None]
 
 
-class _ListMeta(Struct, frozen=True):
+class _Metadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _Page(Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
+class _Page(msgspec.Struct, gc=False, frozen=True):
+    metadata: _Metadata = _Metadata()
     items: list[msgspec.Raw] | None = None
 
 
-class _Event(Struct, frozen=True):
+class _Event(msgspec.Struct, gc=False, frozen=True):
     type: str
     object: msgspec.Raw
 
 
-class _Bookmark(Struct, frozen=True):
-    metadata: Metadata = Metadata()
+class _Bookmark(msgspec.Struct, gc=False, frozen=True):
+    metadata: _Metadata = _Metadata()
 
 
-class _Status(Struct, frozen=True):
+class _Status(msgspec.Struct, gc=False, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -99,7 +111,7 @@ def wait(stop: threading.Event, pause_s: float) -> bool:
     return stop.wait(pause_s)
 
 
-def no_manifest(_: Object, __: msgspec.Raw) -> bytes:
+def no_manifest(_: ApiObject, __: msgspec.Raw) -> bytes:
     """Return b"", as the `manifest` function of a Reflector that does not keep the JSON of objects."""
     return b""
 
@@ -283,5 +295,6 @@ class Reflector(Generic[T]):
         obj = self._objects.decode(raw)
         manifest = self._target.manifest(obj, raw)
         if manifest:
-            msgspec.structs.force_setattr(obj, "manifest", manifest)  # no other thread has seen the object yet
+            struct = cast("msgspec.Struct", obj)
+            msgspec.structs.force_setattr(struct, "manifest", manifest)  # no other thread has seen the object yet
         return obj

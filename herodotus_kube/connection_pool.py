@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from scheduler import klog
-from scheduler.kube.responses import ApiResponse, ResponseParser
+from herodotus_kube.responses import ApiResponse, ResponseParser
+from herodotus_record import klog
 
 MAX_CONNECTIONS: Final = 32  # requests under way; an API server that takes longer than 30 ms for each is the bottleneck
 MAX_CONNECTING: Final = 4  # connections made at a time: a handshake costs both sides a millisecond

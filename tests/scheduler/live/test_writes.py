@@ -10,18 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
+from herodotus_kube.http import ApiError
 from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
-from scheduler.kube import writes
-from scheduler.kube.events import EventSender
-from scheduler.kube.http import ApiError
-from scheduler.live import binding_reconciler
+from scheduler.live import binding_reconciler, writes
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
 from scheduler.live.bind_requests import BindRequests
 from scheduler.live.binding_reconciler import CONFIRM_S
+from scheduler.live.events import EventSender
 from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence
+from tests.kube.servers import Json, Script, api_of, status
 from tests.processes import eventually
 from tests.scheduler.builders import PodBuilder, make_pod
-from tests.scheduler.kube.servers import Json, Script, api_of, status
 from tests.scheduler.storage import claim, volume
 
 OK = httpx.Response(201, json={})
@@ -330,7 +329,7 @@ class TestSeries:
         ]
 
     def test_event_is_repeated_while_the_server_is_down(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("scheduler.kube.events.PAUSE_S", (0.001, 0.002))
+        monkeypatch.setattr("scheduler.live.events.PAUSE_S", (0.001, 0.002))
         away = httpx.ConnectError("refused")
         server = Script(away, away, OK, away, OK)
         sender = EventSender(api_of(server), "me")
@@ -349,8 +348,8 @@ class TestSeries:
         assert time.monotonic() - began < 2
 
     def test_only_so_many_series_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("scheduler.kube.events.LANES", 1)
-        monkeypatch.setattr("scheduler.kube.events.SERIES", 3)
+        monkeypatch.setattr("scheduler.live.events.LANES", 1)
+        monkeypatch.setattr("scheduler.live.events.SERIES", 3)
         sender = EventSender(api_of(Script(OK)), "me")
         for number in range(50):
             sender.send(make_pod(f"p{number}", "shop").info(), "s", self.FAILED)
@@ -362,8 +361,8 @@ class TestSeries:
         assert len(self.sent(self.FAILED, writes.build_scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
     def test_events_over_the_limit_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("scheduler.kube.events.LANES", 1)
-        monkeypatch.setattr("scheduler.kube.events.BACKLOG", 1)
+        monkeypatch.setattr("scheduler.live.events.LANES", 1)
+        monkeypatch.setattr("scheduler.live.events.BACKLOG", 1)
         answered = threading.Event()
 
         def slow(_: httpx.Request) -> httpx.Response:

@@ -21,9 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler import klog
-from scheduler.kube.http import ApiError, ApiServer, Json
-from scheduler.kube.writes import micro_time
+from herodotus_kube.http import ApiError, ApiServer, Json, micro_time
+from herodotus_record import klog
 
 # How often a standby looks, in retry periods. It sees a renewal at most one look late, and its end at most another: the
 # cluster is without a leader for the lease's duration and two retry periods at most. client-go looks half as often.

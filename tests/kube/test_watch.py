@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from herodotus_kube import watch
+from herodotus_kube.watch import PAGE, ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.engine.objects.types import Pod
-from scheduler.kube import watch
-from scheduler.kube.watch import PAGE, ListResult, ListWatch, Reflector, WatchEvent
-from tests.scheduler.kube.servers import Json, Pieces, api_of, line, status
+from tests.kube.servers import Json, Pieces, api_of, line, status
 
 
 def pod(name: str, version: int) -> Json:

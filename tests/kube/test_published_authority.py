@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from herodotus_kube import published_authority
+from herodotus_kube.http import ApiError
+from herodotus_kube.published_authority import PublishedAuthority
 from herodotus_serving.self_signed import create_self_signed
-from scheduler.kube import published_authority
-from scheduler.kube.http import ApiError
-from scheduler.kube.published_authority import PublishedAuthority
+from tests.kube.servers import Script, api_of, status
 from tests.processes import eventually
-from tests.scheduler.kube.servers import Script, api_of, status
 
 NAME = ("herodotus", "herodotus-endpoint-ca")
 

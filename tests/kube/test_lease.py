@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.kube.lease import LeaderElector, LeaseSettings
-from tests.scheduler.kube.servers import Json, api_of, status
+from herodotus_kube.lease import LeaderElector, LeaseSettings
+from tests.kube.servers import Json, api_of, status
 
 SETTINGS = LeaseSettings("ns", "lease", duration_s=15.0, renew_deadline_s=10.0, retry_period_s=0.002)
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"

@@ -8,10 +8,10 @@ import time
 import httpx
 import pytest
 
-from scheduler import klog
-from scheduler.kube import discovery
-from scheduler.kube.http import MERGE_PATCH, ApiError
-from tests.scheduler.kube.servers import Script, api_of, status
+from herodotus_kube import discovery
+from herodotus_kube.http import MERGE_PATCH, ApiError
+from herodotus_record import klog
+from tests.kube.servers import Script, api_of, status
 
 
 @pytest.mark.parametrize(
