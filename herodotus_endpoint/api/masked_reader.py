@@ -41,7 +41,7 @@ class MaskedListing:
     """The store's `Listing` for one reader and one cluster, whose rows have masked messages.
 
     The route has already checked the reader's right to the namespace. `within` holds the conditions that limit rows to
-    the cluster. `list_after`, `list_unsettled` and `list_by_id` do not apply it, so their caller must.
+    the cluster. `list_after`, `list_unsettled` and `list_settled` do not apply it, so their caller must.
     """
 
     def __init__(self, listing: Listing, visible: VisibleNamespaces, cluster: str) -> None:
@@ -59,8 +59,8 @@ class MaskedListing:
     def list_unsettled(self, after: int, upto: int, within_s: float) -> list[VisibleRow]:
         return self._mask_rows(self._listing.list_unsettled(after, upto, within_s))
 
-    def list_by_id(self, ids: Collection[int]) -> list[VisibleRow]:
-        return self._mask_rows(self._listing.list_by_id(ids))
+    def list_settled(self, ids: Collection[int]) -> list[VisibleRow]:
+        return self._mask_rows(self._listing.list_settled(ids))
 
     def id_range(self) -> tuple[int, int]:
         return self._listing.id_range()
@@ -110,7 +110,7 @@ class MaskedReader:
         self._find_visible = find_visible
         self._cluster = cluster
         self._listing = store.replica_listing
-        self._current_listing = store.listing
+        self._watched_listing = store.watched_listing
 
     def sees(self, namespace: str) -> bool:
         """Return whether the user of the current request may see the decisions of a namespace."""
@@ -120,13 +120,13 @@ class MaskedReader:
         """Return a listing of decisions for the user of the current request."""
         return MaskedListing(self._listing, self._find_visible(frozenset()), self._cluster())
 
-    def current_listing(self) -> MaskedListing:
-        """Return a listing as `listing` does, which never reads from a replica of the database.
+    def watched_listing(self) -> MaskedListing:
+        """Return a listing as `listing` does for a watch, which shares its reads with other watches.
 
-        A watch needs it: it continues where a list ended, which a replica may not have reached. It stays usable after
-        the request's view has returned.
+        It never reads from a replica of the database: a watch continues where a list ended, which a replica may not
+        have reached. It stays usable after the request's view has returned.
         """
-        return MaskedListing(self._current_listing, self._find_visible(frozenset()), self._cluster())
+        return MaskedListing(self._watched_listing, self._find_visible(frozenset()), self._cluster())
 
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None

@@ -225,7 +225,7 @@ class ObjectViews:
         include = INCLUDE_OBJECT.parse()
         bookmarks = _BOOKMARKS.parse()
         version = RESOURCE_VERSION.raw()
-        listing = self._reader.current_listing()
+        listing = self._reader.watched_listing()
         conditions = [*listing.within, *conditions]
         before: Iterator[watches.Event] = iter(())
         give_back = self._places.take(g.user, request.remote_addr or "")

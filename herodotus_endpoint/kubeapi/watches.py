@@ -104,8 +104,7 @@ class Watch:
 
     def poll(self) -> Iterator[Event]:
         """Yield events for selected decisions that were stored, or whose result was stored, since the last poll."""
-        waiting = self.listing.list_by_id(self.unsettled) if self.unsettled else []
-        for row in [row for row in waiting if row.state != UNSETTLED]:
+        for row in self.listing.list_settled(self.unsettled) if self.unsettled else []:
             del self.unsettled[row.id]
             yield from self._settled(row)
         rows = self.listing.list_after(self.version, BATCH)

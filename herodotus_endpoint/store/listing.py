@@ -159,9 +159,10 @@ class Listing:
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement.order_by(DECISIONS.c.id)))
 
-    def list_by_id(self, ids: Collection[int]) -> list[sa.Row[Any]]:
-        """Return the rows of `decisions` that have one of these ids, oldest first."""
-        statement = sa.select(*_COLUMNS).where(DECISIONS.c.id.in_(ids)).order_by(DECISIONS.c.id)
+    def list_settled(self, ids: Collection[int]) -> list[sa.Row[Any]]:
+        """Return the rows of `decisions` that have one of these ids and a result, oldest first."""
+        settled = (DECISIONS.c.id.in_(ids), DECISIONS.c.state != UNSETTLED)
+        statement = sa.select(*_COLUMNS).where(*settled).order_by(DECISIONS.c.id)
         with self._snapshot() as connection:
             return intact_decisions(connection.execute(statement))
 

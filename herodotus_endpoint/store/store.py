@@ -24,6 +24,7 @@ from herodotus_endpoint.store.record_loader import RecordLoader
 from herodotus_endpoint.store.retention_clock import RetentionClock
 from herodotus_endpoint.store.reviews import ReviewStore
 from herodotus_endpoint.store.sqlite import Sqlite
+from herodotus_endpoint.store.watched_listing import WatchedListing
 from herodotus_endpoint.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -101,12 +102,14 @@ class Store:
         with self.writer.transaction() as connection:
             self.clock.start(connection)
         self.records = RecordLoader()
-        # a server that took over may lack commits, if replication is asynchronous, and use their row ids again
-        sa.event.listen(self._engines[0], "connect", lambda *_: self.records.clear())
         with self.snapshot() as connection:
             identity = read_identity(connection)
         self.reader = self.replica_reader = Reader(self.database, self.snapshot, self.records, identity)
         self.listing = self.replica_listing = Listing(self.snapshot, self.clock)
+        self.watched_listing = WatchedListing(self.snapshot, self.clock)
+        # a server that took over may lack commits, if replication is asynchronous, and use their row ids again
+        for forget in (self.records.clear, self.watched_listing.forget_rows):
+            sa.event.listen(self._engines[0], "connect", lambda *_, forget=forget: forget())
         self.reviews = ReviewStore(self.writer, self._engines[1], clock)
         self.replicas = self._open_replicas(read_url, identity) if read_url else None
 
