@@ -1,20 +1,16 @@
-"""Every recorded expression compiles, is refused and evaluates as on a real control plane (`python -m bench.cel.record`)."""
+"""Every recorded expression compiles, is refused and evaluates as on a real control plane (`python -m tests.golden.cel.record`)."""
 
-import gzip
-import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.engine.cel import CelDevice, CelError, CelRuntimeError, compile_selector
+from tests.golden.cel.record import PANIC, read_recording
 
-RECORDING = Path(__file__).with_name("recording.jsonl.gz")
 # A refusal is "<kind of error>: <detail>", where the kind of an invalid value repeats the expression.
 PREFIX = re.compile(r'(?:Invalid value: "(?:[^"\\]|\\.)*": |Forbidden: |Internal error: )?')
-PANIC = "the API server panics and closes the connection"
 # After the first syntax error upstream's parser recovers and may report more; ours stops.
 FIRST_ERROR_ONLY = {
     'device.attributes["gpu.example.com"].in == 1',
@@ -22,9 +18,7 @@ FIRST_ERROR_ONLY = {
 }
 
 
-@cache
-def lines() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).decode().splitlines()]
+lines = cache(read_recording)
 
 
 def devices() -> dict[str, CelDevice]:

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.cel.expressions import all_expressions
-from bench.cel.generator import TypedGenerator
 from scheduler.engine.cel import CelDevice, CelError, CelRuntimeError, compile_selector, types
 from scheduler.engine.cel.selector import MAX_LENGTH
+from tests.golden.cel.record import recorded_expressions
+from tests.scheduler.engine.cel.typed_generator import TypedGenerator
 
 EXAMPLES: Final = int(os.environ.get("HERODOTUS_FUZZ_EXAMPLES", "60"))
 EACH: Final = 50  # expressions of an example
@@ -78,7 +78,7 @@ OPENING: Final = OPENING_TEXT.split("|")
 
 @cache
 def corpus() -> list[str]:
-    return [expression for expression in all_expressions() if len(expression) < 2000]
+    return [expression for expression in recorded_expressions() if len(expression) < 2000]
 
 
 def word(rng: random.Random) -> str:

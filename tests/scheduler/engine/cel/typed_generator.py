@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from bench.cel.names import A, C
 from scheduler.engine.cel import types
 from scheduler.engine.cel.environment import FUNCTIONS
 from scheduler.engine.cel.library.declaration import Overload
 from scheduler.engine.cel.types import Kind, Type
 
+A: Final = 'device.attributes["gpu.example.com"]'
+C: Final = 'device.capacity["gpu.example.com"]'
 _ANY: Final = (
     *(f"{A}.{name}" for name in ("model", "index", "ecc", "numa", "driverVersion", "missing")),
     'device.attributes["other.example.org"].name',
@@ -50,7 +51,6 @@ _OVERLOADS: Final = [
     for overload in overloads
     if overload.function not in _INTERNAL and not any("authorization" in each.name for each in overload.arguments)
 ]
-_LONGEST: Final = 700
 _TRIES: Final = 60  # overloads that are drawn until one has the wanted result
 
 
@@ -144,14 +144,3 @@ def _write(overload: Overload, arguments: list[str]) -> str:
     if overload.is_member:
         return f"{arguments[0]}.{function}({', '.join(arguments[1:])})"
     return f"{function}({', '.join(arguments)})"
-
-
-def typed(count: int, seed: int) -> list[str]:
-    """Return random expressions whose result is a bool, without duplicates."""
-    generator = TypedGenerator(seed)
-    found: dict[str, None] = {}
-    while len(found) < count:
-        expression = generator.draw(types.BOOL, 3)
-        if len(expression) < _LONGEST:
-            found[expression] = None
-    return list(found)

@@ -1,6 +1,6 @@
-"""Records what a real control plane says about the expressions: `python -m bench.cel.record`.
+"""Records what a real control plane says about CEL expressions: `python -m tests.golden.cel.record [FILE]`.
 
-Owns: the control plane, the objects, the recording in `tests/golden/cel`. Does not own: the expressions.
+It asks again about every expression of the recording beside this module, and about those in FILE, one a line.
 
 The API server's verdict is the response to the dry run of a DeviceClass. The value of an expression on a device is what
 kube-scheduler does with a pod whose claim has the expression as its selector, on a node that has only that device: the
@@ -22,12 +22,11 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from bench.cel.expressions import all_expressions
 from tests.e2e.control_plane import TOKEN, ControlPlane, assets
 from tests.processes import Process, eventually, free_port
 
 Json = dict[str, Any]
-RECORDING: Final = Path(__file__).parents[2] / "tests/golden/cel/recording.jsonl.gz"
+RECORDING: Final = Path(__file__).with_name("recording.jsonl.gz")
 DRIVER: Final = "gpu.example.com"
 LONGEST_EVALUATED: Final = 1500  # characters: longer expressions test limits of the compiler
 _AT_ONCE: Final = 120  # pods
@@ -213,12 +212,21 @@ def pairs(expressions: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield expression, device
 
 
-def record(plane: ControlPlane, binaries: Path, directory: Path) -> Iterator[Json]:
+def read_recording() -> list[Json]:
+    """Return the lines of the present recording."""
+    return [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).decode().splitlines()]
+
+
+def recorded_expressions() -> list[str]:
+    """Return every expression whose verdict is recorded."""
+    return [line["expression"] for line in read_recording() if "refusal" in line]
+
+
+def record(plane: ControlPlane, binaries: Path, directory: Path, expressions: Iterable[str]) -> Iterator[Json]:
     """Yield the lines of the recording: devices, verdicts of the API server, values."""
     for name, device in DEVICES.items():
         yield {"name": name, "driver": DRIVER, **device}
     recorder = VerdictRecorder(plane.url)
-    expressions = all_expressions()
     compiled = []
     for expression in expressions:
         refusal = recorder.refusal(expression)
@@ -245,15 +253,16 @@ def main() -> None:
     binaries = assets()
     if binaries is None or not (binaries / "kube-scheduler").exists():
         raise SystemExit("error: etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")
+    added = [line for file in sys.argv[1:] for line in Path(file).read_text().splitlines()]
+    expressions = list(dict.fromkeys([*recorded_expressions(), *added]))
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         plane = ControlPlane(binaries, directory)
         try:
             plane.wait_until_ready()
-            lines = [json.dumps(line, ensure_ascii=False) for line in record(plane, binaries, directory)]
+            lines = [json.dumps(line, ensure_ascii=False) for line in record(plane, binaries, directory, expressions)]
         finally:
             plane.stop()
-    RECORDING.parent.mkdir(exist_ok=True)
     with RECORDING.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
         packed.write(("\n".join(lines) + "\n").encode())
 
